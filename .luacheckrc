@@ -1,0 +1,4 @@
+-- Scripts are checked as the server sees them, includes pasted in: python -m tools.lint_lua
+std = "lua51"
+read_globals = { "KEYS", "ARGV", "redis", "cjson" }
+max_line_length = 100

@@ -1,0 +1,54 @@
+# Each target sets up .venv by itself; python3 (3.11 to 3.13) and make are all it needs.
+
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
+	&& { command -v $$name; break; }; done)
+BIN := .venv/bin
+STAMP := .venv/.installed
+CODE := rqueue tests tools $(sort $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
+QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
+
+.PHONY: help run test check format bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(STAMP) ## Run the first steps: an embedded server, a few tasks, their results
+	$(BIN)/python examples/first_steps.py
+
+test: $(STAMP) ## Run all tests on every server that is here
+	$(BIN)/python -m pytest
+
+check: $(STAMP) ## Format, lint, types, layers, Lua, generated docs and the quick tests
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.lint_lua
+	$(BIN)/python -m tools.generate_docs --check
+	$(BIN)/python -m pytest -q -m "not slow" --servers valkey $(QUICK)
+
+format: $(STAMP) ## Format the code and fix what can be fixed
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+bench: $(STAMP) ## Measure everything beside raw Redis commands, one table
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP) ## Write the generated pages of docs/ anew
+	$(BIN)/python -m tools.generate_docs
+
+clean: ## Remove what the targets made
+	rm -rf .venv .rqueue dist build .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+		.import_linter_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { \
+		echo "rqueue needs Python 3.11, 3.12 or 3.13; python3 here is" \
+		"$$(python3 --version 2>/dev/null || echo missing). Or: make PYTHON=/path/to/python" >&2; \
+		exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)

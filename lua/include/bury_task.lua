@@ -1,0 +1,14 @@
+-- @include end_task
+-- @include snapshot
+-- @include emit
+-- Ends a task as DEAD_LETTERED, after its indexes are left. It stays until someone resolves it.
+-- Returns its outbox value: a snapshot, since it may live again before the archive looks.
+local function bury_task(root, now, id, row, fields, how)
+  fields[#fields + 1] = "finished"
+  fields[#fields + 1] = now
+  end_task(root, id, row, "DEAD_LETTERED", nil, fields)
+  redis.call("ZADD", root .. "dead", now, id)
+  emit(root, how.events, "task.dead_lettered", id, how.reason)
+  local copy = how.archive == "1" and snapshot(root, id) or ""
+  return (row.more.life or 1) .. " DEAD_LETTERED " .. copy
+end

@@ -1,0 +1,25 @@
+-- @include task_row
+-- @include retry_later
+-- @include keep_failure
+-- @include bury_task
+-- @include leave_indexes
+-- Ends a held attempt as failed: RETRYING after `delay` ms, or dead where delay is "".
+-- `verdict` is { delay, attempts, reclaims, reason, record, settled }.
+local function fail_task(root, now, id, row, verdict, how)
+  local fields = { "attempts", verdict.attempts, "reclaims", verdict.reclaims,
+    "reason", verdict.reason, "settled", verdict.settled }
+  if verdict.record ~= "" then
+    keep_failure(root, id, verdict.record, how.keep)
+  end
+  if verdict.delay ~= "" then
+    retry_later(root, id, row, now + verdict.delay, fields)
+    emit(root, how.events, "task.retrying", id, verdict.reason)
+    return "RETRYING"
+  end
+  local full = task_row(root, id)
+  leave_indexes(root, id, full.state, full.lane, full.entry, full.token)
+  how.reason = verdict.reason
+  how.ended[#how.ended + 1] = id
+  how.ended[#how.ended + 1] = bury_task(root, now, id, full, fields, how)
+  return "DEAD_LETTERED"
+end

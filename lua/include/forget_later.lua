@@ -1,0 +1,20 @@
+-- @include flagged
+-- Lets the keys of an ended task expire after `ttl` ms, and takes it off its tags' lists.
+local function forget_later(root, id, ttl, flags, more)
+  ttl = more.ttl or ttl
+  redis.call("PEXPIRE", root .. "task:" .. id, ttl)
+  redis.call("PEXPIRE", root .. "def:" .. id, ttl)
+  redis.call("PEXPIRE", root .. "result:" .. id, ttl)
+  if flagged(flags, "f") then
+    redis.call("PEXPIRE", root .. "failures:" .. id, ttl)
+  end
+  if flagged(flags, "d") then
+    redis.call("PEXPIRE", root .. "dependents:" .. id, ttl)
+  end
+  for _, tag in ipairs(more.tags or {}) do
+    redis.call("ZREM", root .. "tag:" .. tag, id)
+  end
+  if more.ext then
+    redis.call("PEXPIRE", root .. "ext:" .. more.ext, ttl)
+  end
+end

@@ -1,0 +1,25 @@
+-- Puts the entries into the consumer's pending list without reading in order, idle time 0.
+-- Returns nil when all were there to take, else the set of those that were.
+-- The group is made on the first claim.
+local function lease_entries(root, consumer, entries)
+  local ready = root .. "ready"
+  local call = { "XCLAIM", ready, "workers", consumer, 0 }
+  for i, entry in ipairs(entries) do
+    call[i + 5] = entry
+  end
+  call[#call + 1] = "FORCE"
+  call[#call + 1] = "JUSTID"
+  local taken = redis.pcall(unpack(call))
+  if taken.err then
+    redis.call("XGROUP", "CREATE", ready, "workers", "0", "MKSTREAM")
+    taken = redis.call(unpack(call))
+  end
+  if #taken == #entries then
+    return nil
+  end
+  local set = {}
+  for _, entry in ipairs(taken) do
+    set[entry] = true
+  end
+  return set
+end

@@ -1,0 +1,16 @@
+-- The lanes of a list of { number, rate, type, alone } that may be served now: none that is
+-- paused, and those for tasks that run alone only where nothing else is in hand (`solo`).
+local function open_lanes(root, lanes, solo)
+  local paused = {}
+  for _, what in ipairs(redis.call("SMEMBERS", root .. "paused")) do
+    paused[what] = true
+  end
+  local open = {}
+  for _, lane in ipairs(lanes) do
+    local shut = paused["queue"] or paused["lane=" .. lane[1]] or paused["type=" .. lane[3]]
+    if not shut and (solo or not lane[4]) then
+      open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {} }
+    end
+  end
+  return open
+end

@@ -1,0 +1,35 @@
+-- @include hands
+-- @include open_lanes
+-- @include pick_one_lane
+-- @include pick_heads
+-- @include hand_out
+-- The claim itself: up to `n` tasks for `who` from `lanes`, in exact order. The one function
+-- behind a claim and behind the answer to a parked one.
+local function take(root, now, lanes, n, who)
+  local solo = false
+  for _, lane in ipairs(lanes) do
+    if lane[4] then
+      local holding = hands(root, who.consumer)
+      if holding == "alone" then
+        return {}
+      end
+      solo = holding == "none"
+      break
+    end
+  end
+  if n < 1 then
+    return {}
+  end
+  local open = open_lanes(root, lanes, solo)
+  local picks = #open == 1 and pick_one_lane(root, open[1], n) or pick_heads(root, now, open, n)
+  if #picks == 0 then
+    return {}
+  end
+  local given = hand_out(root, now, picks, open, who)
+  for _, lane in ipairs(open) do
+    if lane.alone and lane.picked[1] then
+      redis.call("HSET", root .. "worker:" .. who.consumer, "alone", lane.picked[1])
+    end
+  end
+  return given
+end

@@ -1,0 +1,37 @@
+-- archived: no move
+--
+-- The rows of these outbox entries are committed: the entries go, and the keys of the tasks in
+-- them begin to expire. Dead ones stay until they are resolved.
+--
+-- KEYS  1 outbox      stream  what has ended
+-- ARGV  1 root        prefix of every key of the shard
+--       2 ttl         how long an ended task is kept, ms
+-- EACH  entry         id of an outbox entry
+-- TOUCHES task:<id> def:<id> result:<id> failures:<id> dependents:<id> ext:<sha> tag:<t> stats
+-- FLAGS allow-oom
+-- REPLY OK <tasks>
+
+-- @include task_row
+-- @include forget_later
+
+local outbox = KEYS[1]
+local root, ttl = ARGV[1], ARGV[2]
+local first, stride = 3, 1
+
+local tasks = 0
+for at = first, #ARGV, stride do
+  local found = redis.call("XRANGE", outbox, ARGV[at], ARGV[at])
+  local fields = found[1] and found[1][2] or {}
+  for i = 1, #fields, 2 do
+    local id = fields[i]
+    local row = task_row(root, id)
+    if row.state == "COMPLETED" or row.state == "CANCELLED" then
+      forget_later(root, id, ttl, row.flags, row.more)
+    end
+    tasks = tasks + 1
+  end
+  redis.pcall("XACK", outbox, "archive", ARGV[at])
+  redis.call("XDEL", outbox, ARGV[at])
+end
+redis.call("HINCRBY", root .. "stats", "outbox", -tasks)
+return { "OK", tasks }

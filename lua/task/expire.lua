@@ -1,0 +1,50 @@
+-- expire: PENDING | READY | RETRYING -> DEAD_LETTERED | CANCELLED
+--
+-- Ends waiting tasks whose deadline has passed and who asked for that. One that is in hand runs
+-- on; it is looked at again after `again_ms`, in case it comes back.
+--
+-- KEYS  1 ready       stream  one entry per task that may run
+-- ARGV  1 root        prefix of every key of the shard
+--       2 limit       how many at most
+--       3 how         JSON {archive, ttl, events}
+--       4 again_ms    when to look again at one that is in hand
+-- TOUCHES task:<id> def:<id> deadlines dead lane:<n> delayed blocked waits:<id> dependents:<id>
+--       stats outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> cancelling
+-- FLAGS allow-oom
+-- REPLY OK <more> <expired>
+
+-- @include now_ms
+-- @include is_waiting
+-- @include task_row
+-- @include cancel_task
+-- @include cancel_dependents
+-- @include bury_task
+-- @include send_to_outbox
+
+local root, limit, how, again_ms = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+
+local now, ended, orphaned = now_ms(), {}, {}
+local options = cjson.decode(how)
+local due = redis.call("ZRANGEBYSCORE", root .. "deadlines", "-inf", now, "LIMIT", 0, limit)
+for _, id in ipairs(due) do
+  local row = task_row(root, id)
+  redis.call("ZREM", root .. "deadlines", id)
+  if is_waiting(row.state) and row.more.on_deadline == "cancel" then
+    ended[#ended + 1] = id
+    ended[#ended + 1] = cancel_task(root, now, id, row, "deadline passed", options)
+    cancel_dependents(root, id, row.flags, "cascade", orphaned, {}, limit)
+  elseif is_waiting(row.state) and row.more.on_deadline == "fail" then
+    options.reason = "timeout"
+    leave_indexes(root, id, row.state, row.lane, row.entry, row.token)
+    ended[#ended + 1] = id
+    ended[#ended + 1] = bury_task(root, now, id, row,
+      { "reason", "timeout", "why", "deadline passed", "settled", "expire" }, options)
+  elseif row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING" then
+    redis.call("ZADD", root .. "deadlines", now + again_ms, id)
+  end
+end
+for _, child in ipairs(orphaned) do
+  redis.call("HSET", root .. "cancelling", child[1], child[2])
+end
+send_to_outbox(root, options.archive, ended)
+return { "OK", #due == limit and 1 or 0, #ended / 2 }

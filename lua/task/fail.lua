@@ -1,0 +1,48 @@
+-- fail: CLAIMED | RUNNING | VALIDATING -> FAILED | RETRYING | DEAD_LETTERED
+--
+-- Ends attempts that failed, as the policy decided: again after a delay, or dead. FAILED is
+-- passed through: what stays of it is the attempt's record and the event.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases
+-- ARGV  1 root        prefix of every key of the shard
+--       2 archive     1: what ends goes to the outbox
+--       3 keep        attempt records kept for each task
+--       4 events      length of the events stream
+-- EACH  task          its id
+--       token         the claim's token
+--       delay         ms until the next attempt; "" for dead
+--       attempts      failed attempts, this one included if it is spent
+--       reclaims      losses so far
+--       reason        word of the taxonomy
+--       record        JSON of the attempt; "" for none
+-- TOUCHES task:<id> def:<id> failures:<id> delayed dead stats outbox events handoffs deadlines
+--       idem:<sha> watchers:<id> mail:<box>
+-- FLAGS allow-oom
+-- REPLY OK [RETRYING | DEAD_LETTERED | LOST]...
+
+-- @include now_ms
+-- @include lease_held
+-- @include settled_by
+-- @include fail_task
+-- @include send_to_outbox
+
+local root, archive, keep, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local first, stride = 5, 7
+
+local now, reply = now_ms(), { "OK" }
+local how = { archive = archive, keep = keep, events = events, ended = {} }
+for at = first, #ARGV, stride do
+  local id, token = ARGV[at], ARGV[at + 1]
+  local held, row = lease_held(root, id, token)
+  if held then
+    reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
+      attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
+      record = ARGV[at + 6], settled = "fail" }, how)
+  elseif settled_by(root, id, row, token, "fail") then
+    reply[#reply + 1] = ARGV[at + 2] == "" and "DEAD_LETTERED" or "RETRYING"
+  else
+    reply[#reply + 1] = "LOST"
+  end
+end
+send_to_outbox(root, archive, how.ended)
+return reply

@@ -1,0 +1,35 @@
+-- read: no move
+--
+-- All that is known of tasks, at one moment.
+--
+-- KEYS  1 ready       stream  its pending list says when a holder was last heard of
+-- ARGV  1 root        prefix of every key of the shard
+-- EACH  task          its id
+-- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id>
+-- FLAGS no-writes allow-oom
+-- REPLY OK <now> [[hash, def, result, failures, waits, idle ms or ""]]...; an unknown task has
+--       an empty hash
+
+-- @include now_ms
+-- @include fields_of
+-- @include def_of
+
+local ready = KEYS[1]
+local root = ARGV[1]
+local first, stride = 2, 1
+
+local reply = { "OK", string.format("%.0f", now_ms()) }
+for at = first, #ARGV, stride do
+  local id = ARGV[at]
+  local fields, flat = fields_of(root .. "task:" .. id)
+  local idle, state = "", fields.state
+  if state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING" then
+    local held = redis.pcall("XPENDING", ready, "workers", fields.entry, fields.entry, 1)
+    idle = held[1] and held[1][3] or ""
+  end
+  reply[#reply + 1] = { flat, def_of(root, id, fields),
+    redis.call("GET", root .. "result:" .. id) or "",
+    redis.call("LRANGE", root .. "failures:" .. id, 0, -1),
+    redis.call("SMEMBERS", root .. "waits:" .. id), idle }
+end
+return reply

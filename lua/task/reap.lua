@@ -1,0 +1,69 @@
+-- reap: CLAIMED | RUNNING | VALIDATING -> FAILED | READY | RETRYING | DEAD_LETTERED
+--
+-- Takes leases from workers that stopped renewing them. The idle time is looked at again here:
+-- a lease renewed meanwhile is HELD. One only CLAIMED goes back free; the others end as the
+-- policy decided, and are claimed alone the next time.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases
+-- ARGV  1 root        prefix of every key of the shard
+--       2 idle_ms     how long a lease must have been silent
+--       3 archive     1: what ends goes to the outbox
+--       4 keep        attempt records kept for each task
+--       5 events      length of the events stream
+--       6 tries       how many parked claims may be looked at
+--       7 max_lanes   how many lanes the shard may have
+-- EACH  task          its id
+--       token         the token that the decision was made on
+--       delay         ms until the next attempt; "" for dead
+--       attempts      failed attempts, this one included if it is spent
+--       reclaims      losses so far, this one included
+--       reason        word of the taxonomy
+--       record        JSON of the attempt; "" for none
+--       alone         signature of its lane for tasks that run alone; "" to stay
+-- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> lanes stats outbox events
+--       handoffs deadlines idem:<sha> watchers:<id> mail:<box> + what answer_waiting touches
+-- FLAGS allow-oom
+-- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
+
+-- @include now_ms
+-- @include lease_held
+-- @include give_back
+-- @include fail_task
+-- @include lane_number
+-- @include send_to_outbox
+-- @include answer_touched
+
+local ready = KEYS[1]
+local root, idle_ms, archive, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local events, tries, max_lanes = ARGV[5], tonumber(ARGV[6]), ARGV[7]
+local first, stride = 8, 8
+
+local now, reply, touched = now_ms(), { "OK", 0 }, {}
+local how = { archive = archive, keep = keep, events = events, ended = {} }
+for at = first, #ARGV, stride do
+  local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 7]
+  local held, row = lease_held(root, id, token)
+  local was, entry = row[3], row[4]
+  local silent = held and redis.call("XPENDING", ready, "workers", "IDLE", idle_ms, entry, entry, 1)
+  if not silent or #silent == 0 then
+    reply[#reply + 1] = "HELD"
+  elseif row[1] == "CLAIMED" then
+    touched[give_back(root, id, row, "reap")] = true
+    reply[#reply + 1] = "READY"
+  else
+    reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
+      attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
+      record = ARGV[at + 6], settled = "reap" }, how)
+    local lane = alone ~= "" and lane_number(root, alone, max_lanes)
+    if lane and lane ~= was then
+      redis.call("HSET", root .. "task:" .. id, "lane", lane)
+      count(root, was, reply[#reply], -1)
+      count(root, lane, reply[#reply], 1)
+    end
+  end
+end
+send_to_outbox(root, archive, how.ended)
+if answer_touched(root, now, touched, tries) then
+  reply[2] = 1
+end
+return reply

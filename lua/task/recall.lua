@@ -1,0 +1,32 @@
+-- recall: CLAIMED -> READY
+--
+-- Takes back tasks that were mailed to a waiting worker and not started in time: the mail or
+-- the worker was lost. Free of charge.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases
+-- ARGV  1 root        prefix of every key of the shard
+--       2 limit       how many at most
+--       3 tries       how many parked claims may be looked at
+-- TOUCHES task:<id> lane:<n> stats handoffs + what answer_waiting touches
+-- FLAGS allow-oom
+-- REPLY OK <more> <recalled>
+
+-- @include now_ms
+-- @include give_back
+-- @include answer_touched
+
+local root, limit, tries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local now, touched, recalled = now_ms(), {}, 0
+local due = redis.call("ZRANGEBYSCORE", root .. "handoffs", "-inf", now, "LIMIT", 0, limit)
+for _, member in ipairs(due) do
+  local id, epoch = string.match(member, "^(.+):(%d+)$")
+  local row = redis.call("HMGET", root .. "task:" .. id, "state", "token", "lane", "entry")
+  redis.call("ZREM", root .. "handoffs", member)
+  if row[1] == "CLAIMED" and string.match(row[2], "^%d+") == epoch then
+    touched[give_back(root, id, row, "recall")] = true
+    recalled = recalled + 1
+  end
+end
+local more = answer_touched(root, now, touched, tries) or #due == limit
+return { "OK", more and 1 or 0, recalled }

@@ -1,0 +1,37 @@
+-- release: CLAIMED | RUNNING | VALIDATING -> READY
+--
+-- Gives leases back unused: no attempt is spent, and the tasks keep their place.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases
+-- ARGV  1 root        prefix of every key of the shard
+--       2 tries       how many parked claims may be looked at
+-- EACH  task          its id
+--       token         the claim's token
+-- TOUCHES task:<id> lane:<n> stats handoffs + what answer_waiting touches
+-- FLAGS allow-oom
+-- REPLY OK <more> [OK | LOST]...
+
+-- @include now_ms
+-- @include lease_held
+-- @include settled_by
+-- @include give_back
+-- @include answer_touched
+
+local root, tries = ARGV[1], tonumber(ARGV[2])
+local first, stride = 3, 2
+
+local now, reply, touched = now_ms(), { "OK", 0 }, {}
+for at = first, #ARGV, stride do
+  local id, token = ARGV[at], ARGV[at + 1]
+  local held, row = lease_held(root, id, token)
+  if held then
+    touched[give_back(root, id, row, "release")] = true
+    reply[#reply + 1] = "OK"
+  else
+    reply[#reply + 1] = settled_by(root, id, row, token, "release") and "OK" or "LOST"
+  end
+end
+if answer_touched(root, now, touched, tries) then
+  reply[2] = 1
+end
+return reply

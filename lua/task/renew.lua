@@ -1,0 +1,57 @@
+-- renew: no move
+--
+-- Keeps the leases of one worker, and is the clock of what may be kept: a task CLAIMED too long
+-- or RUNNING beyond its timeout is not renewed, and its holder is told why.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases
+-- ARGV  1 root        prefix of every key of the shard
+--       2 consumer    the worker
+--       3 claim_ms    how long a task may stay CLAIMED
+--       4 timeout_ms  how long it may run where it does not say
+--       5 grace_ms    how much later it is given up
+-- EACH  task          its id
+--       token         the claim's token
+-- TOUCHES task:<id> workers lanes
+-- FLAGS allow-oom
+-- REPLY OK <lane version> [OK | LOST | claim_expired | timeout]...
+
+-- @include now_ms
+-- @include more_of
+-- @include holder_of
+
+local ready = KEYS[1]
+local root, consumer, claim_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local timeout_ms, grace_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+local first, stride = 6, 2
+
+local function verdict(now, id, row, token)
+  local state, held = row[1], row[2] == token
+  local claimed, started, owner = holder_of(held and row[3] or "")
+  if owner ~= consumer then
+    return "LOST"
+  elseif state == "CLAIMED" then
+    return now - claimed > claim_ms and "claim_expired" or "OK"
+  elseif state == "RUNNING" or state == "VALIDATING" then
+    local limit = more_of(root, id, row[5]).timeout or timeout_ms
+    return now - started > limit + grace_ms and "timeout" or "OK"
+  end
+  return "LOST"
+end
+
+local now = now_ms()
+local reply, kept = { "OK", redis.call("HGET", root .. "lanes", "version") or "0" }, {}
+for at = first, #ARGV, stride do
+  local row = redis.call("HMGET", root .. "task:" .. ARGV[at],
+    "state", "token", "holder", "entry", "flags")
+  local word = verdict(now, ARGV[at], row, ARGV[at + 1])
+  if word == "OK" then
+    kept[#kept + 1] = row[4]
+  end
+  reply[#reply + 1] = word
+end
+redis.call("ZADD", root .. "workers", now, consumer)
+if #kept > 0 then
+  kept[#kept + 1] = "JUSTID"
+  redis.call("XCLAIM", ready, "workers", consumer, 0, unpack(kept))
+end
+return reply

@@ -1,0 +1,69 @@
+-- revive: DEAD_LETTERED -> READY | PENDING
+--
+-- Gives a dead task a new life: attempts start again, its failures stay. With `def` it comes
+-- back changed; with `delay` it waits first.
+--
+-- KEYS  1 ready       stream  one entry per task that may run
+-- ARGV  1 root        prefix of every key of the shard
+--       2 task        its id
+--       3 life        the life that the reviewer saw: a call sent again finds the next one
+--       4 def         "" or the changed definition
+--       5 delay       ms to wait first; 0: none
+--       6 tries       how many parked claims may be looked at
+--       7 events      length of the events stream
+-- TOUCHES task:<id> def:<id> dead delayed blocked waits:<id> lane:<n> stats idem:<sha> events
+--       deadlines + what answer_waiting touches
+-- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder>
+
+-- @include now_ms
+-- @include task_row
+-- @include ready_task
+-- @include block_task
+-- @include write_def
+-- @include count
+-- @include emit
+-- @include answer_touched
+
+local root, task, life, def = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local delay, tries, events = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+
+local key, row = root .. "task:" .. task, task_row(root, task)
+if not row.state then
+  return { "GONE" }
+elseif row.state ~= "DEAD_LETTERED" then
+  if row.more.life == life + 1 then
+    return { "OK", 0, row.state }
+  end
+  return { "STATE", row.state }
+end
+local holder = row.more.idem and redis.call("GET", root .. "idem:" .. row.more.idem)
+if holder then
+  return { "EXISTS", holder }
+end
+
+local now, more = now_ms(), row.more
+redis.call("ZREM", root .. "dead", task)
+redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks")
+more.life = life + 1
+redis.call("HSET", key, "more", cjson.encode(more))
+if more.idem then
+  redis.call("SET", root .. "idem:" .. more.idem, task)
+end
+if def ~= "" then
+  write_def(root, task, def)
+end
+if row.entry then
+  redis.call("HSETNX", key, "created", string.match(row.entry, "^%d+"))
+  redis.call("HDEL", key, "entry")
+end
+count(root, row.lane, "DEAD_LETTERED", -1)
+emit(root, events, "task.revived", task, tostring(more.life))
+if delay > 0 or redis.call("SCARD", root .. "waits:" .. task) > 0 then
+  block_task(root, now, task, {}, delay > 0 and now + delay or nil)
+  redis.call("HSET", key, "state", "PENDING")
+  count(root, row.lane, "PENDING", 1)
+  return { "OK", 0, "PENDING" }
+end
+ready_task(root, task, row.lane, row.score)
+local unanswered = answer_touched(root, now, { [row.lane] = true }, tries)
+return { "OK", unanswered and 1 or 0, "READY" }

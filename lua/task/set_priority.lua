@@ -1,0 +1,30 @@
+-- set_priority: no move
+--
+-- Moves a live task to another place in its lane. Its age still counts.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 task        its id
+--       3 priority    the new base in millionths of a point, kept with the task
+--       4 was         the base of its definition, where none was set since
+-- TOUCHES task:<id> lane:<n>
+-- FLAGS allow-oom
+-- REPLY OK | GONE | STATE <found>
+
+-- @include task_row
+
+local root, task, priority, was = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local key, row = root .. "task:" .. task, task_row(root, task)
+if not row.state then
+  return { "GONE" }
+elseif row.state == "COMPLETED" or row.state == "CANCELLED" then
+  return { "STATE", row.state }
+end
+local had = redis.call("HGET", key, "priority") or was
+local score = string.format("%.0f", row.score + (priority - had))
+redis.call("HSET", key, "priority", priority, "score", score)
+if row.state == "READY" then
+  redis.call("ZADD", root .. "lane:" .. row.lane, score, task)
+end
+return { "OK" }

@@ -1,0 +1,99 @@
+-- submit: - -> PENDING | READY
+--
+-- Takes new tasks, many in one call, each for itself: a refused one leaves no key behind and
+-- holds back no other. An id that is there already was sent before: nothing is made, same answer.
+--
+-- KEYS  1 ready       stream  one entry per task that may run
+-- ARGV  1 root        prefix of every key of the shard
+--       2 lanes       JSON [[signature, rate], ...]: the lanes of this call; rates in
+--                     millionths of a point a minute
+--       3 max_lanes   how many lanes the shard may have
+--       4 tries       how many parked claims may be looked at
+--       5 how         JSON {archive, ttl, events} for tasks that are replaced
+-- EACH  task          its id
+--       lane          index into lanes
+--       base          priority less its boosts at this moment, in millionths of a point
+--       def           the definition, opaque
+--       more          "" or JSON kept with the task {idem, unique, window, ext, tags, ...}
+--       ask           "" or JSON of this call {delay, at, parents, if_exists}
+-- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
+--       idem:<sha> ext:<sha> tag:<t> deadlines outbox events + what answer_waiting touches
+-- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | REPLACED id | LANES | PARENT id
+
+-- @include now_ms
+-- @include lane_number
+-- @include write_plain
+-- @include submit_special
+-- @include answer_waiting
+
+local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local first, stride = 6, 6
+
+local now = now_ms()
+local signed, numbers, scored, touched = cjson.decode(lanes), {}, {}, {}
+local function number(lane)
+  if numbers[lane] == nil then
+    numbers[lane] = lane_number(root, signed[lane][1], max_lanes) or false
+    scored[lane] = {}
+  end
+  return numbers[lane]
+end
+-- Writing a number as text is slow; tasks of one call and one priority have one score.
+local known = {}
+local function score(lane, base)
+  local name = lane .. " " .. base
+  if not known[name] then
+    known[name] = string.format("%.0f", base + signed[lane][2] * now / 60000)
+  end
+  return known[name]
+end
+
+local keys, reply = {}, { "OK", 0 }
+for at = first, #ARGV, stride do
+  keys[#keys + 1] = root .. "task:" .. ARGV[at]
+end
+local any_known = redis.call("EXISTS", unpack(keys)) > 0
+local here, made = {}, 0
+for at = first, #ARGV, stride do
+  local id, lane, def = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 3]
+  local more, ask = ARGV[at + 4], ARGV[at + 5]
+  local key, word, detail = root .. "task:" .. id, nil, ""
+  if any_known and redis.call("EXISTS", key) == 1 then
+    word = "KNOWN"
+  elseif more ~= "" or ask ~= "" then
+    word, detail = submit_special(root, now, { id = id, lane = lane, number = number,
+      score = score(lane, ARGV[at + 2]), def = def, more = more, ask = ask, here = here,
+      how = how })
+  elseif not number(lane) then
+    word = "LANES"
+  end
+  if not word then
+    local points = score(lane, ARGV[at + 2])
+    write_plain(root, id, numbers[lane], points, def)
+    local scores = scored[lane]
+    scores[#scores + 1] = points
+    scores[#scores + 1] = id
+  elseif word ~= "PENDING" and word ~= "KNOWN" then
+    reply[#reply + 1] = (at - first) / stride
+    reply[#reply + 1] = word
+    reply[#reply + 1] = detail
+  end
+  if not word or word == "PENDING" then
+    here[id] = true
+    made = made + 1
+  end
+end
+
+if made > 0 then
+  redis.call("HINCRBY", root .. "stats", "submitted", made)
+end
+for lane, scores in pairs(scored) do
+  if #scores > 0 then
+    redis.call("ZADD", root .. "lane:" .. numbers[lane], unpack(scores))
+    touched[#touched + 1] = numbers[lane]
+  end
+end
+if #touched > 0 and answer_waiting(root, now, touched, tonumber(tries)) then
+  reply[2] = 1
+end
+return reply

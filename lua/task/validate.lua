@@ -1,0 +1,36 @@
+-- validate: RUNNING -> VALIDATING
+--
+-- The handler returned and its output is being checked; the lease goes on.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases
+-- ARGV  1 root        prefix of every key of the shard
+-- EACH  task          its id
+--       token         the claim's token
+-- TOUCHES task:<id> stats
+-- FLAGS allow-oom
+-- REPLY OK [OK | LOST | STATE:<found>]...
+
+-- @include lease_held
+-- @include count
+
+local root = ARGV[1]
+local first, stride = 2, 2
+
+local reply = { "OK" }
+for at = first, #ARGV, stride do
+  local id = ARGV[at]
+  local held, row = lease_held(root, id, ARGV[at + 1])
+  if not held then
+    reply[#reply + 1] = "LOST"
+  elseif row[1] == "CLAIMED" then
+    reply[#reply + 1] = "STATE:CLAIMED"
+  else
+    if row[1] == "RUNNING" then
+      redis.call("HSET", root .. "task:" .. id, "state", "VALIDATING")
+      count(root, row[3], "RUNNING", -1)
+      count(root, row[3], "VALIDATING", 1)
+    end
+    reply[#reply + 1] = "OK"
+  end
+end
+return reply

@@ -1,0 +1,1 @@
+"""The producer's and the hand-worker's face: handles, leases, and what stands behind them."""

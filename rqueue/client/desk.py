@@ -1,0 +1,176 @@
+"""Operating a queue while it runs: changes to one task, and to many by a filter."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rqueue.client.drafts import external_key, to_ms
+from rqueue.errors import InvalidTask, TaskNotFound
+from rqueue.model.checked import YEAR_SEC
+from rqueue.model.codec import encode
+from rqueue.model.definition import compose, fields_of
+from rqueue.model.ids import TaskId
+from rqueue.model.lane import micro
+from rqueue.model.scale import to_native
+from rqueue.model.state import LIVE, State
+from rqueue.store import index, tasks
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rqueue.model.task import Task
+    from rqueue.settings import Settings
+    from rqueue.store.reader import Reader
+    from rqueue.store.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which tasks are meant: all that fit everything given."""
+
+    states: frozenset[State] = LIVE
+    type: str | None = None
+    tag: str | None = None
+    before: datetime | None = None
+
+    def fits(self, task: Task) -> bool:
+        """Whether a task is meant."""
+        return (
+            task.state in self.states
+            and (self.type is None or task.spec.type == self.type)
+            and (self.tag is None or self.tag in task.spec.tags)
+            and (self.before is None or task.created_at < self.before)
+        )
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a filter found and, unless it was a dry run, what was done to it."""
+
+    found: int = 0
+    done: int = 0
+    tasks: list[TaskId] = field(default_factory=list)
+
+
+class Desk:
+    """The operator's moves on one shard."""
+
+    def __init__(self, shard: Shard, reader: Reader, settings: Settings) -> None:
+        self.shard = shard
+        self.reader = reader
+        self.settings = settings
+
+    async def get(self, task: str) -> Task:
+        """A task by our id in any form, or by the caller's own; raises TaskNotFound."""
+        known = await self.id_of(task)
+        (found,) = await self.reader.read([known.ulid])
+        if found is None:
+            raise TaskNotFound(task)
+        return found
+
+    async def id_of(self, task: str) -> TaskId:
+        """Our id of a task that may be named by the caller's own."""
+        try:
+            return TaskId.parse(task)
+        except InvalidTask:
+            ulid = await index.resolve(self.shard, external_key(task))
+        if ulid is None:
+            raise TaskNotFound(task)
+        return TaskId.from_ulid(ulid)
+
+    async def set_priority(self, task: str, priority: float, scale: str | None = None) -> None:
+        """Gives a live task another base priority; its age still counts."""
+        native = to_native(priority, scale or self.settings.scale)
+        found = await self.get(task)
+        was = micro(found.spec.priority)
+        await tasks.set_priority(self.shard, found.id, base=micro(native), was=was)
+
+    async def reschedule(
+        self, task: str, *, delay: float | None = None, at: datetime | None = None
+    ) -> None:
+        """Lets a waiting task wait for `delay` seconds from now, or until `at`."""
+        if (delay is None) == (at is None):
+            raise InvalidTask("delay", "give delay or at, one of them")
+        if delay is not None and not 0 <= delay <= YEAR_SEC:
+            raise InvalidTask("delay", "is from 0 seconds to a year")
+        if at is not None and at.utcoffset() is None:
+            raise InvalidTask("at", "has no time zone; say which")
+        delay_ms = None if delay is None else round(delay * 1000)
+        at_ms = None if at is None else to_ms(at)
+        known = await self.id_of(task)
+        await tasks.reschedule(self.shard, known, delay_ms=delay_ms, at_ms=at_ms)
+
+    async def edit(self, task: str, payload: object) -> None:
+        """Replaces the payload of a task that nobody has claimed yet."""
+        while True:
+            found = await self.get(task)
+            was = await self.reader.definition(found.id.ulid)
+            definition = self.changed(was, payload)
+            if await tasks.edit(self.shard, found.id, was=was, definition=definition):
+                return
+
+    def changed(self, was: bytes, payload: object) -> bytes:
+        """A definition with another payload."""
+        options = fields_of(was)
+        type, _ = str(options.pop("type")), options.pop("payload", None)
+        body = encode(payload, max_bytes=self.settings.max_payload_bytes)
+        return compose(type, body, options)
+
+    async def revive(self, task: str, *, payload: object = None, delay: float = 0) -> State:
+        """Gives a dead task a new life; with a payload it comes back changed."""
+        found = await self.get(task)
+        definition = b""
+        if payload is not None:
+            definition = self.changed(await self.reader.definition(found.id.ulid), payload)
+        return await tasks.revive(
+            self.shard,
+            found.id,
+            life=found.life,
+            definition=definition,
+            delay_ms=round(max(0.0, delay) * 1000),
+        )
+
+    async def discard(self, task: str, reason: str = "") -> None:
+        """Gives a dead task up; raises WrongState where it is not dead."""
+        known = await self.id_of(task)
+        (word,) = await tasks.discard(self.shard, [known], reason=reason)
+        tasks.check("task/discard", known, word)
+
+    async def find(self, wanted: Filter) -> AsyncIterator[Task]:
+        """The tasks a filter means, read as it walks; ended ones are found only while dead."""
+        seen: set[str] = set()
+        pages = index.ids(self.shard, wanted.states, type=wanted.type, tag=wanted.tag)
+        async for page in pages:
+            fresh = [ulid for ulid in page if ulid not in seen]
+            seen.update(fresh)
+            for task in await self.reader.read(fresh):
+                if task is not None and wanted.fits(task):
+                    yield task
+
+    async def sweep(self, wanted: Filter, *, reason: str, dry_run: bool) -> Swept:
+        """Cancels what lives and discards what is dead, of all that a filter means."""
+        swept = Swept()
+        found = [task async for task in self.find(wanted)]
+        swept.found = len(found)
+        swept.tasks = [task.id for task in found]
+        if dry_run:
+            return swept
+        dead = [task.id for task in found if task.state is State.DEAD_LETTERED]
+        live = [task.id.ulid for task in found if task.state is not State.DEAD_LETTERED]
+        words = await tasks.cancel(self.shard, live, reason=reason) if live else []
+        for start in range(0, len(dead), index.PAGE):
+            words += await tasks.discard(
+                self.shard, dead[start : start + index.PAGE], reason=reason
+            )
+        swept.done = words.count("OK")
+        return swept
+
+
+def filter_of(
+    states: Iterable[State | str] | None, type: str | None, tag: str | None, before: datetime | None
+) -> Filter:
+    """The filter of these words; every live state where none is named."""
+    chosen = LIVE if states is None else frozenset(State(state) for state in states)
+    return Filter(chosen, type, tag, before)

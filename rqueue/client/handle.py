@@ -1,0 +1,72 @@
+"""A handle: one task as its producer holds it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from rqueue.errors import ResultTimeout, TaskCancelled, TaskDead, TaskNotFound
+from rqueue.model.state import State
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from rqueue.model.ids import TaskId
+    from rqueue.model.task import Task
+
+
+class Home(Protocol):
+    """What a handle asks of its queue."""
+
+    async def get(self, task: str) -> Task: ...
+
+    async def cancel(self, task: str, reason: str = "") -> bool: ...
+
+    async def ended(self, task: TaskId) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """The task that answers for an enqueue: a new one, or one that was there (`created` False)."""
+
+    id: TaskId
+    created: bool
+    queue: Home = field(repr=False, compare=False)
+
+    async def status(self) -> State:
+        """Where the task is in its life."""
+        return (await self.task()).state
+
+    async def task(self) -> Task:
+        """The whole task as it is now."""
+        return await self.queue.get(self.id)
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Ends the task if it has not ended; whether it was there to cancel."""
+        return await self.queue.cancel(self.id, reason)
+
+    async def result(self, timeout: float | None = None) -> JsonValue:  # noqa: ASYNC109 (the public name)
+        """What the handler returned, as soon as it has. Raises TaskDead, TaskCancelled, or
+        ResultTimeout after `timeout` seconds; the task goes on then.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self.queue.ended(self.id)
+        except TimeoutError:
+            raise ResultTimeout(self.id, after=timeout or 0.0) from None
+        return outcome(await self.task())
+
+
+def outcome(task: Task) -> JsonValue:
+    """The result of a task that has ended, or the error that says why there is none."""
+    match task.state:
+        case State.COMPLETED:
+            return task.result
+        case State.DEAD_LETTERED:
+            reason, message = task.failure_reason or "", task.last_error or ""
+            raise TaskDead(task.id, reason=reason, message=message)
+        case State.CANCELLED:
+            raise TaskCancelled(task.id, reason=task.cancel_reason or "")
+        case _:
+            raise TaskNotFound(task.id)

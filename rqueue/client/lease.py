@@ -1,0 +1,121 @@
+"""A lease by hand, as tests, HTTP and shell use it; a worker's own loop settles in batches."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rqueue.errors import LeaseLost
+from rqueue.model.attempt import Failed, Reason
+from rqueue.model.codec import encode
+from rqueue.model.ids import TaskId
+from rqueue.model.spec import TaskSpec
+from rqueue.model.state import State
+from rqueue.model.task import Task
+from rqueue.store import leases
+from rqueue.store.leases import Held, Parking, Settled
+from rqueue.store.reader import counters, moment
+from rqueue.store.replies import lease_fault
+
+if TYPE_CHECKING:
+    from rqueue.client.settler import Settler
+    from rqueue.store.claims import Grant
+
+
+class Lease:
+    """A task in hand. Every call shows the token; one that is no longer held raises LeaseLost."""
+
+    def __init__(self, grant: Grant, worker: str, settler: Settler) -> None:
+        self.grant = grant
+        self.worker = worker
+        self.settler = settler
+        self.id = TaskId.from_ulid(grant.task)
+        self.token = grant.token
+        self.held = Held(grant.task, grant.token)
+
+    def __repr__(self) -> str:
+        return f"Lease({self.id}, {self.token.split(':')[0]})"
+
+    @cached_property
+    def task(self) -> Task:
+        """The task as it was claimed."""
+        fields = {
+            "attempts": str(self.grant.attempts),
+            "reclaims": str(self.grant.reclaims),
+            "token": self.token,
+            "more": self.grant.more.decode() or "{}",
+        }
+        return Task(
+            id=self.id,
+            spec=TaskSpec.from_definition(self.grant.definition),
+            state=State.CLAIMED,
+            created_at=moment(self.grant.created_ms),
+            **counters(fields),
+        )
+
+    async def start(self) -> None:
+        """Says that the work begins: CLAIMED to RUNNING."""
+        self.judge("task/start", await leases.start(self.settler.shard, [self.held]))
+
+    async def validate(self) -> None:
+        """Says that the output is being checked: RUNNING to VALIDATING."""
+        self.judge("task/validate", await leases.validate(self.settler.shard, [self.held]))
+
+    async def renew(self) -> None:
+        """Keeps the lease for its time anew. What has run or waited too long is failed instead,
+        and raises LeaseLost.
+        """
+        (word,) = await leases.renew(self.settler.shard, self.worker, [self.held])
+        if word in (Reason.CLAIM_EXPIRED, Reason.TIMEOUT):
+            await self.settler.fail(
+                self, Failed(Reason(word), f"{word}: the lease was not renewed")
+            )
+            raise LeaseLost(self.id, self.token)
+        self.judge("task/renew", [word])
+
+    async def complete(self, result: object = None) -> None:
+        """Ends the task well: its result is stored, and what waited for it goes on."""
+        limit = self.settler.max_result_bytes
+        data = b"" if result is None else encode(result, field="result", max_bytes=limit)
+        row = Settled(self.grant.task, self.token, data)
+        self.judge("task/complete", await leases.complete(self.settler.shard, [row]))
+
+    async def fail(
+        self,
+        reason: str = Reason.ERROR,
+        message: str = "",
+        *,
+        permanent: bool = False,
+        retry_after: float | None = None,
+    ) -> State:
+        """Ends the attempt as failed; the policy decides whether it is tried again.
+
+        Returns RETRYING or DEAD_LETTERED.
+        """
+        outcome = Failed(reason_named(reason), message, permanent, retry_after)
+        return await self.settler.fail(self, outcome)
+
+    async def park(self, seconds: float, reason: str = Reason.RATE_LIMIT) -> None:
+        """Sets the task aside for a while; no attempt is spent."""
+        delay = round(max(0.0, seconds) * 1000)
+        row = Parking(self.grant.task, self.token, delay, reason_named(reason))
+        self.judge("task/park", await leases.park(self.settler.shard, [row]))
+
+    async def release(self) -> None:
+        """Gives the task back unused: READY again at its old place, no attempt spent."""
+        self.judge("task/release", await leases.release(self.settler.shard, [self.held]))
+
+    def judge(self, script: str, words: list[str]) -> None:
+        """Raises what the answer means, if it is not OK."""
+        fault = lease_fault(script, self.id, self.token, words[0])
+        if fault is not None:
+            raise fault
+
+
+def reason_named(word: str) -> Reason:
+    """The reason of this name; raises ValueError with all of them where there is none."""
+    try:
+        return Reason(word)
+    except ValueError:
+        known = ", ".join(Reason)
+        raise ValueError(f"reason: {word!r} is not one of {known}") from None

@@ -1,0 +1,85 @@
+"""Waits for the ends of tasks: one blocking connection for all who wait in one process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rqueue.errors import StoreUnavailable
+from rqueue.model.state import FINAL
+from rqueue.store.claims import new_box
+from rqueue.store.mail import read_mail
+from rqueue.store.replies import ok, text
+
+if TYPE_CHECKING:
+    from rqueue.store.scripts import Argument
+    from rqueue.store.shard import Shard
+
+# The server forgets who asked after a while; asking again this often keeps well inside it.
+ASK_AGAIN_SEC = 5.0
+KEEP_MS = 60_000
+PAUSE_SEC = 0.1
+GONE = "GONE"
+
+
+class Watcher:
+    """Tells who waits that a task has ended. Runs only while someone waits."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.box = new_box()
+        self.waiting: dict[str, set[asyncio.Event]] = {}
+        self.listener: asyncio.Task[None] | None = None
+
+    async def ended(self, task: str) -> None:
+        """Returns when the task has ended, or is not there (any more)."""
+        events = self.waiting.setdefault(task, set())
+        event = asyncio.Event()
+        events.add(event)
+        try:
+            if len(events) == 1:
+                await self.ask([task])
+            if self.listener is None or self.listener.done():
+                self.listener = asyncio.get_running_loop().create_task(self.listen())
+            await event.wait()
+        finally:
+            events.discard(event)
+            if not events and self.waiting.get(task) is events:
+                del self.waiting[task]
+
+    async def ask(self, tasks: list[str]) -> None:
+        """Asks for mail about these tasks; those that have ended need none."""
+        args: dict[str, Argument] = {"box": self.box, "keep_ms": KEEP_MS}
+        reply = ok(
+            "task/watch", "", await self.shard.run("task/watch", args, [(t,) for t in tasks])
+        )
+        for task, state in zip(tasks, map(text, reply), strict=True):
+            if state == GONE or state in FINAL:
+                self.tell(task)
+
+    async def listen(self) -> None:
+        """Reads the box until nobody waits; asks again from time to time, in case mail was lost."""
+        while self.waiting:
+            try:
+                line = await read_mail(self.shard, self.box, ASK_AGAIN_SEC)
+                if line is None:
+                    await self.ask(list(self.waiting))
+                elif line[0] == "ended":
+                    self.tell(line[1])
+            except StoreUnavailable:
+                # A new box: the old read may still stand at the server and take the next line.
+                self.box = new_box()
+                await asyncio.sleep(PAUSE_SEC)
+                await self.ask_when_back()
+
+    async def ask_when_back(self) -> None:
+        """Asks for everything under the new box; an outage is waited out by the next round."""
+        try:
+            await self.ask(list(self.waiting))
+        except StoreUnavailable:
+            return
+
+    def tell(self, task: str) -> None:
+        """Wakes who waits for a task."""
+        for event in self.waiting.pop(task, ()):
+            event.set()

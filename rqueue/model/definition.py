@@ -1,0 +1,63 @@
+"""A task's definition as it is stored: one JSON object, written once, opaque to every script.
+
+Only what differs from the default is written. The two fields nearly every task has are short,
+`t` for type and `p` for payload; all others bear their full names. A task of type `noop` with a
+payload of 100 bytes takes 117 bytes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pydantic_core import to_json
+
+from rqueue.errors import InvalidTask
+from rqueue.model.checked import NAME, NAME_RULE
+from rqueue.model.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import JsonValue
+
+SHORT = {"t": "type", "p": "payload"}
+EMPTY = b"{}"
+
+
+def plain(type: str, payload: object, max_bytes: int = MAX_PAYLOAD_BYTES) -> bytes:
+    """The definition of a task with a type and a payload and no options: the quick way.
+
+    Byte for byte what `TaskSpec.of(type=..., payload=...).definition()` gives.
+    """
+    body = encode(payload, max_bytes=max_bytes)
+    if body == EMPTY:
+        return head(type) + b"}"
+    return b'%b,"p":%b}' % (head(type), body)
+
+
+def compose(type: str, body: bytes, options: Mapping[str, object]) -> bytes:
+    """The definition of a task with options, given as JSON values; `body` is its payload."""
+    parts = [head(type)]
+    if body != EMPTY:
+        parts.append(b'"p":' + body)
+    if options:
+        parts.append(to_json(options)[1:-1])
+    return b",".join(parts) + b"}"
+
+
+def fields_of(data: bytes) -> dict[str, JsonValue]:
+    """The fields that a definition gives, by their full names; nothing but the JSON is checked."""
+    found = decode(data, field="definition", max_depth=MAX_DEPTH + 1)
+    if not isinstance(found, dict):
+        raise InvalidTask("definition", "is not an object")
+    return {SHORT.get(key, key): value for key, value in found.items()}
+
+
+# Types are few, so each is checked once; the bound is for those that make them up.
+@lru_cache(maxsize=4096)
+def head(type: str) -> bytes:
+    """The beginning of a definition, if the type is a name."""
+    if NAME.fullmatch(type) is None:
+        raise InvalidTask("type", NAME_RULE)
+    return b'{"t":"%b"' % type.encode()

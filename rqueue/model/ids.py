@@ -1,0 +1,181 @@
+"""Task and DAG ids: one 128-bit value that is a UUIDv7 and, written in base 32, a ULID.
+
+    48 bits  milliseconds since 1970
+     4 bits  7, the UUID version
+    12 bits  random
+     2 bits  10, the UUID variant
+    52 bits  random start, then counting upwards within the millisecond
+    10 bits  the shard the task lives in
+
+The text is `task_` or `dag_` and 26 characters; ten bits are two of them, so the last two
+characters are the shard and texts sort as their times do.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import TYPE_CHECKING, ClassVar, Self
+from uuid import UUID
+
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from rqueue.clock import SYSTEM
+from rqueue.errors import ConfigError, InvalidTask
+from rqueue.model.ulid import NUMBER_OF, PAIRS, number_of, pairs, ulid_of, value_of
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+
+SHARDS = 1024
+
+# Version and variant as they stand in the 128 bits: what makes a value a UUIDv7.
+MARKS, MARKED = (0xF << 76) | (0x3 << 62), (0x7 << 76) | (0x2 << 62)
+LOW_BITS = 40
+WORDS = 256
+
+
+class Id(str):
+    """An id in its canonical text. Calling the class parses; `from_ulid` trusts."""
+
+    __slots__ = ()
+    PREFIX: ClassVar[str] = ""
+
+    def __new__(cls, text: str | UUID) -> Self:
+        return cls.parse(text)
+
+    @classmethod
+    def parse(cls, text: str | UUID) -> Self:
+        """The id that a prefixed or bare ULID or UUID stands for, else InvalidTask("id", ...)."""
+        if isinstance(text, cls):
+            return text
+        value = text.int if isinstance(text, UUID) else value_of(cls.PREFIX, text)
+        if value & MARKS != MARKED:
+            raise InvalidTask("id", "is not a version 7 UUID, as the queue's ids are")
+        return cls.from_ulid(ulid_of(value))
+
+    @classmethod
+    def from_ulid(cls, ulid: str) -> Self:
+        """The id of a ULID that is known to be one of ours; nothing is checked."""
+        return str.__new__(cls, f"{cls.PREFIX}_{ulid}")
+
+    @property
+    def ulid(self) -> str:
+        """The 26 characters after the prefix."""
+        return self[-26:]
+
+    @property
+    def uuid(self) -> UUID:
+        """The same 128 bits as a UUID of version 7."""
+        return UUID(int=number_of(self.ulid))
+
+    @property
+    def shard(self) -> int:
+        """The number of the shard the id leads to."""
+        return NUMBER_OF[self[-2:]]
+
+    @property
+    def created_ms(self) -> int:
+        """When it was made, by the maker's clock."""
+        return number_of(self.ulid) >> 80
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(
+            cls.of_field, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def of_field(cls, text: str) -> Self:
+        """`parse` for a pydantic field, which knows its own name."""
+        try:
+            return cls.parse(text)
+        except InvalidTask as error:
+            raise PydanticCustomError("id", "{rule}", {"rule": error.rule}) from error
+
+
+class TaskId(Id):
+    """The id of a task, `task_<ULID>`."""
+
+    __slots__ = ()
+    PREFIX = "task"
+
+
+class DagId(Id):
+    """The id of a DAG, `dag_<ULID>`."""
+
+    __slots__ = ()
+    PREFIX = "dag"
+
+
+class Ids:
+    """Makes ULIDs, each above the one before, whatever the clock does. Safe between threads.
+
+    `random_bits(n)` gives n random bits; it is asked for a block of them at a time.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int], random_bits: Callable[[int], int]) -> None:
+        self._clock_ms = clock_ms
+        self._random_bits = random_bits
+        self.reseed()
+
+    def reseed(self) -> None:
+        """Forget all randomness: a forked child must not go on with its parent's."""
+        self._lock = Lock()
+        self._words: Iterator[int] = iter(())
+        self._ms = -1
+        self._head = ""
+        self._low = 0
+
+    def ulid(self, shard: int = 0) -> str:
+        """The next ULID, of this shard."""
+        if not 0 <= shard < SHARDS:
+            raise ConfigError("shard", f"is a number from 0 to {SHARDS - 1}")
+        now_ms = self._clock_ms()
+        with self._lock:
+            if now_ms > self._ms:
+                self._begin(now_ms)
+            else:
+                # A random step, so that an id does not tell its neighbours.
+                self._low += 1 + (self._word() >> 40)
+                if self._low >> LOW_BITS:
+                    self._begin(self._ms + 1)
+            head, low = self._head, self._low
+        return (
+            f"{head}{PAIRS[low >> 30]}{PAIRS[low >> 20 & 1023]}"
+            f"{PAIRS[low >> 10 & 1023]}{PAIRS[low & 1023]}{PAIRS[shard]}"
+        )
+
+    def _begin(self, ms: int) -> None:
+        """Start a millisecond: new random bits, the upper half of the count left free."""
+        word = self._word()
+        high = 0x7 << 26 | (word >> 52) << 14 | 0x2 << 12 | (word >> 40 & 0xFFF)
+        self._head = pairs(ms, 5) + pairs(high, 3)
+        self._low = word & ((1 << LOW_BITS) - 1) >> 1
+        self._ms = ms
+
+    def _word(self) -> int:
+        word = next(self._words, None)
+        if word is None:
+            block = self._random_bits(64 * WORDS).to_bytes(8 * WORDS, "little")
+            self._words = iter(memoryview(block).cast("Q"))
+            word = next(self._words)
+        return word
+
+
+IDS = Ids(SYSTEM.now_ms, secrets.randbits)
+os.register_at_fork(after_in_child=IDS.reseed)
+
+
+def new_task_id(shard: int = 0) -> TaskId:
+    """An id for a new task of this shard."""
+    return TaskId.from_ulid(IDS.ulid(shard))
+
+
+def new_dag_id(shard: int = 0) -> DagId:
+    """An id for a new DAG of this shard."""
+    return DagId.from_ulid(IDS.ulid(shard))

@@ -1,0 +1,60 @@
+"""A lane: the tasks that compete on equal terms, and what a worker must offer to serve them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+
+# Scores are whole numbers of millionths of a priority point: exact, and cheap for the server.
+POINT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Type, agent and capabilities that a task asks for, and how fast it ages.
+
+    `rate` is points a minute; a task that lost its worker once moves to the lane that is `alone`.
+    """
+
+    type: str
+    rate: float
+    agent: str | None = None
+    capabilities: tuple[str, ...] = ()
+    alone: bool = False
+
+    @property
+    def micro_rate(self) -> int:
+        """The rate as scripts count."""
+        return micro(self.rate)
+
+
+def micro(points: float) -> int:
+    """Points as scripts count them."""
+    return round(points * POINT)
+
+
+@lru_cache(maxsize=4096)
+def signature(lane: Lane) -> str:
+    """The lane's name in the server's table of lanes."""
+    found: dict[str, object] = {"type": lane.type, "rate": lane.rate}
+    if lane.agent is not None:
+        found["agent"] = lane.agent
+    if lane.capabilities:
+        found["capabilities"] = sorted(lane.capabilities)
+    if lane.alone:
+        found["alone"] = True
+    return json.dumps(found, sort_keys=True, separators=(",", ":"))
+
+
+@lru_cache(maxsize=4096)
+def lane_of(text: str) -> Lane:
+    """The lane that a signature names."""
+    found = json.loads(text)
+    return Lane(
+        type=found["type"],
+        rate=found["rate"],
+        agent=found.get("agent"),
+        capabilities=tuple(found.get("capabilities", ())),
+        alone=found.get("alone", False),
+    )

@@ -1,0 +1,86 @@
+"""A task as it is read: what was asked for, and what has become of it."""
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue, SkipValidation
+
+from rqueue.model.attempt import AttemptRecord
+from rqueue.model.checked import Checked, Instant
+from rqueue.model.ids import TaskId
+from rqueue.model.scale import Tier, tier
+from rqueue.model.spec import TaskSpec
+from rqueue.model.state import FINAL, State
+
+Count = Annotated[int, Field(ge=0)]
+Json = Annotated[JsonValue, SkipValidation]
+
+
+class Claim(Checked):
+    """Who holds the task, and until when if it says nothing more."""
+
+    agent_id: str
+    claimed_at: Instant
+    heartbeat_at: Instant
+    lease_expires_at: Instant
+
+
+class Tokens(Checked):
+    """The tokens a language model was given and gave."""
+
+    input: Count = 0
+    output: Count = 0
+
+
+class Task(Checked):
+    """One task at one moment. `attempts` counts failures, `epoch` claims, `life` revivals.
+
+    `available_at` is when a task that waits for a time may run; document B calls it retry_at.
+    `effective_priority` is there only where the reader asked for the order.
+    """
+
+    id: TaskId
+    spec: TaskSpec
+    state: State
+
+    life: Count = 0
+    attempts: Count = 0
+    reclaims: Count = 0
+    epoch: Count = 0
+    claim: Claim | None = None
+    blocked_by: tuple[str, ...] = ()
+
+    created_at: Instant
+    updated_at: Instant | None = None
+    available_at: Instant | None = None
+    started_at: Instant | None = None
+    completed_at: Instant | None = None
+    cancelled_at: Instant | None = None
+
+    cancel_reason: str | None = None
+    last_error: str | None = None
+    failure_reason: str | None = None
+    failure_history: tuple[AttemptRecord, ...] = ()
+    poison_pill: bool = False
+
+    progress: Json = None
+    cost_usd: float = 0.0
+    tokens_used: Tokens = Tokens()
+    result: Json = None
+    effective_priority: float | None = None
+
+    @property
+    def retry_at(self) -> Instant | None:
+        """When it is tried again, if it waits for that."""
+        return self.available_at if self.state is State.RETRYING else None
+
+    @property
+    def tier(self) -> Tier:
+        """The tier of its effective priority, or of the one it was given."""
+        if self.effective_priority is not None:
+            return tier(self.effective_priority)
+        return tier(self.spec.priority)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self.state in FINAL

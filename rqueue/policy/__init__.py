@@ -1,0 +1,1 @@
+"""Pure decisions: plain functions from facts to a decision."""

@@ -1,0 +1,1 @@
+"""Services: loops around one `tick()` that can be called by hand."""

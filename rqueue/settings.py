@@ -1,0 +1,210 @@
+"""The settings of one queue, from arguments, environment, rqueue.yaml and defaults."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+
+from rqueue.errors import ConfigError
+from rqueue.model.checked import Name
+from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
+from rqueue.model.retry import RetryPolicy
+from rqueue.model.scale import Scale
+
+FILE = "rqueue.yaml"
+DAY_SEC = 86_400
+PREFIX = "RQUEUE_"
+# The usual name of this variable wins over our own pattern.
+VARIABLES = {"url": "RQUEUE_REDIS_URL"}
+WHERE = ("url", "embedded")
+
+Seconds = Annotated[float, Field(gt=0, le=365 * DAY_SEC, allow_inf_nan=False)]
+SecondsOrNone = Annotated[float, Field(ge=0, le=365 * DAY_SEC, allow_inf_nan=False)]
+Bytes = Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)]
+
+
+class Settings(BaseModel):
+    """Every knob of one queue. A bad value is a ConfigError that names the setting."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    name: Name = Field(description="the queue's name")
+    url: str | None = Field(None, repr=False, description="the server, see docs/operations.md")
+    embedded: bool = Field(False, description="use the Valkey of the `embedded` extra instead")
+    data_dir: Path = Field(Path(".rqueue"), description="where the embedded server keeps its data")
+    namespace: Name = Field("rq", description="first part of every key")
+    profile: str = Field(
+        DEFAULT_PROFILE.name, description="whose defaults hold where nothing else is said"
+    )
+    scale: Scale = Field("native", description="how priorities are written")
+    priority_boost_per_minute: float = Field(
+        0.1, ge=0, le=1000, description="ageing: points of urgency a waiting task gains"
+    )
+    retry: RetryPolicy | None = Field(None, description="delays between attempts")
+    dedupe: Literal["key", "content"] = Field(
+        "key", description="what makes two tasks the same: their key, or type and payload"
+    )
+    dedupe_window_sec: SecondsOrNone = Field(
+        7 * DAY_SEC, description="how long a completed task still counts as the same"
+    )
+    lease_sec: Seconds = Field(30, description="how long a worker may be silent")
+    claim_ttl_sec: Seconds = Field(60, description="how long a claimed task may not be started")
+    timeout_sec: Seconds = Field(3600, description="how long an attempt may run, unless it says so")
+    timeout_grace_sec: SecondsOrNone = Field(10, description="added to the timeout before the end")
+    lost_worker_counts: bool = Field(True, description="whether a lost worker spends an attempt")
+    max_reclaims: int = Field(10, ge=1, le=1000, description="lost workers a task may have")
+    rate_limit_counts: bool = Field(False, description="whether a parked attempt is spent")
+    max_rate_limit_parks: int = Field(20, ge=0, le=1000, description="parks a task may have")
+    result_ttl_sec: SecondsOrNone = Field(DAY_SEC, description="how long an ended task is kept")
+    archive: Literal["none", "postgres"] = Field("none", description="where ended tasks go")
+    max_payload_bytes: Bytes = Field(262_144, description="largest payload")
+    max_result_bytes: Bytes = Field(262_144, description="largest result")
+    max_lanes: int = Field(512, ge=1, le=4096, description="kinds of task in one shard")
+    call_timeout_sec: Seconds = Field(10, description="how long a call is tried and re-sent")
+    wait_replicas: int = Field(0, ge=0, le=100, description="replicas that must have a submit")
+    park_sec: Seconds = Field(5, description="how long a claim waits at the server")
+    handoff_sec: Seconds = Field(2, description="how soon a mailed task must be started")
+    claim_memo_sec: Seconds = Field(120, description="how long a claim by hand may be re-sent")
+
+    @classmethod
+    def load(cls, name: str, **arguments: object) -> Self:
+        """The settings of a queue from all sources; arguments that are None count as not given."""
+        given = {field: value for field, value in arguments.items() if value is not None}
+        sources = [given, from_environment(cls), *from_file(cls, name)]
+        return cls.model_validate({**merged(sources), "name": name})
+
+    def server(self) -> str | Path:
+        """The URL to connect to, or the data directory whose embedded server is wanted."""
+        if self.embedded:
+            return self.data_dir
+        if self.url is None:
+            raise ConfigError(
+                "url",
+                f"no server is set: pass url=..., set {VARIABLES['url']} or write url: into {FILE}"
+                " (redis://host:6379); or pass embedded=True or set RQUEUE_EMBEDDED=1",
+            )
+        return self.url
+
+    @property
+    def preset(self) -> Profile:
+        """The profile itself, for what it says beside the settings."""
+        return profile_of(self.profile)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def check(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """The profile's defaults below what was given; what is wrong leaves as ConfigError."""
+        try:
+            if isinstance(data, Mapping):
+                name = str(data.get("profile", DEFAULT_PROFILE.name))
+                data = {**profile_defaults(profile_of(name)), **data}
+            settings = handler(data)
+        except ValidationError as error:
+            raise broken(error) from None
+        if settings.embedded and settings.url is not None:
+            raise ConfigError("embedded", "is given together with url; one server is enough")
+        return settings
+
+
+def profile_defaults(profile: Profile) -> dict[str, object]:
+    """The settings that a profile decides when nobody else does."""
+    return {
+        "scale": profile.scale,
+        "retry": profile.retry,
+        "priority_boost_per_minute": profile.ageing_per_minute,
+        "dedupe": profile.dedupe or "key",
+        "lease_sec": profile.lease_sec,
+        "claim_ttl_sec": profile.claim_ttl_sec,
+        "timeout_sec": profile.timeout_sec,
+    }
+
+
+def merged(sources: list[dict[str, object]]) -> dict[str, object]:
+    """The first source that has a setting decides it; url and embedded are one decision."""
+    found: dict[str, object] = {}
+    for source in sources:
+        decided = any(found.get(field) for field in WHERE)
+        for field, value in source.items():
+            if field not in found and not (decided and field in WHERE):
+                found[field] = value
+    return found
+
+
+def from_environment(model: type[BaseModel]) -> dict[str, object]:
+    """What RQUEUE_* variables say; an empty one says nothing."""
+    found: dict[str, object] = {}
+    for field in model.model_fields:
+        variable = variable_of(field)
+        text = os.environ.get(variable, "")
+        if not text or field == "name":
+            continue
+        found[field] = from_json(variable, text) if field == "retry" else text
+    return found
+
+
+def variable_of(field: str) -> str:
+    """The environment variable of a setting."""
+    return VARIABLES.get(field, f"{PREFIX}{field.upper()}")
+
+
+def from_json(variable: str, text: str) -> object:
+    """A variable's value that has parts of its own."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError(variable, "is not JSON") from error
+
+
+def from_file(model: type[BaseModel], name: str) -> list[dict[str, object]]:
+    """What rqueue.yaml says of this queue, and then of all queues."""
+    path = Path(FILE)
+    if not path.is_file():
+        return []
+    try:
+        content = yaml.safe_load(path.read_text("utf-8")) or {}
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(FILE, "cannot be read as YAML") from error
+    everything = mapping(content, FILE)
+    queues = mapping(everything.pop("queues", None) or {}, f"{FILE}: queues")
+    own = mapping(queues.get(name) or {}, f"{FILE}: queues.{name}")
+    # Sections of other rooms are mappings that no setting is named after.
+    common = {
+        field: value
+        for field, value in everything.items()
+        if field in model.model_fields or not isinstance(value, Mapping)
+    }
+    return [own, common]
+
+
+def mapping(value: object, where: str) -> dict[str, object]:
+    """A part of the file that must have names and values."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(where, "is a mapping of names to values")
+    return {str(key): item for key, item in value.items() if item is not None}
+
+
+def broken(error: ValidationError) -> ConfigError:
+    """The first thing pydantic found wrong, in our words."""
+    found = error.errors(include_url=False, include_input=False)[0]
+    setting = ".".join(str(step) for step in found["loc"]) or "settings"
+    match found["type"]:
+        case "missing":
+            return ConfigError(setting, "is required")
+        case "extra_forbidden":
+            return ConfigError(setting, "is not a known setting")
+        case _:
+            rule = found["msg"].removeprefix("Value error, ")
+            return ConfigError(setting, rule[:1].lower() + rule[1:])

@@ -1,0 +1,1 @@
+"""The only room that speaks Redis: keys, scripts, and one module per noun."""

@@ -1,0 +1,210 @@
+"""The connection to one Redis: clients per process and loop, calls that are re-sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from redis.asyncio import Redis, RedisCluster
+
+from rqueue.errors import ConfigError, StoreUnavailable
+from rqueue.store.address import CLUSTER, Client, close_client, open_client, parse
+from rqueue.store.faults import DRIVER_ERRORS, translate, translated
+
+__all__ = ["Client", "Connection", "ServerInfo", "connect", "translate", "translated", "wrap"]
+
+T = TypeVar("T")
+
+POOL_SIZE = 32
+BLOCKING_POOL_SIZE = 256
+BLOCK_SEC = 5.0
+FIRST_PAUSE_SEC = 0.02
+LONGEST_PAUSE_SEC = 1.0
+OLDEST: Final = (7, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What the server says it is."""
+
+    name: str
+    version: tuple[int, int]
+    run_id: str
+    cluster: bool
+
+
+@dataclass(slots=True)
+class Clients:
+    """The clients of one event loop."""
+
+    main: Client
+    blocking: Client
+
+
+class Connection:
+    """One server as this process sees it.
+
+    Clients belong to an event loop and a process: each loop has its own, and a fork starts
+    afresh, leaving the parent's sockets alone.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        opener: Callable[[], Clients],
+        *,
+        timeout_sec: float,
+        cluster: bool = False,
+        random: Random | None = None,
+    ) -> None:
+        self.address = address
+        self.timeout_sec = timeout_sec
+        self.cluster = cluster
+        self.opener = opener
+        self.random = random or Random()
+        self.pid = os.getpid()
+        self.loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Clients] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"Connection({self.address})"
+
+    @property
+    def client(self) -> Client:
+        """The client for calls that answer at once."""
+        return self.clients().main
+
+    def blocking(self) -> Client:
+        """The client for BLPOP and its like: own pool, a timeout longer than the block."""
+        return self.clients().blocking
+
+    def clients(self) -> Clients:
+        """This loop's clients, opened at first use."""
+        if self.pid != os.getpid():
+            # Kept, not dropped: their destructors would speak on the parent's sockets.
+            ABANDONED.append(self.loops)
+            self.loops = WeakKeyDictionary()
+            self.pid = os.getpid()
+        loop = asyncio.get_running_loop()
+        found = self.loops.get(loop)
+        if found is None:
+            found = self.loops[loop] = self.opener()
+        return found
+
+    async def call(
+        self,
+        send: Callable[[Client], Awaitable[T]],
+        *,
+        what: str = "redis",
+        timeout_sec: float | None = None,
+    ) -> T:
+        """What `send` answers; the same call is sent again until its time is used up.
+
+        `send` must be safe to send twice. Raises StoreUnavailable when the time is up, and
+        only errors of ours.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (self.timeout_sec if timeout_sec is None else timeout_sec)
+        pause = FIRST_PAUSE_SEC
+        while True:
+            try:
+                async with asyncio.timeout_at(until):
+                    return await send(self.client)
+            except DRIVER_ERRORS as error:
+                fault = translate(error, f"{self.address} {what}")
+                wait = pause * self.random.uniform(0.5, 1.5)
+                if not isinstance(fault, StoreUnavailable) or loop.time() + wait >= until:
+                    raise fault from error
+            await asyncio.sleep(wait)
+            pause = min(pause * 2, LONGEST_PAUSE_SEC)
+
+    async def server_info(self) -> ServerInfo:
+        """What the server is; one that is too old is refused with a ConfigError."""
+        facts = await self.call(ask_info, what="INFO")
+        info = read_info(facts)
+        if info.name != "valkey" and info.version < OLDEST:
+            found = ".".join(map(str, info.version))
+            raise ConfigError("url", f"needs Redis 7.0 or later, or Valkey; this is Redis {found}")
+        if info.cluster and not self.cluster:
+            raise ConfigError("url", "the server is part of a cluster: write redis+cluster://")
+        return info
+
+    async def aclose(self) -> None:
+        """Close this loop's clients; a later call opens them again."""
+        if self.pid != os.getpid():
+            return
+        found = self.loops.pop(asyncio.get_running_loop(), None)
+        if found is None:
+            return
+        for client in (found.main, found.blocking):
+            # A server that is gone cannot be told goodbye.
+            with suppress(*DRIVER_ERRORS):
+                await close_client(client)
+
+
+# Clients of a parent process, see Connection.clients.
+ABANDONED: list[object] = []
+
+
+def connect(
+    url: str,
+    *,
+    timeout_sec: float = 10,
+    block_sec: float = BLOCK_SEC,
+    pool_size: int = POOL_SIZE,
+    blocking_pool_size: int = BLOCKING_POOL_SIZE,
+) -> Connection:
+    """A connection to the server that the URL means; nothing is sent yet.
+
+    `timeout_sec` bounds a whole call with its re-sends, `block_sec` is the longest block.
+    """
+    address = parse(url)
+    # Half of it, so that a reply lost on a half-open connection leaves time for a second try.
+    reply_sec = timeout_sec / 2
+
+    def opener() -> Clients:
+        return Clients(
+            main=open_client(address, timeout_sec=reply_sec, wait_sec=timeout_sec, size=pool_size),
+            blocking=open_client(
+                address,
+                timeout_sec=block_sec + reply_sec,
+                wait_sec=timeout_sec,
+                size=blocking_pool_size,
+            ),
+        )
+
+    return Connection(
+        str(address), opener, timeout_sec=timeout_sec, cluster=address.kind == CLUSTER
+    )
+
+
+def wrap(client: Redis, *, timeout_sec: float = 10) -> Connection:
+    """A connection over a client that exists already, such as fakeredis."""
+    return Connection("client", lambda: Clients(client, client), timeout_sec=timeout_sec)
+
+
+async def ask_info(client: Client) -> dict[str, Any]:
+    """INFO, from one node of a cluster or from the server."""
+    if isinstance(client, RedisCluster):
+        answer = await client.info(target_nodes=RedisCluster.DEFAULT_NODE)
+    else:
+        answer = await client.info()
+    return dict(answer)
+
+
+def read_info(facts: dict[str, Any]) -> ServerInfo:
+    """The facts we look at, among all that INFO says."""
+    name = str(facts.get("server_name", "redis")).lower()
+    text = facts.get("valkey_version") or facts.get("redis_version") or "0.0"
+    major, minor = (int(number) for number in str(text).split(".")[:2])
+    return ServerInfo(
+        name=name,
+        version=(major, minor),
+        run_id=str(facts.get("run_id", "")),
+        cluster=bool(facts.get("cluster_enabled", 0)),
+    )

@@ -1,0 +1,154 @@
+"""Every key of one shard. Nothing else in the tree spells a key.
+
+A method's docstring begins with the Redis type; docs/keys.md is made from it. Scripts build
+keys of the same tag from `root`; each pattern stands in their headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one shard: all keys of one script call come from one Keys."""
+
+    namespace: str
+    tag: str
+
+    @property
+    def root(self) -> str:
+        """The prefix of every key; the tag in braces keeps them in one slot of a cluster."""
+        return f"{self.namespace}:{{{self.tag}}}:"
+
+    def ready(self) -> str:
+        """stream: one entry per task that may run or runs; its pending list holds the leases."""
+        return f"{self.root}ready"
+
+    def lane(self, number: int) -> str:
+        """zset: the READY tasks of a lane by score; lowest first, then the lowest id."""
+        return f"{self.root}lane:{number}"
+
+    def lanes(self) -> str:
+        """hash: signature of a lane -> its number; beside them `next` and `version`."""
+        return f"{self.root}lanes"
+
+    def task(self, task: str) -> str:
+        """hash: the task's state and lease. Expires after `result_ttl` once it has ended."""
+        return f"{self.root}task:{task}"
+
+    def definition(self, task: str) -> str:
+        """string: the task as it was submitted, opaque to scripts. Lives as long as its hash."""
+        return f"{self.root}def:{task}"
+
+    def result(self, task: str) -> str:
+        """string: what the handler returned, encoded. Lives as long as the task's hash."""
+        return f"{self.root}result:{task}"
+
+    def failures(self, task: str) -> str:
+        """list: the records of failed attempts, oldest first, bounded."""
+        return f"{self.root}failures:{task}"
+
+    def delayed(self) -> str:
+        """zset: task by due time in ms: retries, parked and scheduled tasks."""
+        return f"{self.root}delayed"
+
+    def blocked(self) -> str:
+        """zset: PENDING tasks by the time they began to wait."""
+        return f"{self.root}blocked"
+
+    def deadlines(self) -> str:
+        """zset: waiting tasks with a deadline, by the time to look at them."""
+        return f"{self.root}deadlines"
+
+    def waits(self, task: str) -> str:
+        """set: what a PENDING task waits for: ids of parents, and `@time`."""
+        return f"{self.root}waits:{task}"
+
+    def dependents(self, task: str) -> str:
+        """set: the tasks that wait for this one."""
+        return f"{self.root}dependents:{task}"
+
+    def unblocking(self) -> str:
+        """set: completed tasks whose dependents are still being told."""
+        return f"{self.root}unblocking"
+
+    def cancelling(self) -> str:
+        """hash: task -> reason: what a cascade has still to cancel."""
+        return f"{self.root}cancelling"
+
+    def idempotency(self, sha: str) -> str:
+        """string: idempotency key -> task. No expiry while it lives, `dedupe_window` after."""
+        return f"{self.root}idem:{sha}"
+
+    def external(self, sha: str) -> str:
+        """string: a caller's own id -> task. Lives as long as the task."""
+        return f"{self.root}ext:{sha}"
+
+    def tag_list(self, tag: str) -> str:
+        """zset: the live and dead tasks that carry a tag, by creation."""
+        return f"{self.root}tag:{tag}"
+
+    def dead(self) -> str:
+        """zset: dead-lettered tasks by time of death; they stay until resolved."""
+        return f"{self.root}dead"
+
+    def handoffs(self) -> str:
+        """zset: `task:epoch` mailed to a waiting worker and not yet started, by due time."""
+        return f"{self.root}handoffs"
+
+    def orphans(self) -> str:
+        """set: tasks that a claim found without their stream entry, for the sweep."""
+        return f"{self.root}orphans"
+
+    def waiter(self, waiter: str) -> str:
+        """hash: a claiming conversation: its seq, what it was given, where it parks."""
+        return f"{self.root}waiter:{waiter}"
+
+    def waiting(self, profile: str) -> str:
+        """zset: parked waiters of a profile by the time they began to wait."""
+        return f"{self.root}waiting:{profile}"
+
+    def profile(self, profile: str) -> str:
+        """string: the lanes of a profile as JSON; expires when nobody parks under it."""
+        return f"{self.root}profile:{profile}"
+
+    def profiles(self, lane: int | str) -> str:
+        """set: the profiles that serve a lane; `new` has all of them."""
+        return f"{self.root}profiles:{lane}"
+
+    def mail(self, box: str) -> str:
+        """list: lines for one waiter or watcher: `tasks`, `lanes`, `ended`. Expires."""
+        return f"{self.root}mail:{box}"
+
+    def watchers(self, task: str) -> str:
+        """set: boxes that are told when the task ends."""
+        return f"{self.root}watchers:{task}"
+
+    def worker(self, worker: str) -> str:
+        """hash: a worker; `alone` names the task it must run alone."""
+        return f"{self.root}worker:{worker}"
+
+    def workers(self) -> str:
+        """zset: workers by their last sign of life."""
+        return f"{self.root}workers"
+
+    def paused(self) -> str:
+        """set: what is paused: `queue`, `type=<type>`, `lane=<number>`."""
+        return f"{self.root}paused"
+
+    def outbox(self) -> str:
+        """stream: what has ended, on its way to the archive; task -> life, state, snapshot."""
+        return f"{self.root}outbox"
+
+    def events(self) -> str:
+        """stream: what happened, for looking; capped."""
+        return f"{self.root}events"
+
+    def reaper(self) -> str:
+        """hash: what the reaper saw last: server time and run id."""
+        return f"{self.root}reaper:seen"
+
+    def stats(self) -> str:
+        """hash: counters: `<lane>:<state>`, `submitted`, `outbox`."""
+        return f"{self.root}stats"

@@ -1,0 +1,71 @@
+"""The lanes of a shard, as a worker's claim names them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rqueue.model.lane import Lane, lane_of
+from rqueue.policy.capability import Offer, serves
+
+if TYPE_CHECKING:
+    from rqueue.store.shard import Shard
+
+META = frozenset({"next", "version"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """All lanes of a shard at one version."""
+
+    version: str = "0"
+    numbers: dict[Lane, int] = field(default_factory=dict)
+
+    def served(self, offer: Offer) -> Served:
+        """The lanes that an offer may serve, in the words of the claim script."""
+        found = [
+            [number, lane.micro_rate, lane.type, lane.alone]
+            for lane, number in self.numbers.items()
+            if serves(offer, lane)
+        ]
+        found.sort()
+        body = json.dumps(found, separators=(",", ":"))
+        return Served(body, hashlib.sha256(body.encode()).hexdigest()[:16])
+
+    def by_number(self) -> dict[int, Lane]:
+        """The lanes by their numbers."""
+        return {number: lane for lane, number in self.numbers.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A set of lanes as JSON, and the name of the profile that it is."""
+
+    lanes: str
+    profile: str
+
+
+def lanes_of(flat: list[bytes]) -> Lanes:
+    """The lanes in a flat list of the hash's fields and values."""
+    pairs = dict(zip(flat[::2], flat[1::2], strict=True))
+    version = pairs.get(b"version", b"0").decode()
+    numbers = {
+        lane_of(name.decode()): int(number)
+        for name, number in pairs.items()
+        if name.decode() not in META
+    }
+    return Lanes(version, numbers)
+
+
+async def read_lanes(shard: Shard) -> Lanes:
+    """The lanes as they are now."""
+    client = shard.runner.connection
+    found = await client.call(lambda redis: redis.hgetall(shard.keys.lanes()), what="lanes")
+    return lanes_of([as_bytes(word) for pair in found.items() for word in pair])
+
+
+def as_bytes(word: bytes | str) -> bytes:
+    """A word of a reply in bytes mode, which redis-py types as either."""
+    return word if isinstance(word, bytes) else word.encode()

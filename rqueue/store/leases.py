@@ -1,0 +1,141 @@
+"""The worker's side: claim, and every settle of what was claimed, fenced by the token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rqueue.store.replies import ok, text
+from rqueue.store.shard import LIMIT, TRIES
+
+if TYPE_CHECKING:
+    from rqueue.store.scripts import Argument
+    from rqueue.store.shard import Shard
+
+
+class Held(NamedTuple):
+    """A lease: the task and the token that its holder shows."""
+
+    task: str
+    token: str
+
+
+class Settled(NamedTuple):
+    """A lease and the result that ends it."""
+
+    task: str
+    token: str
+    result: bytes
+
+
+class Verdict(NamedTuple):
+    """A lease that ends as failed, as decided; no delay means dead."""
+
+    task: str
+    token: str
+    delay: str
+    attempts: int
+    reclaims: int
+    reason: str
+    record: str
+
+
+class Reaping(NamedTuple):
+    """A lost lease, as decided; `alone` is the lane it moves to, if any."""
+
+    task: str
+    token: str
+    delay: str
+    attempts: int
+    reclaims: int
+    reason: str
+    record: str
+    alone: str
+
+
+class Parking(NamedTuple):
+    """A lease that is set aside for a while."""
+
+    task: str
+    token: str
+    delay: int
+    reason: str
+
+
+async def words(
+    shard: Shard,
+    script: str,
+    rows: Iterable[Sequence[Argument]],
+    args: dict[str, Argument],
+    *,
+    skip: int = 0,
+) -> list[str]:
+    """The word for each row of a settle; `skip` words of the reply come before them."""
+    reply = ok(script, "", await shard.run(script, args, rows))
+    return [text(word) for word in reply[skip:]]
+
+
+async def start(shard: Shard, leases: Sequence[Held]) -> list[str]:
+    """CLAIMED to RUNNING: OK, LOST or STATE:<found> for each."""
+    return await words(shard, "task/start", leases, {})
+
+
+async def validate(shard: Shard, leases: Sequence[Held]) -> list[str]:
+    """RUNNING to VALIDATING: OK, LOST or STATE:<found> for each."""
+    return await words(shard, "task/validate", leases, {})
+
+
+async def renew(shard: Shard, consumer: str, leases: Sequence[Held]) -> list[str]:
+    """Keeps leases: OK, LOST, claim_expired or timeout for each."""
+    terms = shard.terms
+    args: dict[str, Argument] = {
+        "consumer": consumer,
+        "claim_ms": terms.claim_ms,
+        "timeout_ms": terms.timeout_ms,
+        "grace_ms": terms.grace_ms,
+    }
+    return await words(shard, "task/renew", leases, args, skip=1)
+
+
+async def complete(shard: Shard, leases: Sequence[Settled]) -> list[str]:
+    """RUNNING or VALIDATING to COMPLETED: OK, LOST or STATE:<found> for each."""
+    args: dict[str, Argument] = {
+        "archive": int(shard.terms.archive),
+        "ttl": shard.terms.result_ttl_ms,
+        "limit": LIMIT,
+        "tries": TRIES,
+    }
+    return await words(shard, "task/complete", leases, args, skip=1)
+
+
+async def fail(shard: Shard, leases: Sequence[Verdict]) -> list[str]:
+    """In hand to RETRYING or DEAD_LETTERED, as each was decided; or LOST."""
+    args: dict[str, Argument] = {
+        "archive": int(shard.terms.archive),
+        "keep": shard.terms.keep_failures,
+        "events": shard.terms.events,
+    }
+    return await words(shard, "task/fail", leases, args)
+
+
+async def park(shard: Shard, leases: Sequence[Parking]) -> list[str]:
+    """RUNNING or VALIDATING to RETRYING, no attempt spent: OK, LOST or STATE:<found>."""
+    return await words(shard, "task/park", leases, {"events": shard.terms.events})
+
+
+async def release(shard: Shard, leases: Sequence[Held]) -> list[str]:
+    """In hand to READY, no attempt spent: OK or LOST for each."""
+    return await words(shard, "task/release", leases, {"tries": TRIES}, skip=1)
+
+
+async def reap(shard: Shard, leases: Sequence[Reaping], *, idle_ms: int) -> list[str]:
+    """Takes silent leases: READY, RETRYING, DEAD_LETTERED, or HELD where it was renewed."""
+    args: dict[str, Argument] = {
+        "idle_ms": idle_ms,
+        "archive": int(shard.terms.archive),
+        "keep": shard.terms.keep_failures,
+        "events": shard.terms.events,
+        "tries": TRIES,
+        "max_lanes": shard.terms.max_lanes,
+    }
+    return await words(shard, "task/reap", leases, args, skip=1)

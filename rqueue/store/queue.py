@@ -1,0 +1,131 @@
+"""The queue as a whole: pauses, counts, what is in hand, what has ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rqueue.model.lane import Lane, micro
+from rqueue.model.scale import BOUNDS, Tier
+from rqueue.store.lanes import Lanes, read_lanes
+from rqueue.store.replies import ok, text
+from rqueue.store.shard import TRIES
+
+if TYPE_CHECKING:
+    from rqueue.store.scripts import Argument
+    from rqueue.store.shard import Shard
+
+TIERS = tuple(Tier)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCount:
+    """The tasks of one lane: READY ones by tier, all others by state."""
+
+    lane: Lane
+    ready: dict[Tier, int]
+    states: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All lanes' counts, the counters of the whole shard, and what is paused."""
+
+    lanes: list[LaneCount]
+    counters: dict[str, int]
+    paused: frozenset[str]
+
+
+class InHand(NamedTuple):
+    """A lease as the pending list has it."""
+
+    task: str
+    entry: str
+    consumer: str
+    idle_ms: int
+    state: str
+    token: str
+    lane: int
+
+
+def gate(type: str | None, lane: int | None) -> str:
+    """The word for what is paused: the queue, a type or a lane."""
+    if type is not None:
+        return f"type={type}"
+    return "queue" if lane is None else f"lane={lane}"
+
+
+async def pause(shard: Shard, what: str) -> None:
+    """Hands out nothing of the queue, a type or a lane."""
+    ok("queue/pause", what, await shard.run("queue/pause", {"what": what}))
+
+
+async def resume(shard: Shard, what: str) -> None:
+    """Ends a pause and answers who waited."""
+    lanes = await read_lanes(shard)
+    numbers = json.dumps(sorted(lanes.numbers.values()))
+    args: dict[str, Argument] = {"what": what, "lanes": numbers, "tries": TRIES}
+    (more,) = ok("queue/resume", what, await shard.run("queue/resume", args))
+    while int(more):
+        (more,) = await answer(shard, lanes)
+
+
+async def answer(shard: Shard, lanes: Lanes) -> list[int]:
+    """Goes on answering parked claims."""
+    args: dict[str, Argument] = {
+        "numbers": json.dumps(sorted(lanes.numbers.values())),
+        "tries": TRIES,
+    }
+    return ok("queue/answer", "", await shard.run("queue/answer", args))
+
+
+async def tally(shard: Shard) -> Tally:
+    """Counts by lane, in time that grows with the lanes alone."""
+    lanes = (await read_lanes(shard)).by_number()
+    rates = [[number, lane.micro_rate] for number, lane in lanes.items()]
+    bounds = [micro(bound) for bound, _ in BOUNDS]
+    args: dict[str, Argument] = {"rates": json.dumps(rates), "bounds": json.dumps(bounds)}
+    stats, paused, *rows = ok("queue/counts", "", await shard.run("queue/counts", args))
+    counters = {text(stats[at]): int(stats[at + 1]) for at in range(0, len(stats), 2)}
+    found = []
+    for number, *ready in rows:
+        states = {
+            name.partition(":")[2]: count
+            for name, count in counters.items()
+            if name.startswith(f"{number}:")
+        }
+        tiers = dict(zip(TIERS, map(int, ready), strict=True))
+        found.append(LaneCount(lanes[int(number)], tiers, states))
+    plain = {name: count for name, count in counters.items() if ":" not in name}
+    return Tally(found, plain, frozenset(text(what) for what in paused))
+
+
+async def in_hand(shard: Shard, *, idle_ms: int, after: str = "", limit: int = 500) -> list[InHand]:
+    """A page of leases silent for at least `idle_ms`, after an entry."""
+    args: dict[str, Argument] = {
+        "idle_ms": idle_ms,
+        "from": f"({after}" if after else "-",
+        "limit": limit,
+    }
+    rows = ok("queue/in_hand", "", await shard.run("queue/in_hand", args))
+    return [
+        InHand(
+            task=text(row[0]),
+            entry=text(row[1]),
+            consumer=text(row[2]),
+            idle_ms=int(row[3]),
+            state=text(row[4]),
+            token=text(row[5]),
+            lane=int(row[6]),
+        )
+        for row in rows
+    ]
+
+
+async def archived(shard: Shard, entries: Sequence[str]) -> int:
+    """Lets go of outbox entries whose rows are committed; how many tasks they held."""
+    args: dict[str, Argument] = {"ttl": shard.terms.result_ttl_ms}
+    rows = [(entry,) for entry in entries]
+    return int(ok("queue/archived", "", await shard.run("queue/archived", args, rows))[0])

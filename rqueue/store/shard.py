@@ -1,0 +1,71 @@
+"""One shard as the store's modules see it: its keys, its scripts, and the queue's terms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rqueue.store.keys import Keys
+    from rqueue.store.runner import Reply, Runner
+    from rqueue.store.scripts import Argument
+
+# How much one script call may do before it leaves the rest to the next: a call of this size
+# stops the server for a few milliseconds.
+CHUNK = 500
+LIMIT = 1000
+TRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a queue's settings mean for its scripts, in their units."""
+
+    archive: bool = False
+    result_ttl_ms: int = 86_400_000
+    dedupe_window_ms: int = 7 * 86_400_000
+    max_lanes: int = 512
+    claim_ms: int = 60_000
+    timeout_ms: int = 3_600_000
+    grace_ms: int = 10_000
+    park_ms: int = 5_000
+    handoff_ms: int = 2_000
+    memo_ms: int = 120_000
+    events: int = 10_000
+    keep_failures: int = 100
+    wait_replicas: int = 0
+
+    @property
+    def ending(self) -> str:
+        """What a script needs to know to end a task that it was not called for."""
+        facts = {
+            "archive": "1" if self.archive else "0",
+            "ttl": self.result_ttl_ms,
+            "events": self.events,
+        }
+        return json.dumps(facts, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Where one shard's calls go. All keys of a call come from its `keys`."""
+
+    runner: Runner
+    keys: Keys
+    terms: Terms
+
+    async def run(
+        self,
+        name: str,
+        args: Mapping[str, Argument] | None = None,
+        rows: Iterable[Sequence[Argument]] = (),
+        *,
+        replicas: int = 0,
+    ) -> Reply:
+        """A script of this shard; the keys its header names, and its root, are filled in."""
+        script = self.runner.scripts[name]
+        found = {key: getattr(self.keys, key)() for key in script.keys}
+        given = {"root": self.keys.root, **(args or {})}
+        return await self.runner.run(name, keys=found, args=given, rows=rows, replicas=replicas)

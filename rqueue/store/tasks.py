@@ -1,0 +1,114 @@
+"""What is done to a task from outside: cancel, revive, discard, and changes while it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from rqueue.model.state import State
+from rqueue.store.replies import lease_fault, ok, text
+from rqueue.store.shard import CHUNK, LIMIT, TRIES
+
+if TYPE_CHECKING:
+    from rqueue.model.ids import TaskId
+    from rqueue.store.scripts import Argument
+    from rqueue.store.shard import Shard
+
+Dependents = Literal["cascade", "unblock"]
+
+
+async def cancel(
+    shard: Shard, tasks: Sequence[str], *, reason: str, dependents: Dependents = "cascade"
+) -> list[str]:
+    """Ends live tasks: OK, GONE or STATE:<found> for each. Returns when the cascade is done."""
+    words: list[str] = []
+    left = list(tasks)
+    while True:
+        page, left = left[:CHUNK], left[CHUNK:]
+        reply = await cancel_page(shard, page, reason, dependents)
+        words += [text(word) for word in reply[2:]]
+        if not left and (not int(reply[0]) or (not page and not int(reply[1]))):
+            return words
+
+
+async def cancel_page(
+    shard: Shard, tasks: Sequence[str], reason: str, dependents: Dependents
+) -> list[bytes]:
+    """One call of the script; without tasks it goes on with what a cascade left."""
+    args: dict[str, Argument] = {
+        "reason": reason,
+        "dependents": dependents,
+        "limit": LIMIT,
+        "how": shard.terms.ending,
+        "tries": TRIES,
+    }
+    return ok("task/cancel", "", await shard.run("task/cancel", args, [(task,) for task in tasks]))
+
+
+async def revive(
+    shard: Shard, task: TaskId, *, life: int, definition: bytes = b"", delay_ms: int = 0
+) -> State:
+    """Gives a dead task a new life; the state it begins in. Raises where it is not dead."""
+    args: dict[str, Argument] = {
+        "task": task.ulid,
+        "life": life,
+        "def": definition,
+        "delay": delay_ms,
+        "tries": TRIES,
+        "events": shard.terms.events,
+    }
+    return State(text(ok("task/revive", task, await shard.run("task/revive", args))[1]))
+
+
+async def discard(shard: Shard, tasks: Sequence[TaskId], *, reason: str) -> list[str]:
+    """Gives dead tasks up: OK, GONE or STATE:<found> for each."""
+    args: dict[str, Argument] = {
+        "reason": reason,
+        "ttl": shard.terms.result_ttl_ms,
+        "events": shard.terms.events,
+    }
+    rows = [(task.ulid,) for task in tasks]
+    return [
+        text(word) for word in ok("task/discard", "", await shard.run("task/discard", args, rows))
+    ]
+
+
+async def set_priority(shard: Shard, task: TaskId, *, base: int, was: int) -> None:
+    """Moves a task in its lane; in millionths of a point."""
+    args: dict[str, Argument] = {"task": task.ulid, "priority": base, "was": was}
+    ok("task/set_priority", task, await shard.run("task/set_priority", args))
+
+
+async def reschedule(
+    shard: Shard, task: TaskId, *, delay_ms: int | None = None, at_ms: int | None = None
+) -> int:
+    """Lets a waiting task wait until another time, which it returns in ms."""
+    args: dict[str, Argument] = {
+        "task": task.ulid,
+        "delay": "" if delay_ms is None else delay_ms,
+        "at": "" if at_ms is None else at_ms,
+    }
+    return int(ok("task/reschedule", task, await shard.run("task/reschedule", args))[0])
+
+
+async def run_now(shard: Shard, task: TaskId) -> bool:
+    """Ends a task's waiting for its time; whether it was waiting for one."""
+    args: dict[str, Argument] = {"limit": 1, "tries": TRIES, "only": task.ulid}
+    return int(ok("task/promote", task, await shard.run("task/promote", args))[1]) > 0
+
+
+async def edit(shard: Shard, task: TaskId, *, was: bytes, definition: bytes) -> bool:
+    """Changes a waiting task's definition; False when someone changed it since it was read."""
+    args: dict[str, Argument] = {"task": task.ulid, "was": was, "def": definition}
+    reply = await shard.run("task/edit", args)
+    if text(reply[0]) == "CHANGED":
+        return False
+    ok("task/edit", task, reply)
+    return True
+
+
+def check(script: str, task: TaskId, word: str) -> None:
+    """Raises what a word about one task means, if it is not OK."""
+    fault = lease_fault(script, task, "", word)
+    if fault is not None:
+        raise fault

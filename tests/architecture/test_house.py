@@ -1,0 +1,101 @@
+"""The rules of the house that no other tool checks."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import LUA, MODULES, PACKAGE, ROOT, TESTS, imported, label
+from tools.generate_docs import stale_pages
+
+BANNED_IN_NAMES = {"job", "jobs", "dlq", "utils", "helpers", "common", "base", "manager", "misc"}
+BANNED_WORDS = re.compile(r"\b(job|jobs|dlq|mutex|heartbeats? lock)\b", re.IGNORECASE)
+# Names that documents, forms or other systems gave; they are read, never used for our things.
+FOREIGN_WORDS = {"rqueue/model/forms"}
+KEY_LITERAL = re.compile(r"rq:\{|\}:[a-z…]|(?:^|[:…])(?:task|lane|def|waits|idem|mail|dag):(?:…|$)")
+EXPORTS = {
+    "Call", "DagId", "Handle", "Lease", "Outcome", "Queue", "RQueueError", "Reject", "Retry",
+    "RetryPolicy", "Settings", "State", "Task", "TaskId",
+}  # fmt: skip
+
+
+def test_generated_pages_are_fresh() -> None:
+    assert [label(path) for path in stale_pages()] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_only_the_store_imports_redis(path: Path) -> None:
+    if path.is_relative_to(PACKAGE / "store"):
+        return
+
+    assert not imported(path) & {"redis", "valkey", "hiredis"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_a_key_is_spelled_in_one_module_only(path: Path) -> None:
+    if label(path) == "rqueue/store/keys.py":
+        return
+
+    found = [text for text in literals(path) if KEY_LITERAL.search(text)]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("path", [*MODULES, *TESTS, *LUA.rglob("*.lua")], ids=label)
+def test_a_file_is_named_with_our_words(path: Path) -> None:
+    words = set(path.stem.removeprefix("test_").lower().split("_"))
+
+    assert not words & BANNED_IN_NAMES
+
+
+@pytest.mark.parametrize("path", [*MODULES, *LUA.rglob("*.lua")], ids=label)
+def test_a_file_uses_our_words(path: Path) -> None:
+    if any(label(path).startswith(folder) for folder in FOREIGN_WORDS):
+        return
+
+    assert BANNED_WORDS.findall(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+
+
+def test_the_public_names_are_known() -> None:
+    if not (PACKAGE / "__init__.py").exists():
+        pytest.skip("there is no rqueue/__init__.py yet")
+    package = importlib.import_module("rqueue")
+    names = list(getattr(package, "__all__", []))
+
+    assert names == sorted(names)
+    assert set(names) == EXPORTS
+    assert all(hasattr(package, name) for name in names)
+
+
+def test_no_file_speaks_of_this_machine() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *MODULES, ROOT / "pyproject.toml"]
+    path_of_someone = re.compile(r"(?<![\w.])/(?:root|home|Users)/\w")
+
+    assert [label(path) for path in pages if path_of_someone.search(path.read_text("utf-8"))] == []
+
+
+def literals(path: Path) -> list[str]:
+    """Every string of a module that is not a docstring, with a `…` for what f-strings fill in."""
+    found: list[str] = []
+    tree = ast.parse(path.read_text("utf-8"))
+    prose = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            found.append(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+            found.append("".join(str(part) for part in parts))
+    return found

@@ -1,0 +1,113 @@
+"""Backends: the embedded Valkey (always), Redis 7, a one-node cluster, and the fake."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import fakeredis
+import pytest
+from redis import asyncio as aredis
+
+from rqueue.store.connection import Connection
+from tests import servers
+from tests.servers import KINDS, Server
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--servers",
+        default=",".join(KINDS),
+        help=f"which servers the `server` fixture goes through, of {','.join(KINDS)}",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server_kind" in metafunc.fixturenames:
+        wanted = metafunc.config.getoption("--servers").split(",")
+        unknown = set(wanted) - set(KINDS)
+        if unknown:
+            raise pytest.UsageError(f"--servers: unknown {', '.join(sorted(unknown))}")
+        metafunc.parametrize("server_kind", wanted)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[Callable[[str], Server]]:
+    """The server of a kind, started at first use and stopped with the session."""
+    # Not tmp_path: the path of a socket must be short.
+    folder = Path(tempfile.mkdtemp(prefix="rqueue-tests-"))
+    started: dict[str, Server] = {}
+
+    def get(kind: str) -> Server:
+        if kind not in started:
+            started[kind] = servers.start(kind, folder / kind)
+        return started[kind]
+
+    try:
+        yield get
+    finally:
+        for server in started.values():
+            server.stop()
+        shutil.rmtree(folder)
+
+
+def emptied(server: Server) -> Server:
+    server.flush()
+    return server
+
+
+@pytest.fixture
+def server(running: Callable[[str], Server], server_kind: str) -> Server:
+    """Each server in turn, empty."""
+    return emptied(running(server_kind))
+
+
+@pytest.fixture
+def valkey(running: Callable[[str], Server]) -> Server:
+    """The Valkey of the embedded extra, empty."""
+    return emptied(running("valkey"))
+
+
+@pytest.fixture
+def redis7(running: Callable[[str], Server]) -> Server:
+    """Debian's Redis 7, empty; skipped where it is not installed, unless required."""
+    return emptied(running("redis7"))
+
+
+@pytest.fixture
+def cluster(running: Callable[[str], Server]) -> Server:
+    """A cluster of one node, empty."""
+    return emptied(running("cluster"))
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[aredis.Redis | aredis.RedisCluster]:
+    """A plain client of `server`, to look at keys with."""
+    client = server.client()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def connection(server: Server) -> AsyncIterator[Connection]:
+    """A connection of ours to `server`."""
+    connection = server.connection()
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[aredis.Redis]:
+    """fakeredis with a server of its own: a script that leaks a global would poison the next."""
+    client = fakeredis.FakeAsyncRedis(
+        server=fakeredis.FakeServer(version=(7,)), version=(7,), protocol=2
+    )
+    yield client
+    await client.aclose()
