@@ -16,14 +16,13 @@ async def work(queue: Queue) -> None:
 async def run(queue: Queue, lease: Lease) -> None:
     """One attempt: the flaky task fails the first time, all others double their number."""
     task = lease.task
-    if task.spec.type == "flaky" and task.attempts == 0:
+    if task.type == "flaky" and task.attempts == 0:
         state = await lease.fail("error", "the first try always fails")
-        print(f"  {task.spec.type:7} failed once, now {state}")
+        print(f"  {task.type:7} failed once, now {state}")
         await queue.run_now(lease.id)
         return
-    number = task.spec.payload["number"] if isinstance(task.spec.payload, dict) else 0
-    await lease.complete({"doubled": number * 2})
-    print(f"  {task.spec.type:7} priority {task.spec.priority:g}, payload {task.spec.payload}")
+    await lease.complete({"doubled": task.payload["number"] * 2})
+    print(f"  {task.type:7} priority {task.spec.priority:g}, payload {task.payload}")
 
 
 async def main() -> None:

@@ -13,6 +13,7 @@ from redis import asyncio as aredis
 
 from rqueue.store.connection import Connection
 from tests import servers
+from tests.house import House, build
 from tests.servers import KINDS, Server
 
 
@@ -101,6 +102,22 @@ async def connection(server: Server) -> AsyncIterator[Connection]:
     connection = server.connection()
     yield connection
     await connection.aclose()
+
+
+@pytest.fixture
+async def house(connection: Connection, client: aredis.Redis) -> AsyncIterator[House]:
+    """A queue with all its parts, on each server in turn."""
+    house = build(connection, client)
+    yield house
+    await house.queue.aclose()
+
+
+@pytest.fixture
+async def archived_house(connection: Connection, client: aredis.Redis) -> AsyncIterator[House]:
+    """The same with an archive: what ends goes through the outbox."""
+    house = build(connection, client, archive="postgres")
+    yield house
+    await house.queue.aclose()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A task as it is read: what was asked for, and what has become of it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, JsonValue, SkipValidation
 
@@ -67,6 +67,16 @@ class Task(Checked):
     tokens_used: Tokens = Tokens()
     result: Json = None
     effective_priority: float | None = None
+
+    @property
+    def type(self) -> str:
+        """What kind of task it is, which is also the name of its handler."""
+        return self.spec.type
+
+    @property
+    def payload(self) -> Any:
+        """The producer's input, as JSON values."""
+        return self.spec.payload
 
     @property
     def retry_at(self) -> Instant | None:

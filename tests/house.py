@@ -1,0 +1,94 @@
+"""A queue with all its parts on one server, and the hands to age what tests must not wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from rqueue import Lease, Queue, Task
+from rqueue.clock import SYSTEM
+from rqueue.runtime import assemble
+from rqueue.services.promoter import Promoter
+from rqueue.services.reaper import Reaper
+from rqueue.settings import Settings
+from rqueue.store.connection import Connection
+
+NAME = "house"
+
+
+@dataclass(slots=True)
+class House:
+    """One queue, its services, and the plain client that looks at keys."""
+
+    queue: Queue
+    promoter: Promoter
+    reaper: Reaper
+    client: Any
+
+    @property
+    def keys(self) -> Any:
+        return self.queue.shard.keys
+
+    async def claimed(self, type: str = "code", **options: Any) -> Lease:
+        """A task that a worker has claimed."""
+        await self.queue.enqueue(type, {}, **options)
+        (lease,) = await self.queue.claim(worker="w1", types=[type])
+        return lease
+
+    async def running(self, type: str = "code", **options: Any) -> Lease:
+        """A task that a worker has started."""
+        lease = await self.claimed(type, **options)
+        await lease.start()
+        return lease
+
+    async def task(self, task: str) -> Task:
+        return await self.queue.get(task)
+
+    async def age(self, lease: Lease, seconds: float) -> None:
+        """Lets a lease look as if it had not been renewed for so long."""
+        entry = await self.client.hget(self.keys.task(lease.id.ulid), "entry")
+        await self.client.xclaim(
+            self.keys.ready(), "workers", lease.worker, 0, [entry],
+            idle=round(seconds * 1000), justid=True,
+        )  # fmt: skip
+
+    async def make_due(self, task: str) -> None:
+        """Lets a task's time come."""
+        await self.client.zadd(self.keys.delayed(), {task[-26:]: 1})
+
+    async def dump(self) -> dict[str, Any]:
+        """Every key and what is in it, to see that nothing changed."""
+        found: dict[str, Any] = {}
+        for key in sorted(await self.client.keys("*")):
+            found[key.decode()] = await self.content(key)
+        return found
+
+    async def content(self, key: bytes) -> Any:
+        """What a key holds, whatever its type."""
+        match await self.client.type(key):
+            case b"string":
+                return await self.client.get(key)
+            case b"hash":
+                return await self.client.hgetall(key)
+            case b"set":
+                return await self.client.smembers(key)
+            case b"zset":
+                return await self.client.zrange(key, 0, -1, withscores=True)
+            case b"list":
+                return await self.client.lrange(key, 0, -1)
+            case _:
+                entries = await self.client.xrange(key)
+                try:
+                    pending = await self.client.xpending_range(key, "workers", "-", "+", 1000)
+                except Exception:  # no group yet
+                    pending = []
+                return entries, [(held["message_id"], held["consumer"]) for held in pending]
+
+
+def build(connection: Connection, client: Any, *, strict: bool = True, **settings: Any) -> House:
+    """A house on a connection."""
+    chosen = Settings(name=NAME, url="redis://nowhere", **settings)
+    queue = Queue(NAME, runtime=assemble(chosen, connection, strict=strict))
+    reaper = Reaper(queue.shard, queue.runtime.reader, chosen, clock=SYSTEM, random=Random(7))
+    return House(queue, Promoter(queue.shard), reaper, client)
