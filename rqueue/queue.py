@@ -20,6 +20,7 @@ from rqueue.client.watcher import Watcher
 from rqueue.clock import SYSTEM, Clock
 from rqueue.errors import InvalidTask, RQueueError
 from rqueue.model.checked import LABEL, LABEL_RULE
+from rqueue.model.forms import view
 from rqueue.model.state import State
 from rqueue.policy.capability import Offer
 from rqueue.runtime import Runtime, open_runtime
@@ -85,11 +86,23 @@ class Queue:
 
     # The producer.
 
-    async def enqueue(self, type: str, payload: object = None, **options: Any) -> Handle:
+    async def enqueue(
+        self,
+        type: str,
+        payload: object = None,
+        *,
+        wait_replicas: int | None = None,
+        **options: Any,
+    ) -> Handle:
         """Takes one task; options are the model's own field names. Raises InvalidTask and the
-        other SubmitErrors, and then nothing was written.
+        other SubmitErrors, and then nothing was written. With `wait_replicas`, returns after so
+        many replicas have it, and raises StoreUnavailable when they do not in time.
         """
-        taken = await self.local.gatherer.submit(self.drafter.draft(Call(type, payload, options)))
+        call = Call(type, payload, options)
+        if wait_replicas is not None:
+            (handle,) = await self.enqueue_many([call], wait_replicas=wait_replicas)
+            return handle
+        taken = await self.local.gatherer.submit(self.drafter.draft(call))
         return Handle(taken.id, taken.created, self)
 
     async def enqueue_document(
@@ -99,13 +112,15 @@ class Queue:
         taken = await self.local.gatherer.submit(self.drafter.of_document(document, form))
         return Handle(taken.id, taken.created, self)
 
-    async def enqueue_many(self, calls: Iterable[Call | Mapping[str, Any]]) -> list[Handle]:
+    async def enqueue_many(
+        self, calls: Iterable[Call | Mapping[str, Any]], *, wait_replicas: int | None = None
+    ) -> list[Handle]:
         """Takes many tasks in few calls, in this order. All are checked before any is sent;
         raises the first refusal of the server, after the others were taken.
         """
         drafts = [self.drafter.draft(call) for call in calls]
         handles: list[Handle] = []
-        for answer in await submit(self.shard, drafts):
+        for answer in await submit(self.shard, drafts, replicas=wait_replicas):
             if isinstance(answer, RQueueError):
                 raise answer
             handles.append(Handle(answer.id, answer.created, self))
@@ -118,6 +133,10 @@ class Queue:
     async def get(self, task: str) -> Task:
         """A task by its id in any form, or by the caller's own id; raises TaskNotFound."""
         return await self.desk.get(task)
+
+    async def view(self, task: str, form: Form | None = None) -> dict[str, Any]:
+        """A task as one of the documents A, B or C shows it; by default as the profile says."""
+        return view(await self.get(task), form or self.settings.preset.view)
 
     async def ended(self, task: TaskId) -> None:
         """Returns when a task has ended; woken, not polled."""

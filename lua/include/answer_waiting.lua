@@ -1,26 +1,26 @@
 -- @include answer_waiter
 -- @include waiting_profiles
 -- Answers parked claims that these lanes could serve, longest waiting first, while there is
--- something in them. `tries` bounds it; returns whether more may be left to answer.
+-- something in them. `tries` bounds it; returns whether more may be left to answer: not where
+-- nobody could be served or sent away, since the next call would find the same.
 local function answer_waiting(root, now, lanes, tries)
-  local profiles, seen = {}, {}
+  local profiles, seen, moved = {}, {}, false
   for _, lane in ipairs(lanes) do
     waiting_profiles(root, lane, profiles, seen)
   end
   while #profiles > 0 do
     if tries == 0 then
-      return true
+      return moved
     end
     tries = tries - 1
     local best = 1
     for i = 2, #profiles do
-      if profiles[i].since < profiles[best].since then
-        best = i
-      end
+      best = profiles[i].since < profiles[best].since and i or best
     end
     local profile = profiles[best]
     local given = answer_waiter(root, now, profile.waiter, profile.name, profile.lanes)
     profile.skip = profile.skip + (given == 0 and 1 or 0)
+    moved = moved or given ~= 0
     local left = 0
     for _, lane in ipairs(lanes) do
       left = left + redis.call("ZCARD", root .. "lane:" .. lane)

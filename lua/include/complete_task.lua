@@ -1,4 +1,4 @@
--- @include complete_special
+-- @include complete_special rarely
 -- Ends a held task well. Its entry and its outbox value are added to the lists of `how`.
 local function complete_task(root, finished, id, row, result, how)
   local key, lane = root .. "task:" .. id, row[3]

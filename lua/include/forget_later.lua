@@ -1,5 +1,6 @@
 -- @include flagged
--- Lets the keys of an ended task expire after `ttl` ms, and takes it off its tags' lists.
+-- Lets the keys of an ended task expire after `ttl` ms, and takes it off its tags' lists. Its
+-- dependents are not forgotten: their set goes when the last of them is told.
 local function forget_later(root, id, ttl, flags, more)
   ttl = more.ttl or ttl
   redis.call("PEXPIRE", root .. "task:" .. id, ttl)
@@ -8,13 +9,10 @@ local function forget_later(root, id, ttl, flags, more)
   if flagged(flags, "f") then
     redis.call("PEXPIRE", root .. "failures:" .. id, ttl)
   end
-  if flagged(flags, "d") then
-    redis.call("PEXPIRE", root .. "dependents:" .. id, ttl)
-  end
   for _, tag in ipairs(more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end
-  if more.ext then
+  if more.ext and redis.call("GET", root .. "ext:" .. more.ext) == id then
     redis.call("PEXPIRE", root .. "ext:" .. more.ext, ttl)
   end
 end

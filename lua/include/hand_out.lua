@@ -7,23 +7,27 @@ local function hand_out(root, now, picks, open, who)
   local task, rows, entries = root .. "task:", {}, {}
   for i, id in ipairs(picks) do
     local row = redis.call("HMGET", task .. id,
-      "entry", "lane", "token", "flags", "def0", "def1", "def2")
+      "entry", "token", "flags", "def0", "def1", "def2")
     rows[i], entries[i] = row, row[1] or "0-1"
   end
   local there = lease_entries(root, who.consumer, entries)
-  for _, lane in ipairs(open) do
-    if #lane.picked > 0 then
-      redis.call("ZREM", root .. "lane:" .. lane.number, unpack(lane.picked))
-      count(root, lane.number, who.started and "RUNNING" or "CLAIMED", #lane.picked)
-    end
-  end
-  local given, at = {}, string.format("%.0f", now)
+  local given, at, lost = {}, string.format("%.0f", now), {}
   for i, id in ipairs(picks) do
     if there and not there[rows[i][1]] then
       redis.call("SADD", root .. "orphans", id)
-      count(root, rows[i][2] or "?", who.started and "RUNNING" or "CLAIMED", -1)
+      lost[id] = 1
     else
       given[#given + 1] = write_claim(root, at, id, rows[i], who)
+    end
+  end
+  for _, lane in ipairs(open) do
+    local leased = #lane.picked
+    if leased > 0 then
+      redis.call("ZREM", root .. "lane:" .. lane.number, unpack(lane.picked))
+      for _, id in ipairs(there and lane.picked or {}) do
+        leased = leased - (lost[id] or 0)
+      end
+      count(root, lane.number, who.started and "RUNNING" or "CLAIMED", leased)
     end
   end
   return given

@@ -1,4 +1,4 @@
--- @include call_lanes
+-- @include call_lanes rarely
 -- The number of the lane with this signature, made when it is new; nil when there are too many.
 local function lane_number(root, signature, max_lanes)
   local lanes = root .. "lanes"

@@ -8,5 +8,5 @@ local function next_head(root, lane, chunk)
       lane.from, lane.from + chunk - 1, "WITHSCORES")
     lane.at = 1
   end
-  return lane.heads[lane.at]
+  return lane.heads[lane.at] or false
 end

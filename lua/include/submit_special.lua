@@ -8,7 +8,7 @@
 -- Returns nil when the caller shall make it READY, else a word and its detail.
 local function submit_special(root, now, new)
   local more, ask = decoded(new.more), decoded(new.ask)
-  local parents, lost = open_parents(root, ask.parents or {}, new.here)
+  local parents, lost = open_parents(root, ask.parents or {})
   if not parents then
     return "PARENT", lost
   end
@@ -21,6 +21,11 @@ local function submit_special(root, now, new)
       debounce_holder(root, now, holder, row, new.def, due)
     end
     return "EXISTS", holder
+  end
+  for _, parent in ipairs(holder and parents or {}) do
+    if parent == holder then
+      return "PARENT", holder
+    end
   end
   local lane = new.number(new.lane)
   if not lane then

@@ -1,26 +1,24 @@
--- @include hands
+-- @include hands rarely
 -- @include open_lanes
 -- @include pick_one_lane
--- @include pick_heads
+-- @include pick_heads rarely
 -- @include hand_out
 -- The claim itself: up to `n` tasks for `who` from `lanes`, in exact order. The one function
 -- behind a claim and behind the answer to a parked one.
 local function take(root, now, lanes, n, who)
-  local solo = false
-  for _, lane in ipairs(lanes) do
-    if lane[4] then
-      local holding = hands(root, who.consumer)
-      if holding == "alone" then
-        return {}
-      end
-      solo = holding == "none"
-      break
-    end
-  end
   if n < 1 then
     return {}
   end
-  local open = open_lanes(root, lanes, solo)
+  -- Hands are looked at where it matters only: there is a lane for lost tasks, or one in hand.
+  local look = redis.call("HEXISTS", root .. "worker:" .. who.consumer, "alone") == 1
+  for _, lane in ipairs(lanes) do
+    look = look or lane[4]
+  end
+  local holding = look and hands(root, who.consumer)
+  if holding == "alone" then
+    return {}
+  end
+  local open = open_lanes(root, lanes, holding == "none")
   local picks = #open == 1 and pick_one_lane(root, open[1], n) or pick_heads(root, now, open, n)
   if #picks == 0 then
     return {}

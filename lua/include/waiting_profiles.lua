@@ -7,8 +7,6 @@ local function waiting_profiles(root, lane, found, seen)
       local lanes = redis.call("GET", root .. "profile:" .. name)
       found[#found + 1] = { name = name, waiter = first[1], since = tonumber(first[2]),
         lanes = cjson.decode(lanes or "[]"), skip = 0 }
-    elseif first and redis.call("EXISTS", root .. "profile:" .. name) == 0 then
-      redis.call("SREM", root .. "profiles:" .. lane, name)
     end
     seen[name] = true
   end

@@ -2,15 +2,15 @@
 -- @include free_key
 -- @include holder_row
 -- Writes the lease into the task's hash and returns what its holder needs to know. `row` is
--- entry, lane, token, flags, def0, def1, def2.
+-- entry, token, flags, def0, def1, def2.
 local function write_claim(root, now, id, row, who)
-  local epoch = row[3] and string.match(row[3], "^%d+") + 1 or "1"
+  local epoch = row[2] and string.match(row[2], "^%d+") + 1 or "1"
   local token = epoch .. ":" .. who.bits
   if who.started then
     redis.call("HSET", root .. "task:" .. id, "state", "RUNNING", "token", token,
       "holder", now .. " " .. now .. " " .. who.consumer)
-    if row[4] then
-      local more = more_of(root, id, row[4])
+    if row[3] then
+      local more = more_of(root, id, row[3])
       if more.unique == "until_start" then
         free_key(root, id, more)
       end
@@ -19,6 +19,6 @@ local function write_claim(root, now, id, row, who)
     redis.call("HSET", root .. "task:" .. id, "state", "CLAIMED", "token", token,
       "holder", now .. " 0 " .. who.consumer)
   end
-  local plain = not row[3] and not row[4] and row[5] and not row[7]
-  return holder_row(root, id, token, row[1], plain and row[5] .. (row[6] or ""))
+  local plain = not row[2] and not row[3] and row[4] and not row[6]
+  return holder_row(root, id, token, row[1], plain and row[4] .. (row[5] or ""))
 end

@@ -1,10 +1,19 @@
--- @include def_fields
+-- @include def_fields rarely
 -- Writes a READY task but for its place in the lane, which the caller adds for many at once.
-local function write_plain(root, id, lane, score, def)
+local function write_plain(root, id, key, lane, score, def)
   local entry = redis.call("XADD", root .. "ready", "*", "task", id)
-  local fields = { "state", "READY", "lane", lane, "entry", entry, "score", score }
-  if def_fields(fields, def) then
-    redis.call("SET", root .. "def:" .. id, def)
+  if #def <= 64 then
+    redis.call("HSET", key, "state", "READY", "lane", lane, "entry", entry, "score", score,
+      "def0", def)
+  elseif #def <= 128 then
+    -- Written out: most tasks are of this size, and a list built for each would cost more.
+    redis.call("HSET", key, "state", "READY", "lane", lane, "entry", entry, "score", score,
+      "def0", string.sub(def, 1, 64), "def1", string.sub(def, 65))
+  else
+    local fields = { "state", "READY", "lane", lane, "entry", entry, "score", score }
+    if def_fields(fields, def) then
+      redis.call("SET", root .. "def:" .. id, def)
+    end
+    redis.call("HSET", key, unpack(fields))
   end
-  redis.call("HSET", root .. "task:" .. id, unpack(fields))
 end

@@ -12,8 +12,8 @@
 -- REPLY OK <more>
 
 -- @include now_ms
--- @include answer_waiting
+-- @include answer_lanes
 
 local root, numbers, tries = ARGV[1], cjson.decode(ARGV[2]), tonumber(ARGV[3])
 
-return { "OK", answer_waiting(root, now_ms(), numbers, tries) and 1 or 0 }
+return { "OK", answer_lanes(root, now_ms(), numbers, tries) and 1 or 0 }

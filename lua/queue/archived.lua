@@ -7,7 +7,7 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 ttl         how long an ended task is kept, ms
 -- EACH  entry         id of an outbox entry
--- TOUCHES task:<id> def:<id> result:<id> failures:<id> dependents:<id> ext:<sha> tag:<t> stats
+-- TOUCHES task:<id> def:<id> result:<id> failures:<id> ext:<sha> tag:<t> stats
 -- FLAGS allow-oom
 -- REPLY OK <tasks>
 
@@ -25,7 +25,9 @@ for at = first, #ARGV, stride do
   for i = 1, #fields, 2 do
     local id = fields[i]
     local row = task_row(root, id)
-    if row.state == "COMPLETED" or row.state == "CANCELLED" then
+    -- One that has lived again since has an entry of its own to wait for.
+    local ended = row.state == "COMPLETED" or row.state == "CANCELLED"
+    if ended and fields[i + 1] == (row.more.life or 1) .. " " .. row.state then
       forget_later(root, id, ttl, row.flags, row.more)
     end
     tasks = tasks + 1
@@ -33,5 +35,8 @@ for at = first, #ARGV, stride do
   redis.pcall("XACK", outbox, "archive", ARGV[at])
   redis.call("XDEL", outbox, ARGV[at])
 end
-redis.call("HINCRBY", root .. "stats", "outbox", -tasks)
+-- Less nothing would be sent as "-0", which Redis does not take for a number.
+if tasks > 0 then
+  redis.call("HINCRBY", root .. "stats", "outbox", -tasks)
+end
 return { "OK", tasks }

@@ -12,10 +12,10 @@
 -- REPLY OK <more>
 
 -- @include now_ms
--- @include answer_waiting
+-- @include answer_lanes
 
 local paused = KEYS[1]
 local root, what, lanes, tries = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
 
 redis.call("SREM", paused, what)
-return { "OK", answer_waiting(root, now_ms(), lanes, tries) and 1 or 0 }
+return { "OK", answer_lanes(root, now_ms(), lanes, tries) and 1 or 0 }

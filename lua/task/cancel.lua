@@ -10,6 +10,7 @@
 --       4 limit       how many tasks at most in this call
 --       5 how         JSON {archive, ttl, events}
 --       6 tries       how many parked claims may be looked at
+--       7 request     names the call: sent again, it says the same
 -- EACH  task          its id; none: go on with `cancelling`
 -- TOUCHES task:<id> def:<id> lane:<n> waits:<id> dependents:<id> delayed blocked deadlines
 --       handoffs cancelling unblocking stats outbox events idem:<sha> ext:<sha> tag:<t>
@@ -25,8 +26,9 @@
 -- @include answer_touched
 
 local root, reason, dependents, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local how, tries = cjson.decode(ARGV[5]), tonumber(ARGV[6])
-local first, stride = 7, 1
+local how, tries, request = cjson.decode(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local first, stride = 8, 1
+how.request = request
 
 local now, reply = now_ms(), { "OK", 0, 0 }
 local ended, touched, list = {}, {}, {}
@@ -50,7 +52,8 @@ while at <= #list and at <= limit do
   if not row.state then
     word = "GONE"
   elseif row.state == "COMPLETED" or row.state == "DEAD_LETTERED" or row.state == "CANCELLED" then
-    word = "STATE:" .. row.state
+    local again = redis.call("HGET", root .. "task:" .. id, "settled") == "cancel " .. request
+    word = again and "OK" or "STATE:" .. row.state
   else
     ended[#ended + 1] = id
     ended[#ended + 1] = cancel_task(root, now, id, row, why, how)

@@ -26,10 +26,10 @@
 
 -- @include now_ms
 -- @include waiter_of
--- @include still_held
+-- @include still_held rarely
 -- @include take
 -- @include named
--- @include park_claim
+-- @include park_claim rarely
 -- @include handoff
 
 local root, waiter, seq, consumer, bits = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
@@ -51,7 +51,8 @@ if known ~= version then
   return { "LANES", known, unpack(redis.call("HGETALL", root .. "lanes")) }
 end
 
-local carried = still_held(root, record.mailed)
+local mailed = record.mailed or ""
+local carried = mailed ~= "" and still_held(root, mailed) or {}
 for _, row in ipairs(carried) do
   redis.call("ZREM", root .. "handoffs", handoff(row[1], row[2]))
 end

@@ -3,7 +3,7 @@
 -- Keeps the leases of one worker, and is the clock of what may be kept: a task CLAIMED too long
 -- or RUNNING beyond its timeout is not renewed, and its holder is told why.
 --
--- KEYS  1 ready       stream  its pending list holds the leases
+-- KEYS  1 ready       stream  its pending list holds the leases; built from root below
 -- ARGV  1 root        prefix of every key of the shard
 --       2 consumer    the worker
 --       3 claim_ms    how long a task may stay CLAIMED
@@ -18,8 +18,8 @@
 -- @include now_ms
 -- @include more_of
 -- @include holder_of
+-- @include lease_entries
 
-local ready = KEYS[1]
 local root, consumer, claim_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local timeout_ms, grace_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local first, stride = 6, 2
@@ -51,7 +51,6 @@ for at = first, #ARGV, stride do
 end
 redis.call("ZADD", root .. "workers", now, consumer)
 if #kept > 0 then
-  kept[#kept + 1] = "JUSTID"
-  redis.call("XCLAIM", ready, "workers", consumer, 0, unpack(kept))
+  lease_entries(root, consumer, kept)
 end
 return reply

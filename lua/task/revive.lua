@@ -20,6 +20,7 @@
 -- @include ready_task
 -- @include block_task
 -- @include write_def
+-- @include flag
 -- @include count
 -- @include emit
 -- @include answer_touched
@@ -30,22 +31,27 @@ local delay, tries, events = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local key, row = root .. "task:" .. task, task_row(root, task)
 if not row.state then
   return { "GONE" }
-elseif row.state ~= "DEAD_LETTERED" then
-  if row.more.life == life + 1 then
-    return { "OK", 0, row.state }
-  end
+elseif row.more.life == life + 1 then
+  return { "OK", 0, row.state }
+elseif row.state ~= "DEAD_LETTERED" or (row.more.life or 1) ~= life then
   return { "STATE", row.state }
 end
 local holder = row.more.idem and redis.call("GET", root .. "idem:" .. row.more.idem)
-if holder then
+local other = holder and redis.call("HGET", root .. "task:" .. holder, "state")
+if other and other ~= "COMPLETED" then
   return { "EXISTS", holder }
 end
 
 local now, more = now_ms(), row.more
 redis.call("ZREM", root .. "dead", task)
-redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks")
+redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
+  "due")
 more.life = life + 1
 redis.call("HSET", key, "more", cjson.encode(more))
+flag(root, task, "m")
+if more.deadline and more.deadline > now then
+  redis.call("ZADD", root .. "deadlines", more.deadline, task)
+end
 if more.idem then
   redis.call("SET", root .. "idem:" .. more.idem, task)
 end
@@ -59,8 +65,9 @@ end
 count(root, row.lane, "DEAD_LETTERED", -1)
 emit(root, events, "task.revived", task, tostring(more.life))
 if delay > 0 or redis.call("SCARD", root .. "waits:" .. task) > 0 then
-  block_task(root, now, task, {}, delay > 0 and now + delay or nil)
-  redis.call("HSET", key, "state", "PENDING")
+  local due = delay > 0 and now + delay or nil
+  block_task(root, now, task, {}, due)
+  redis.call("HSET", key, "state", "PENDING", unpack(due and { "due", due } or {}))
   count(root, row.lane, "PENDING", 1)
   return { "OK", 0, "PENDING" }
 end

@@ -3,7 +3,7 @@
 -- Begins the execution of claimed tasks. A mailed task may run only after this said OK.
 -- Started already by the same token: OK again.
 --
--- KEYS  1 ready       stream  its pending list holds the leases
+-- KEYS  1 ready       stream  its pending list holds the leases; built from root below
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
 --       token         the claim's token
@@ -17,9 +17,9 @@
 -- @include free_key
 -- @include handoff
 -- @include holder_of
+-- @include lease_entries
 -- @include count
 
-local ready = KEYS[1]
 local root = ARGV[1]
 local first, stride = 2, 2
 
@@ -37,7 +37,7 @@ for at = first, #ARGV, stride do
       redis.call("ZREM", root .. "handoffs", handoff(id, token))
       local claimed, _, owner = holder_of(redis.call("HGET", key, "holder"))
       redis.call("HSET", key, "state", "RUNNING", "holder", claimed .. " " .. now .. " " .. owner)
-      redis.call("XCLAIM", ready, "workers", owner, 0, row[4], "JUSTID")
+      lease_entries(root, owner, { row[4] })
       count(root, row[3], "CLAIMED", -1)
       count(root, row[3], "RUNNING", 1)
       local more = more_of(root, id, row[5])

@@ -17,14 +17,15 @@
 --       more          "" or JSON kept with the task {idem, unique, window, ext, tags, ...}
 --       ask           "" or JSON of this call {delay, at, parents, if_exists}
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
---       idem:<sha> ext:<sha> tag:<t> deadlines outbox events + what answer_waiting touches
--- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | REPLACED id | LANES | PARENT id
+--       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events
+--       + what answer_waiting touches
+-- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id
 
 -- @include now_ms
 -- @include lane_number
 -- @include write_plain
--- @include submit_special
--- @include answer_waiting
+-- @include submit_special rarely
+-- @include answer_touched
 
 local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local first, stride = 6, 6
@@ -58,25 +59,28 @@ for at = first, #ARGV, stride do
   local id, lane, def = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 3]
   local more, ask = ARGV[at + 4], ARGV[at + 5]
   local key, word, detail = root .. "task:" .. id, nil, ""
-  if any_known and redis.call("EXISTS", key) == 1 then
+  if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
     word = "KNOWN"
   elseif more ~= "" or ask ~= "" then
     word, detail = submit_special(root, now, { id = id, lane = lane, number = number,
-      score = score(lane, ARGV[at + 2]), def = def, more = more, ask = ask, here = here,
-      how = how })
+      score = score(lane, ARGV[at + 2]), def = def, more = more, ask = ask, how = how })
   elseif not number(lane) then
     word = "LANES"
   end
   if not word then
     local points = score(lane, ARGV[at + 2])
-    write_plain(root, id, numbers[lane], points, def)
-    local scores = scored[lane]
-    scores[#scores + 1] = points
-    scores[#scores + 1] = id
+    write_plain(root, id, key, numbers[lane], points, def)
+    touched[numbers[lane]] = true
+    if more == "" then
+      local scores = scored[lane]
+      scores[#scores + 1], scores[#scores + 2] = points, id
+    else
+      -- A later task of this very call may replace or delay it: it stands in its lane at once.
+      redis.call("ZADD", root .. "lane:" .. numbers[lane], points, id)
+    end
   elseif word ~= "PENDING" and word ~= "KNOWN" then
-    reply[#reply + 1] = (at - first) / stride
-    reply[#reply + 1] = word
-    reply[#reply + 1] = detail
+    local n = #reply
+    reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / stride, word, detail
   end
   if not word or word == "PENDING" then
     here[id] = true
@@ -90,10 +94,7 @@ end
 for lane, scores in pairs(scored) do
   if #scores > 0 then
     redis.call("ZADD", root .. "lane:" .. numbers[lane], unpack(scores))
-    touched[#touched + 1] = numbers[lane]
   end
 end
-if #touched > 0 and answer_waiting(root, now, touched, tonumber(tries)) then
-  reply[2] = 1
-end
+reply[2] = answer_touched(root, now, touched, tonumber(tries)) and 1 or 0
 return reply

@@ -27,13 +27,13 @@ class HandClaim:
 
     async def claim(self, n: int, wait_sec: float) -> list[Grant]:
         """Up to `n` tasks, at once if there are any, else the first that come in time."""
-        answer = await self.waiter.claim(n)
-        if answer.grants or wait_sec <= 0:
-            return answer.grants
         try:
+            answer = await self.waiter.claim(n)
+            if answer.grants or wait_sec <= 0:
+                return answer.grants
             return await self.wait(n, asyncio.get_running_loop().time() + wait_sec)
         except asyncio.CancelledError:
-            # What was mailed to a caller that has gone would be lost until its hand-off expires.
+            # What was given to a caller that has gone would be lost until its lease expires.
             FAREWELLS.add(task := asyncio.get_running_loop().create_task(self.leave()))
             task.add_done_callback(FAREWELLS.discard)
             raise
@@ -63,9 +63,12 @@ class HandClaim:
     async def leave(self) -> None:
         """Ends the wait and gives back what it was given."""
         try:
-            grants = (await self.waiter.claim(0)).grants
+            # The last claim again: its answer may have been on its way when the caller left.
+            self.waiter.seq -= 1
+            grants = {grant.task: grant for grant in (await self.waiter.claim(0)).grants}
+            grants |= {grant.task: grant for grant in (await self.waiter.claim(0)).grants}
             if grants:
-                await leases.release(self.shard, [Held(g.task, g.token) for g in grants])
+                await leases.release(self.shard, [Held(g.task, g.token) for g in grants.values()])
         except RQueueError:
             # Out of reach: the hand-off expires by itself and the tasks come back.
             return

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rqueue.client.drafts import external_key, to_ms
+from rqueue.client.drafts import to_ms
 from rqueue.errors import InvalidTask, TaskNotFound
-from rqueue.model.checked import YEAR_SEC
+from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.definition import compose, fields_of
-from rqueue.model.ids import TaskId
+from rqueue.model.field import task_reference
+from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import micro
 from rqueue.model.scale import to_native
 from rqueue.model.state import LIVE, State
@@ -72,13 +73,17 @@ class Desk:
 
     async def id_of(self, task: str) -> TaskId:
         """Our id of a task that may be named by the caller's own."""
-        try:
-            return TaskId.parse(task)
-        except InvalidTask:
-            ulid = await index.resolve(self.shard, external_key(task))
-        if ulid is None:
-            raise TaskNotFound(task)
-        return TaskId.from_ulid(ulid)
+        if isinstance(task, TaskId):
+            return task
+        named = task_reference(str(task))
+        if isinstance(named, TaskId) and await index.exists(self.shard, named.ulid):
+            return named
+        ulid = await index.resolve(self.shard, external_key(named))
+        if ulid is not None:
+            return TaskId.from_ulid(ulid)
+        if isinstance(named, TaskId):
+            return named
+        raise TaskNotFound(task)
 
     async def set_priority(self, task: str, priority: float, scale: str | None = None) -> None:
         """Gives a live task another base priority; its age still counts."""
@@ -93,11 +98,9 @@ class Desk:
         """Lets a waiting task wait for `delay` seconds from now, or until `at`."""
         if (delay is None) == (at is None):
             raise InvalidTask("delay", "give delay or at, one of them")
-        if delay is not None and not 0 <= delay <= YEAR_SEC:
-            raise InvalidTask("delay", "is from 0 seconds to a year")
+        delay_ms = None if delay is None else within_a_year("delay", delay)
         if at is not None and at.utcoffset() is None:
             raise InvalidTask("at", "has no time zone; say which")
-        delay_ms = None if delay is None else round(delay * 1000)
         at_ms = None if at is None else to_ms(at)
         known = await self.id_of(task)
         await tasks.reschedule(self.shard, known, delay_ms=delay_ms, at_ms=at_ms)
@@ -129,7 +132,7 @@ class Desk:
             found.id,
             life=found.life,
             definition=definition,
-            delay_ms=round(max(0.0, delay) * 1000),
+            delay_ms=within_a_year("delay", delay),
         )
 
     async def discard(self, task: str, reason: str = "") -> None:

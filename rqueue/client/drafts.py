@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from rqueue.model.definition import plain
-from rqueue.model.forms import Form, read
-from rqueue.model.ids import TaskId, new_task_id
+from rqueue.model.forms import Form, form_of, read
+from rqueue.model.ids import TaskId, external_key, new_task_id
 from rqueue.model.lane import Lane, micro
 from rqueue.model.scale import DEFAULT_PRIORITY, to_native
 from rqueue.model.spec import TaskSpec
@@ -47,27 +46,33 @@ class Drafter:
         # One lane object a type: the plain way makes none anew.
         self.plain_lane = lru_cache(maxsize=4096)(lambda type: Lane(type, rate))
 
-    def draft(self, call: Call | Mapping[str, Any], *, form: Form | None = None) -> Draft:
-        """The draft of a call or of a document in any of its forms; raises InvalidTask."""
+    def draft(self, call: Call | Mapping[str, Any]) -> Draft:
+        """The draft of a call, or of a mapping that says the same; raises InvalidTask."""
         if not isinstance(call, Call):
-            return self.of_document(call, form)
+            return self.of_mapping(call)
         payload = {} if call.payload is None else call.payload
         if not call.options and not self.by_content:
             definition = plain(call.type, payload, self.settings.max_payload_bytes)
             return Draft(new_task_id(), self.plain_lane(call.type), PLAIN_BASE, definition)
-        return self.of_spec(self.spec(call.type, payload, call.options))
+        return self.of_spec(self.spec({**call.options, "type": call.type, "payload": payload}))
+
+    def of_mapping(self, fields: Mapping[str, Any]) -> Draft:
+        """The draft of a call written as a mapping, or of a document that bears a form's marks."""
+        if not isinstance(fields, Mapping) or form_of(fields) != "native":
+            return self.of_document(fields, None)
+        return self.of_spec(self.spec(fields))
 
     def of_document(self, document: Mapping[str, Any] | str | bytes, form: Form | None) -> Draft:
         """The draft of a task written as a document; its own scale holds, not the queue's."""
         return self.of_spec(read(document, form))
 
-    def spec(self, type: str, payload: object, options: Mapping[str, Any]) -> TaskSpec:
+    def spec(self, fields: Mapping[str, Any]) -> TaskSpec:
         """The spec of a call; a priority is read on the queue's scale where none is named."""
-        fields = dict(options)
-        if "priority" in fields:
-            scale = fields.pop("scale", None) or self.settings.scale
-            fields["priority"] = to_native(fields["priority"], scale)
-        return TaskSpec.parse({"type": type, "payload": payload, **fields})
+        given = dict(fields)
+        if "priority" in given:
+            scale = given.pop("scale", None) or self.settings.scale
+            given["priority"] = to_native(given["priority"], scale)
+        return TaskSpec.parse(given)
 
     def of_spec(self, spec: TaskSpec) -> Draft:
         """The draft of a spec, with an id of its own."""
@@ -97,12 +102,15 @@ class Drafter:
         if spec.tags:
             found["tags"] = list(spec.tags)
         if spec.time_limit_sec is not None:
-            found["timeout"] = round(min(spec.time_limit_sec, self.settings.timeout_sec) * 1000)
+            own = spec.timeout_sec or self.settings.timeout_sec
+            found["timeout"] = round(min(own, spec.max_duration_sec or own) * 1000)
         if spec.deadline is not None and spec.on_deadline != "run":
             found["deadline"] = to_ms(spec.deadline)
             found["on_deadline"] = spec.on_deadline
         if spec.result_ttl_sec is not None:
-            found["ttl"] = round(spec.result_ttl_sec * 1000)
+            # Kept at least until no call that is sent again can find the task missing.
+            shortest = 2 * self.settings.call_timeout_sec
+            found["ttl"] = round(max(spec.result_ttl_sec, shortest) * 1000)
         return found
 
 
@@ -132,11 +140,6 @@ def ask(spec: TaskSpec) -> dict[str, object]:
 def parent_key(parent: str) -> str:
     """How a script finds a parent: by our id, or by the caller's own."""
     return parent.ulid if isinstance(parent, TaskId) else f"@{external_key(parent)}"
-
-
-def external_key(external: str) -> str:
-    """The hash under which a caller's own id is kept."""
-    return sha256(external.encode()).hexdigest()
 
 
 def boost(spec: TaskSpec, now: datetime) -> float:

@@ -26,7 +26,7 @@ class Home(Protocol):
     async def ended(self, task: TaskId) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Handle:
     """The task that answers for an enqueue: a new one, or one that was there (`created` False)."""
 

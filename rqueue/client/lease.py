@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.errors import LeaseLost
 from rqueue.model.attempt import Failed, Reason
+from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.ids import TaskId
 from rqueue.model.spec import TaskSpec
@@ -97,8 +98,8 @@ class Lease:
 
     async def park(self, seconds: float, reason: str = Reason.RATE_LIMIT) -> None:
         """Sets the task aside for a while; no attempt is spent."""
-        delay = round(max(0.0, seconds) * 1000)
-        row = Parking(self.grant.task, self.token, delay, reason_named(reason))
+        delay_ms = within_a_year("seconds", seconds)
+        row = Parking(self.grant.task, self.token, delay_ms, reason_named(reason))
         self.judge("task/park", await leases.park(self.settler.shard, [row]))
 
     async def release(self) -> None:

@@ -44,7 +44,7 @@ class Settler:
             epoch=lease.task.epoch,
             agent=lease.worker,
             reason=outcome.reason,
-            error=outcome.message[:MAX_ERROR],
+            error=storable(outcome.message),
             at=self.clock.now(),
         )
         row = Verdict(
@@ -65,6 +65,12 @@ class Settler:
     def rules(self, spec: TaskSpec) -> RetryRules:
         """What the task and the queue allow."""
         return rules_of(spec, self.settings)
+
+
+def storable(text: str) -> str:
+    """An error's text as every store can keep it: whatever a handler raised, its end is kept."""
+    cut = text[:MAX_ERROR].replace("\0", "\ufffd")
+    return cut.encode(errors="replace").decode()
 
 
 def rules_of(spec: TaskSpec, settings: Settings) -> RetryRules:

@@ -123,12 +123,19 @@ def instant(value: object) -> datetime:
         raise refusal("is out of the calendar's range") from None
 
 
+def within_a_year(field: str, seconds: float) -> int:
+    """A delay in whole milliseconds, or InvalidTask."""
+    if not 0 <= seconds <= YEAR_SEC:
+        raise InvalidTask(field, "is from 0 seconds to a year")
+    return round(seconds * 1000)
+
+
 def unique(items: tuple[Item, ...]) -> tuple[Item, ...]:
     """The items without repetitions, in their order."""
     return tuple(dict.fromkeys(items))
 
 
-Name = Annotated[str, AfterValidator(name)]
+Name = Annotated[str, Field(strict=True), AfterValidator(name)]
 Label = Annotated[str, AfterValidator(label)]
 Principal = Annotated[str, AfterValidator(principal)]
 Line = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(printable)]

@@ -30,6 +30,8 @@ def plain(type: str, payload: object, max_bytes: int = MAX_PAYLOAD_BYTES) -> byt
 
     Byte for byte what `TaskSpec.of(type=..., payload=...).definition()` gives.
     """
+    if not isinstance(type, str):
+        raise InvalidTask("type", NAME_RULE)
     body = encode(payload, max_bytes=max_bytes)
     if body == EMPTY:
         return head(type) + b"}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Self
 from uuid import UUID
@@ -110,6 +111,13 @@ class DagId(Id):
 
     __slots__ = ()
     PREFIX = "dag"
+
+
+def external_key(external: str) -> str:
+    """Under what a caller's own id is kept: its hash, or its ULID where it looks like ours."""
+    if isinstance(external, TaskId):
+        return external.ulid
+    return sha256(external.encode(errors="surrogatepass")).hexdigest()
 
 
 class Ids:

@@ -66,6 +66,12 @@ def from_native(native: float, scale: str = "native") -> float | int:
     return min(steps, key=lambda value: (abs(steps[value] - native), steps[value]))
 
 
+def check_scale(scale: str) -> None:
+    """Raises InvalidTask where there is no scale of this name."""
+    if scale != "native":
+        steps_of(scale)
+
+
 def steps_of(scale: str) -> dict[int, float]:
     """The values of a scale, each with its native priority."""
     for name, steps in STEPS.items():

@@ -35,7 +35,7 @@ from rqueue.model.field import (
 )
 from rqueue.model.ids import TaskId
 from rqueue.model.retry import RetryPolicy
-from rqueue.model.scale import DEFAULT_PRIORITY, to_native
+from rqueue.model.scale import DEFAULT_PRIORITY, check_scale, to_native
 
 ALIASES = {"timeout": "timeout_sec", "delay": "delay_sec"}
 # No payload's size is judged when a spec is made: the limit is the queue's, see `definition`.
@@ -109,8 +109,10 @@ class TaskSpec(Checked):
             if alias in fields and field in fields:
                 raise InvalidTask(alias, f"is another word for {field}; give one of them")
         scale = given.pop("scale", None)
-        if scale is not None and "priority" in given:
-            given["priority"] = to_native(given["priority"], str(scale))
+        if scale is not None:
+            check_scale(str(scale))
+            if "priority" in given:
+                given["priority"] = to_native(given["priority"], str(scale))
         return super().parse(given, within=within)
 
     @classmethod

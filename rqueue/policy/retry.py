@@ -77,7 +77,8 @@ def after_failure(outcome: Failed, facts: Facts, rules: RetryRules, random: Rand
     if attempts >= rules.max_attempts:
         return Bury(outcome.reason, attempts, facts.reclaims)
     if outcome.retry_after is not None:
-        wait = min(max(outcome.retry_after, 0.0), float(YEAR_SEC))
+        # In this order NaN, which a handler may compute, means at once.
+        wait = min(max(0.0, outcome.retry_after), float(YEAR_SEC))
     else:
         wait = delay(rules.policy, attempts, random)
     return Again(wait, attempts, facts.reclaims)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rqueue.store import passage, tasks
+from rqueue.store.queue import answer_all
 
 if TYPE_CHECKING:
     from rqueue.store.passage import Step
@@ -39,6 +40,8 @@ class Promoter:
         promoted, next_ms = await self.drain(passage.promote)
         await self.drain(passage.unblock)
         await tasks.cancel(self.shard, [], reason="")
+        # Where a call said that more could be answered, and as a net for what was missed.
+        await answer_all(self.shard)
         return Promoted(promoted, recalled, expired, next_ms)
 
     async def drain(self, step: Callable[[Shard], Awaitable[Step]]) -> tuple[int, int]:

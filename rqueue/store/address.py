@@ -123,12 +123,17 @@ def login_of(parts: SplitResult, options: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def open_client(address: Address, *, timeout_sec: float, wait_sec: float, size: int) -> Client:
+def open_client(
+    address: Address, *, timeout_sec: float, wait_sec: float, size: int, timed: bool = True
+) -> Client:
     """A client whose every setting is ours: redis-py's defaults would send a call twice.
 
-    `timeout_sec` bounds one reply, `wait_sec` the wait for a free connection of the pool.
+    `timeout_sec` bounds one reply, unless the caller bounds it (`timed` False); `wait_sec` bounds
+    the wait for a free connection of the pool.
     """
     options = driver_options(timeout_sec) | address.login
+    if not timed:
+        options["socket_timeout"] = None
     secure: dict[str, Any] = {"ssl": True, **address.files} if address.tls else {}
     if address.kind == CLUSTER:
         nodes = [ClusterNode(host, port) for host, port in address.hosts]

@@ -89,15 +89,17 @@ class Waiter:
 
 
 def grant(row: list[bytes]) -> Grant:
-    """A row of the reply."""
+    """A row of the reply; a plain task has nothing behind its definition."""
+    task, token, created, definition, *rest = row
+    attempts, reclaims, more = rest or (b"0", b"0", b"")
     return Grant(
-        task=row[0].decode(),
-        token=row[1].decode(),
-        attempts=int(row[2]),
-        reclaims=int(row[3]),
-        created_ms=int(row[4].split(b"-")[0]),
-        more=row[5],
-        definition=row[6],
+        task=task.decode(),
+        token=token.decode(),
+        attempts=int(attempts),
+        reclaims=int(reclaims),
+        created_ms=int(created.split(b"-")[0]),
+        more=more,
+        definition=definition,
     )
 
 

@@ -72,7 +72,12 @@ async def call(shard: Shard, send: Callable[..., Any]) -> Any:
     return await shard.runner.connection.call(send, what="index")
 
 
+async def exists(shard: Shard, task: str) -> bool:
+    """Whether there is a task with this ULID."""
+    return bool(await call(shard, lambda client: client.exists(shard.keys.task(task))))
+
+
 async def resolve(shard: Shard, external: str) -> str | None:
-    """The ULID of the task that a caller knows by its own id (hashed)."""
+    """The ULID of the task that a caller knows by its own id (see `external_key`)."""
     found = await call(shard, lambda client: client.get(shard.keys.external(external)))
     return None if found is None else found.decode()

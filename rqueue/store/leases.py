@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from rqueue.store.queue import answer_all
 from rqueue.store.replies import ok, text
 from rqueue.store.shard import LIMIT, TRIES
 
@@ -67,12 +68,19 @@ async def words(
     script: str,
     rows: Iterable[Sequence[Argument]],
     args: dict[str, Argument],
-    *,
-    skip: int = 0,
 ) -> list[str]:
-    """The word for each row of a settle; `skip` words of the reply come before them."""
-    reply = ok(script, "", await shard.run(script, args, rows))
-    return [text(word) for word in reply[skip:]]
+    """The word for each row of a settle."""
+    return [text(word) for word in ok(script, "", await shard.run(script, args, rows))]
+
+
+async def words_and_answers(
+    shard: Shard, script: str, rows: Iterable[Sequence[Argument]], args: dict[str, Argument]
+) -> list[str]:
+    """`words` of a script that brings work: who waits and could not be answered by it, is now."""
+    more, *found = await words(shard, script, rows, args)
+    if more != "0":
+        await answer_all(shard)
+    return found
 
 
 async def start(shard: Shard, leases: Sequence[Held]) -> list[str]:
@@ -94,7 +102,7 @@ async def renew(shard: Shard, consumer: str, leases: Sequence[Held]) -> list[str
         "timeout_ms": terms.timeout_ms,
         "grace_ms": terms.grace_ms,
     }
-    return await words(shard, "task/renew", leases, args, skip=1)
+    return (await words(shard, "task/renew", leases, args))[1:]
 
 
 async def complete(shard: Shard, leases: Sequence[Settled]) -> list[str]:
@@ -105,7 +113,7 @@ async def complete(shard: Shard, leases: Sequence[Settled]) -> list[str]:
         "limit": LIMIT,
         "tries": TRIES,
     }
-    return await words(shard, "task/complete", leases, args, skip=1)
+    return await words_and_answers(shard, "task/complete", leases, args)
 
 
 async def fail(shard: Shard, leases: Sequence[Verdict]) -> list[str]:
@@ -125,7 +133,7 @@ async def park(shard: Shard, leases: Sequence[Parking]) -> list[str]:
 
 async def release(shard: Shard, leases: Sequence[Held]) -> list[str]:
     """In hand to READY, no attempt spent: OK or LOST for each."""
-    return await words(shard, "task/release", leases, {"tries": TRIES}, skip=1)
+    return await words_and_answers(shard, "task/release", leases, {"tries": TRIES})
 
 
 async def reap(shard: Shard, leases: Sequence[Reaping], *, idle_ms: int) -> list[str]:
@@ -138,4 +146,4 @@ async def reap(shard: Shard, leases: Sequence[Reaping], *, idle_ms: int) -> list
         "tries": TRIES,
         "max_lanes": shard.terms.max_lanes,
     }
-    return await words(shard, "task/reap", leases, args, skip=1)
+    return await words_and_answers(shard, "task/reap", leases, args)

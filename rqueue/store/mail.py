@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
@@ -12,6 +14,8 @@ from rqueue.store.replies import text
 if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
+ASK_AGAIN_SEC = 0.05
+
 
 async def read_mail(shard: Shard, box: str, wait_sec: float) -> list[str] | None:
     """The words of the next line in the box, or None when none came in time.
@@ -19,8 +23,24 @@ async def read_mail(shard: Shard, box: str, wait_sec: float) -> list[str] | None
     Not sent again when the connection fails: a line taken by a reply that was lost is gone, so
     the caller takes a new box and looks again at what it waits for.
     """
+    client = shard.runner.connection.blocking()
     try:
-        found = await shard.runner.connection.blocking().blpop([shard.keys.mail(box)], wait_sec)
+        found = await stoppable(client.blpop([shard.keys.mail(box)], wait_sec))
     except (RedisError, OSError) as error:
         raise translate(error, "mail") from error
     return None if found is None else text(found[1]).split(" ")
+
+
+async def stoppable(read: Awaitable[Any]) -> Any:
+    """What a long read gives; a cancel ends it at once, even one that the driver swallows.
+
+    See `check_cancelled` in connection.py: a read that missed its cancel would block on.
+    """
+    reading = asyncio.ensure_future(read)
+    try:
+        await asyncio.wait({reading})
+    finally:
+        while not reading.done():
+            reading.cancel()
+            await asyncio.wait({reading}, timeout=ASK_AGAIN_SEC)
+    return reading.result()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rqueue.store.replies import ok
-from rqueue.store.shard import LIMIT, TRIES
+from rqueue.store.shard import LIMIT, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -41,7 +41,7 @@ async def recall(shard: Shard, *, limit: int = LIMIT) -> Step:
 
 async def expire(shard: Shard, *, limit: int = LIMIT) -> Step:
     """Ends waiting tasks whose deadline has passed, where they asked for it."""
-    args: dict[str, Argument] = {"limit": limit, "how": shard.terms.ending, "again_ms": AGAIN_MS}
+    args: dict[str, Argument] = {"limit": limit, "how": ending(shard.terms), "again_ms": AGAIN_MS}
     more, moved = ok("task/expire", "", await shard.run("task/expire", args))
     return Step(int(moved), bool(int(more)))
 

@@ -68,8 +68,15 @@ async def resume(shard: Shard, what: str) -> None:
     numbers = json.dumps(sorted(lanes.numbers.values()))
     args: dict[str, Argument] = {"what": what, "lanes": numbers, "tries": TRIES}
     (more,) = ok("queue/resume", what, await shard.run("queue/resume", args))
-    while int(more):
-        (more,) = await answer(shard, lanes)
+    if int(more):
+        await answer_all(shard)
+
+
+async def answer_all(shard: Shard) -> None:
+    """Answers every parked claim that can be served now, in bounded steps."""
+    lanes = await read_lanes(shard)
+    while int((await answer(shard, lanes))[0]):
+        continue
 
 
 async def answer(shard: Shard, lanes: Lanes) -> list[int]:

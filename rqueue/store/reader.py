@@ -58,6 +58,8 @@ class Reader:
         state = State(fields["state"])
         history = tuple(AttemptRecord.model_validate_json(record) for record in failures)
         spec = TaskSpec.from_definition(definition)
+        if "priority" in fields:
+            spec = spec.model_copy(update={"priority": int(fields["priority"]) / POINT})
         return Task(
             id=TaskId.from_ulid(task),
             spec=spec,

@@ -34,13 +34,12 @@ async def clock(client: Client) -> Any:
 
 async def write_seen(shard: Shard, seen: Seen) -> None:
     """Remembers a look."""
-    fields: dict[Any, Any] = {
+    args: dict[str, Argument] = {
         "at_ms": seen.at_ms,
         "run_id": seen.run_id,
-        "hold_until_ms": seen.hold_until_ms,
+        "hold_ms": seen.hold_until_ms,
     }
-    key = shard.keys.reaper()
-    await shard.runner.connection.call(lambda c: c.hset(key, mapping=fields), what="reaper")
+    ok("queue/see", "", await shard.run("queue/see", args))
 
 
 async def restamp(shard: Shard) -> None:

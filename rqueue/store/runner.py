@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from redis.asyncio import RedisCluster
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, OutOfMemoryError
 
-from rqueue.errors import ConfigError, ScriptFault, StoreUnavailable
+from rqueue.errors import ConfigError, RQueueError, ScriptFault, StoreUnavailable
+from rqueue.store.faults import translate
 from rqueue.store.scripts import Argument, Script, folder, load, names
 
 if TYPE_CHECKING:
@@ -45,25 +47,53 @@ class Runner:
         """
         script = self.scripts[name]
         words = script.pack(keys, args, rows)
-
-        async def send(client: Client) -> Reply:
-            if replicas:
-                return await execute_replicated(client, script, words, replicas)
-            return await execute(client, script, words)
-
-        reply = await self.connection.call(send, what=name)
+        if replicas:
+            reply = await self.connection.call(
+                lambda client: execute_replicated(client, script, words, replicas), what=name
+            )
+        else:
+            (reply,) = await self.execute(script, [lambda: words])
         if not isinstance(reply, list) or not reply:
             raise ScriptFault(name, reply)
         return reply
 
+    async def run_all(
+        self, name: str, calls: Sequence[Callable[[], list[Argument]]]
+    ) -> list[Reply | RQueueError]:
+        """The replies to several calls of one script, sent one behind the other; Overloaded for
+        those that a full server refused.
 
-async def execute(client: Client, script: Script, words: list[Argument]) -> Reply:
-    """The script by its name; its text only where the server does not know it yet."""
-    try:
-        reply: Reply = await client.execute_command("EVALSHA", script.sha, *words)
-    except NoScriptError:
-        reply = await client.execute_command("EVAL", script.source, *words)
-    return reply
+        Each call's words are made only when it is its turn: the server works meanwhile.
+        """
+        script = self.scripts[name]
+        replies: list[Any] = await self.execute(script, calls)
+        return [translate(r, name) if isinstance(r, OutOfMemoryError) else r for r in replies]
+
+    async def execute(
+        self, script: Script, calls: Sequence[Callable[[], list[Argument]]]
+    ) -> list[Reply]:
+        """Calls the script by its name; by its text only where the server does not know it yet."""
+        try:
+            return await self.connection.ask(
+                Commands("EVALSHA", script.sha, calls), what=script.name
+            )
+        except ScriptFault as fault:
+            if not isinstance(fault.__cause__, NoScriptError):
+                raise
+        return await self.connection.ask(Commands("EVAL", script.source, calls), what=script.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Calls of one script as commands, made anew each time they are gone through."""
+
+    verb: str
+    script: str
+    calls: Sequence[Callable[[], list[Argument]]]
+
+    def __iter__(self) -> Iterator[list[Argument]]:
+        for call in self.calls:
+            yield [self.verb, self.script, *call()]
 
 
 async def execute_replicated(

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 
 SECTIONS = ("KEYS", "ARGV", "EACH", "TOUCHES", "FLAGS", "REPLY")
-INCLUDE = re.compile(r"^-- @include (\w+)\s*$")
+INCLUDE = re.compile(r"^-- @include (\w+)( rarely)?\s*$")
 
 Argument = str | bytes | int | float
 
@@ -124,7 +124,11 @@ def columns(section: str) -> Iterator[str]:
 
 
 def assemble(text: str, where: Path) -> str:
-    """The script with its includes pasted once each, before those that use them."""
+    """The script with its includes pasted once each, before those that use them.
+
+    `-- @include name rarely` wraps the function and all that it alone needs: what is inside is
+    made only when it is called, and a call of the script that does not need it is the quicker.
+    """
     pasted: dict[str, str] = {}
     body = resolve(text, where, pasted, ())
     return "\n".join([*pasted.values(), body])
@@ -133,15 +137,30 @@ def assemble(text: str, where: Path) -> str:
 def resolve(text: str, where: Path, pasted: dict[str, str], path: tuple[str, ...]) -> str:
     """The text without its include lines; what they name is added to `pasted`, deepest first."""
     kept: list[str] = []
+    rare: list[str] = []
     for line in text.splitlines():
         found = INCLUDE.match(line)
         if not found:
             kept.append(line)
         elif found[1] in path:
             raise ValueError(f"includes form a cycle: {' -> '.join((*path, found[1]))}")
+        elif found[2]:
+            rare.append(found[1])
         elif found[1] not in pasted:
             inner = (where / "include" / f"{found[1]}.lua").read_text(encoding="utf-8")
             # Set only after what it needs itself, so that the order of the dict is the order
             # of definition.
             pasted[found[1]] = resolve(inner, where, pasted, (*path, found[1]))
+    for name in rare:
+        pasted.setdefault(name, wrapped(name, where, pasted, path))
     return "\n".join(kept)
+
+
+def wrapped(name: str, where: Path, pasted: Mapping[str, str], path: tuple[str, ...]) -> str:
+    """A function that makes itself, and what it needs beyond what is there, when it is called."""
+    inside = dict(pasted)
+    inner = (where / "include" / f"{name}.lua").read_text(encoding="utf-8")
+    body = resolve(inner, where, inside, (*path, name))
+    needed = [text for key, text in inside.items() if key not in pasted]
+    lines = "\n".join([*needed, body])
+    return f"local function {name}(...)\n{lines}\nreturn {name}(...)\nend"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rqueue.errors import RQueueError
     from rqueue.store.keys import Keys
     from rqueue.store.runner import Reply, Runner
     from rqueue.store.scripts import Argument
+
+Asked = tuple[Mapping[str, "Argument"], Iterable[Sequence["Argument"]]]
 
 # How much one script call may do before it leaves the rest to the next: a call of this size
 # stops the server for a few milliseconds.
@@ -37,24 +41,30 @@ class Terms:
     keep_failures: int = 100
     wait_replicas: int = 0
 
-    @property
-    def ending(self) -> str:
-        """What a script needs to know to end a task that it was not called for."""
-        facts = {
-            "archive": "1" if self.archive else "0",
-            "ttl": self.result_ttl_ms,
-            "events": self.events,
-        }
-        return json.dumps(facts, separators=(",", ":"))
+
+@cache
+def ending(terms: Terms) -> str:
+    """What a script needs to know to end a task that it was not called for."""
+    facts = {
+        "archive": "1" if terms.archive else "0",
+        "ttl": terms.result_ttl_ms,
+        "events": terms.events,
+    }
+    return json.dumps(facts, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
 class Shard:
     """Where one shard's calls go. All keys of a call come from its `keys`."""
 
-    runner: Runner
-    keys: Keys
-    terms: Terms
+    def __init__(self, runner: Runner, keys: Keys, terms: Terms) -> None:
+        self.runner = runner
+        self.keys = keys
+        self.terms = terms
+        self.root = keys.root
+        self.named = {
+            name: {key: getattr(keys, key)() for key in script.keys}
+            for name, script in runner.scripts.items()
+        }
 
     async def run(
         self,
@@ -65,7 +75,18 @@ class Shard:
         replicas: int = 0,
     ) -> Reply:
         """A script of this shard; the keys its header names, and its root, are filled in."""
-        script = self.runner.scripts[name]
-        found = {key: getattr(self.keys, key)() for key in script.keys}
-        given = {"root": self.keys.root, **(args or {})}
-        return await self.runner.run(name, keys=found, args=given, rows=rows, replicas=replicas)
+        given = {"root": self.root, **(args or {})}
+        keys = self.named[name]
+        return await self.runner.run(name, keys=keys, args=given, rows=rows, replicas=replicas)
+
+    async def run_all(
+        self, name: str, calls: Sequence[Callable[[], Asked]]
+    ) -> list[Reply | RQueueError]:
+        """A script of this shard several times, one call behind the other, each in its turn."""
+        script, keys = self.runner.scripts[name], self.named[name]
+
+        def words(call: Callable[[], Asked]) -> list[Argument]:
+            args, rows = call()
+            return script.pack(keys, {"root": self.root, **args}, rows)
+
+        return await self.runner.run_all(name, [partial(words, call) for call in calls])

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.errors import InvalidGraph, RQueueError, ScriptFault, TooManyLanes
-from rqueue.model.ids import TaskId
+from rqueue.model.definition import fields_of
+from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import Lane, signature
+from rqueue.store.queue import answer_all
 from rqueue.store.replies import ok, text
-from rqueue.store.shard import CHUNK, TRIES
+from rqueue.store.shard import TRIES, ending
 
 if TYPE_CHECKING:
+    from rqueue.store.runner import Reply
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
+
+
+# Tasks a call: while the server works on one page the next is made, and a page stops the
+# server for less than a millisecond.
+PAGE = 50
 
 
 class Row(NamedTuple):
@@ -40,51 +48,78 @@ class Draft(NamedTuple):
     ask: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """The task that answers for a draft: its own, or one that was there before."""
 
     id: TaskId
     created: bool
 
 
-async def submit(shard: Shard, drafts: Sequence[Draft]) -> list[Taken | RQueueError]:
-    """Each draft's answer, in order. Sent again it creates nothing and says the same."""
+async def submit(
+    shard: Shard, drafts: Sequence[Draft], *, replicas: int | None = None
+) -> list[Taken | RQueueError]:
+    """Each draft's answer, in order. Sent again it creates nothing and says the same.
+
+    With `replicas` (by default as the queue's terms say), after so many of them have it.
+    """
+    if replicas is None:
+        replicas = shard.terms.wait_replicas
+    pages = [drafts[start : start + PAGE] for start in range(0, len(drafts), PAGE)]
+    if replicas:
+        replies: list[Reply | RQueueError] = [
+            await submit_page(shard, page, replicas) for page in pages
+        ]
+    else:
+        replies = await shard.run_all(
+            "task/submit", [partial(asked, shard, page) for page in pages]
+        )
     answers: list[Taken | RQueueError] = []
-    for start in range(0, len(drafts), CHUNK):
-        answers += await submit_chunk(shard, drafts[start : start + CHUNK])
+    for page, reply in zip(pages, replies, strict=True):
+        answers += answered(shard, page, reply)
+    # Each page answers a bounded number of those who wait.
+    if any(isinstance(reply, list) and int(reply[1]) for reply in replies):
+        await answer_all(shard)
     return answers
 
 
-async def submit_chunk(shard: Shard, drafts: Sequence[Draft]) -> list[Taken | RQueueError]:
-    """`submit` for as many as one call may carry."""
+async def submit_page(shard: Shard, drafts: Sequence[Draft], replicas: int) -> Reply:
+    """One call's reply, after the replicas have it."""
+    args, rows = asked(shard, drafts)
+    return await shard.run("task/submit", args, rows, replicas=replicas)
+
+
+def asked(shard: Shard, drafts: Sequence[Draft]) -> tuple[dict[str, Argument], list[Row]]:
+    """The arguments and rows of one call."""
     indexes: dict[Lane, int] = {}
     rows = [
-        Row(
-            draft.id.ulid,
-            indexes.setdefault(draft.lane, len(indexes) + 1),
-            draft.base,
-            draft.definition,
-            draft.more,
-            draft.ask,
-        )
-        for draft in drafts
+        Row(task[-26:], indexes.setdefault(lane, len(indexes) + 1), base, definition, more, ask)
+        for task, lane, base, definition, more, ask in drafts
     ]
-    lanes = [[signature(lane), lane.micro_rate] for lane in indexes]
     args: dict[str, Argument] = {
-        "lanes": json.dumps(lanes),
+        "lanes": lanes_text(tuple(indexes)),
         "max_lanes": shard.terms.max_lanes,
         "tries": TRIES,
-        "how": shard.terms.ending,
+        "how": ending(shard.terms),
     }
-    reply = ok(
-        "task/submit",
-        "",
-        await shard.run("task/submit", args, rows, replicas=shard.terms.wait_replicas),
-    )
-    answers: list[Taken | RQueueError] = [Taken(draft.id, created=True) for draft in drafts]
-    for at in range(1, len(reply), 3):
-        index, word, detail = int(reply[at]), text(reply[at + 1]), text(reply[at + 2])
+    return args, rows
+
+
+@lru_cache(maxsize=4096)
+def lanes_text(lanes: tuple[Lane, ...]) -> str:
+    """The lanes of a call as the script reads them; mostly one and the same."""
+    return json.dumps([[signature(lane), lane.micro_rate] for lane in lanes])
+
+
+def answered(
+    shard: Shard, drafts: Sequence[Draft], reply: Reply | RQueueError
+) -> list[Taken | RQueueError]:
+    """What became of each draft of one call."""
+    if isinstance(reply, RQueueError):
+        return [reply] * len(drafts)
+    rest = ok("task/submit", "", reply)
+    answers: list[Taken | RQueueError] = [Taken(draft.id, True) for draft in drafts]
+    for at in range(1, len(rest), 3):
+        index, word, detail = int(rest[at]), text(rest[at + 1]), text(rest[at + 2])
         answers[index] = exception(shard, drafts[index], word, detail)
     return answers
 
@@ -99,7 +134,15 @@ def exception(shard: Shard, draft: Draft, word: str, detail: str) -> Taken | RQu
         case "PARENT":
             return InvalidGraph(
                 "depends on a task that is not there or was cancelled",
-                (draft.id, TaskId.from_ulid(detail)),
+                (draft.id, parent_named(draft, detail)),
             )
         case _:
             return ScriptFault("task/submit", [word, detail])
+
+
+def parent_named(draft: Draft, detail: str) -> str:
+    """The parent that a refusal means, as its producer wrote it."""
+    if not detail.startswith("@"):
+        return TaskId.from_ulid(detail)
+    named: Any = fields_of(draft.definition).get("depends_on", ())
+    return next((str(name) for name in named if external_key(name) == detail[1:]), detail)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.state import State
 from rqueue.store.replies import lease_fault, ok, text
-from rqueue.store.shard import CHUNK, LIMIT, TRIES
+from rqueue.store.shard import CHUNK, LIMIT, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.model.ids import TaskId
@@ -39,8 +40,9 @@ async def cancel_page(
         "reason": reason,
         "dependents": dependents,
         "limit": LIMIT,
-        "how": shard.terms.ending,
+        "how": ending(shard.terms),
         "tries": TRIES,
+        "request": secrets.token_hex(8),
     }
     return ok("task/cancel", "", await shard.run("task/cancel", args, [(task,) for task in tasks]))
 
@@ -93,7 +95,8 @@ async def reschedule(
 
 async def run_now(shard: Shard, task: TaskId) -> bool:
     """Ends a task's waiting for its time; whether it was waiting for one."""
-    args: dict[str, Argument] = {"limit": 1, "tries": TRIES, "only": task.ulid}
+    only = f"{task.ulid} {secrets.token_hex(8)}"
+    args: dict[str, Argument] = {"limit": 1, "tries": TRIES, "only": only}
     return int(ok("task/promote", task, await shard.run("task/promote", args))[1]) > 0
 
 

@@ -92,9 +92,9 @@ def test_an_include_is_one_function_of_its_name(path: Path) -> None:
 
 @pytest.mark.parametrize("path", INCLUDES, ids=label)
 def test_every_include_is_used(path: Path) -> None:
-    wanted = f"-- @include {path.stem}\n"
+    wanted = re.compile(rf"^-- @include {path.stem}( rarely)?$", re.MULTILINE)
 
-    assert any(wanted in other.read_text("utf-8") for other in [*SCRIPTS, *INCLUDES])
+    assert any(wanted.search(other.read_text("utf-8")) for other in [*SCRIPTS, *INCLUDES])
 
 
 def section(path: Path, kind: str) -> list[tuple[int, str]]:

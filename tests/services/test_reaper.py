@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from random import Random
 
-from rqueue import State
+import pytest
+from redis import asyncio as aredis
+
+from rqueue import Lease, State
+from rqueue.clock import SYSTEM
 from rqueue.errors import LeaseLost
-from tests.house import House
+from rqueue.services.reaper import Reaper
+from rqueue.store.connection import Connection
+from rqueue.store.queue import in_hand
+from tests.house import House, build
 
 LEASE = 30.0
 
@@ -42,3 +50,137 @@ async def test_a_renewed_lease_is_left_alone(house: House) -> None:
     reaped = await house.reaper.tick()
 
     assert (reaped.retrying, (await house.task(lease.id)).state) == (0, State.RUNNING)
+
+
+async def test_one_that_was_lost_as_often_as_it_may_fail_is_dead(house: House) -> None:
+    lease = await house.running(max_attempts=1)
+    await house.age(lease, LEASE * 2)
+
+    reaped = await house.reaper.tick()
+
+    task = await house.task(lease.id)
+    assert (reaped.dead, task.state) == (1, State.DEAD_LETTERED)
+    assert (task.attempts, task.reclaims, task.failure_reason) == (1, 1, "heartbeat_timeout")
+
+
+async def test_attempts_and_losses_add_up(house: House) -> None:
+    lease = await house.running(max_attempts=2)
+    await lease.fail()
+    again = await taken_again(house, lease)
+    await house.age(again, LEASE * 2)
+
+    reaped = await house.reaper.tick()
+
+    assert reaped.dead == 1
+    assert (await house.task(lease.id)).attempts == 2
+
+
+async def test_where_lost_workers_do_not_count_only_reclaims_are(
+    connection: Connection, client: aredis.Redis
+) -> None:
+    house = build(connection, client, lost_worker_counts=False, max_reclaims=2)
+    lease = await house.running(max_attempts=1)
+    words = []
+    for _ in range(3):
+        await house.age(lease, LEASE * 2)
+        reaped = await house.reaper.tick()
+        words.append((reaped.retrying, reaped.dead))
+        if reaped.retrying:
+            lease = await taken_again(house, lease)
+
+    task = await house.task(lease.id)
+    assert words == [(1, 0), (1, 0), (0, 1)]
+    assert (task.attempts, task.reclaims) == (0, 3)
+    assert task.failure_reason == "lost_worker"
+    await house.queue.aclose()
+
+
+async def test_the_loss_is_kept_in_its_history(house: House) -> None:
+    lease = await house.running()
+    await house.age(lease, LEASE * 2)
+
+    await house.reaper.tick()
+
+    (record,) = (await house.task(lease.id)).failure_history
+    assert (record.attempt, record.epoch, record.agent) == (1, 1, "w1")
+    assert (record.reason, record.error) == ("heartbeat_timeout", "the worker was silent for 60 s")
+
+
+async def test_a_lost_task_is_claimed_alone_the_next_time(house: House) -> None:
+    lease = await house.running()
+    await house.age(lease, LEASE * 2)
+    await house.reaper.tick()
+    await house.queue.run_now(lease.id)
+    await house.queue.enqueue("code", {}, priority=90)
+
+    (alone,) = await house.queue.claim(worker="w2", types=["code"], n=2)
+
+    assert alone.id == lease.id
+    assert await house.queue.claim(worker="w2", types=["code"]) == []
+
+
+async def test_one_killer_takes_no_neighbour_with_it_twice(house: House) -> None:
+    await house.queue.enqueue_many([house.queue.call("code")] * 3)
+    leases = await house.queue.claim(worker="w1", types=["code"], n=3)
+    for lease in leases:
+        await lease.start()
+        await house.age(lease, LEASE * 2)
+
+    reaped = await house.reaper.tick()
+
+    for lease in leases:
+        await house.queue.run_now(lease.id)
+    given = [await house.queue.claim(worker=f"n{at}", types=["code"], n=3) for at in range(3)]
+    assert reaped.retrying == 3
+    assert [len(each) for each in given] == [1, 1, 1]
+
+
+async def test_two_reapers_take_one_lease_once(house: House) -> None:
+    lease = await house.running()
+    await house.age(lease, LEASE * 2)
+    other = Reaper(
+        house.queue.shard, house.queue.runtime.reader, house.queue.settings,
+        clock=SYSTEM, random=Random(8),
+    )  # fmt: skip
+
+    ticks = await asyncio.gather(house.reaper.tick(), other.tick())
+
+    assert sum(tick.retrying for tick in ticks) == 1
+    task = await house.task(lease.id)
+    assert (task.attempts, task.reclaims, len(task.failure_history)) == (1, 1, 1)
+
+
+async def test_a_decision_that_comes_late_finds_the_lease_held(house: House) -> None:
+    lease = await house.running()
+    await house.age(lease, LEASE * 2)
+    page = await in_hand(house.queue.shard, idle_ms=1000)
+    await lease.renew()
+
+    assert await house.reaper.settle(page) == ["HELD"]
+    assert (await house.task(lease.id)).attempts == 0
+
+
+async def test_a_tick_goes_through_all_pages(house: House) -> None:
+    await house.queue.enqueue_many([house.queue.call("code")] * 450)
+    for lease in await house.queue.claim(worker="w1", types=["code"], n=450):
+        await house.age(lease, LEASE * 2)
+
+    assert (await house.reaper.tick()).ready == 450
+    assert (await house.queue.counts())[State.READY] == 450
+
+
+async def test_a_lease_without_its_task_stops_nobody(house: House) -> None:
+    ghost, lease = await house.running(), await house.running()
+    for each in (ghost, lease):
+        await house.age(each, LEASE * 2)
+    await house.client.delete(house.keys.task(ghost.id.ulid))
+
+    assert (await house.reaper.tick()).retrying == 1
+
+
+async def taken_again(house: House, lease: Lease) -> Lease:
+    """The task of an earlier lease, started anew by the same worker."""
+    await house.queue.run_now(lease.id)
+    (again,) = await house.queue.claim(worker="w1", types=["code"])
+    await again.start()
+    return again

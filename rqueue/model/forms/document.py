@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ MAX_DOCUMENT_BYTES = 1024 * 1024
 MAX_DOCUMENT_DEPTH = codec.MAX_DEPTH + 8
 # The parser in C, where there is one: the other takes many seconds for a megabyte.
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+NO_MAPPING = "is not a mapping of names to values"
 KEPT = "is kept by the queue; leave it out, or as it is in a new task"
 # What the queue has not filled in yet.
 NOTHING: tuple[object, ...] = (None, "", [], {}, ())
@@ -24,9 +26,13 @@ NOTHING: tuple[object, ...] = (None, "", [], {}, ())
 
 def parse(text: str | bytes) -> Document:
     """The mapping that a text holds: JSON if it begins with a brace, else YAML."""
+    if not isinstance(text, str | bytes):
+        raise InvalidTask("document", NO_MAPPING)
     data = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     if len(data) > MAX_DOCUMENT_BYTES:
         raise InvalidTask("document", f"has more than {MAX_DOCUMENT_BYTES} bytes")
+    if data.startswith(BOM_UTF8):
+        raise InvalidTask("document", "begins with a byte order mark; send plain UTF-8")
     is_json = data.lstrip().startswith(b"{")
     found = (
         codec.decode(data, field="document", max_depth=MAX_DOCUMENT_DEPTH)
@@ -34,7 +40,7 @@ def parse(text: str | bytes) -> Document:
         else parse_yaml(data)
     )
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise InvalidTask("document", "is not a mapping of names to values")
+        raise InvalidTask("document", NO_MAPPING)
     return found
 
 

@@ -1,0 +1,1 @@
+"""Measurements beside raw Redis commands, everything in one run: `make bench`."""

@@ -1,0 +1,217 @@
+"""Claiming by hand: who gets what, in which order, and how long one waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from rqueue import Lease, State
+from rqueue.client.claimer import FAREWELLS
+from tests.client.until import parked, until
+from tests.house import House, build
+from tests.servers import Server
+
+
+def ids(leases: list[Lease]) -> list[str]:
+    return [lease.id for lease in leases]
+
+
+async def test_the_most_urgent_comes_first_then_the_earliest(house: House) -> None:
+    queue = house.queue
+    low = await queue.enqueue("code", priority=90)
+    early, late = await queue.enqueue_many([queue.call("mail"), queue.call("code")])
+    urgent = await queue.enqueue("mail", priority=1)
+
+    leases = await queue.claim(worker="w1", n=10)
+
+    assert ids(leases) == [urgent.id, early.id, late.id, low.id]
+
+
+async def test_a_thousand_equals_are_claimed_in_the_order_of_the_call(house: House) -> None:
+    handles = await house.queue.enqueue_many([house.queue.call("code", n) for n in range(1000)])
+
+    first = await house.queue.claim(worker="w1", n=500)
+    second = await house.queue.claim(worker="w1", n=500)
+
+    assert ids(first) + ids(second) == [handle.id for handle in handles]
+    assert [lease.task.payload for lease in first[:3]] == [0, 1, 2]
+
+
+async def test_a_claim_is_for_its_types_alone(house: House) -> None:
+    queue = house.queue
+    code, mail = await queue.enqueue("code"), await queue.enqueue("mail")
+
+    assert await queue.claim(worker="w1", types=["other"]) == []
+    assert await queue.claim(worker="w1", types=[]) == []
+    assert ids(await queue.claim(worker="w1", types=["mail"], n=5)) == [mail.id]
+    assert ids(await queue.claim(worker="w1", n=5)) == [code.id]
+
+
+async def test_capabilities_must_all_be_offered(house: House) -> None:
+    queue = house.queue
+    both = await queue.enqueue("code", required_capabilities=["git", "web"], priority=1)
+    none = await queue.enqueue("code")
+
+    assert ids(await queue.claim(worker="w1", capabilities={"git"}, n=5)) == [none.id]
+    assert await queue.claim(worker="w1", capabilities={"git"}, n=5) == []
+    offered = {"web", "git", "gpu"}
+    assert ids(await queue.claim(worker="w1", capabilities=offered, n=5)) == [both.id]
+
+
+async def test_a_task_for_an_agent_waits_for_that_agent(house: House) -> None:
+    queue = house.queue
+    task = await queue.enqueue("code", agent_name="coder")
+
+    assert await queue.claim(worker="w1") == []
+    assert await queue.claim(worker="w1", agents=["writer"]) == []
+    assert ids(await queue.claim(worker="w1", agents=["writer", "coder"])) == [task.id]
+
+
+async def test_a_claim_gives_no_more_than_was_asked_for(house: House) -> None:
+    await house.queue.enqueue_many([{"type": "code"}] * 5)
+
+    assert len(await house.queue.claim(worker="w1")) == 1
+    assert len(await house.queue.claim(worker="w1", n=3)) == 3
+    assert len(await house.queue.claim(worker="w1", n=3)) == 1
+    assert await house.queue.claim(worker="w1", n=3) == []
+
+
+async def test_a_lease_says_what_was_claimed(house: House) -> None:
+    handle = await house.queue.enqueue("code", {"n": 1}, tags=["a"])
+
+    (lease,) = await house.queue.claim(worker="w1")
+
+    assert (lease.id, lease.worker) == (handle.id, "w1")
+    assert (lease.task.payload, lease.task.spec.tags) == ({"n": 1}, ("a",))
+    assert (lease.task.state, lease.task.epoch) == (State.CLAIMED, 1)
+    assert lease.token.startswith("1:")
+    assert lease.token.split(":")[1] not in repr(lease)
+    seen = await handle.task()
+    assert seen.claim is not None
+    assert (seen.state, seen.claim.agent_id) == (State.CLAIMED, "w1")
+
+
+async def test_several_claims_under_one_name_give_distinct_tasks(house: House) -> None:
+    handles = await house.queue.enqueue_many([{"type": "code"}] * 40)
+
+    claims = [house.queue.claim(worker="w1", n=2) for _ in range(20)]
+    leases = [lease for found in await asyncio.gather(*claims) for lease in found]
+
+    assert sorted(ids(leases)) == [handle.id for handle in handles]
+    assert len({lease.token for lease in leases}) == 20
+
+
+async def test_several_waiting_claims_under_one_name_give_distinct_tasks(house: House) -> None:
+    waiting = [asyncio.create_task(house.queue.claim(worker="w1", wait=30)) for _ in range(10)]
+    await parked(house, 10)
+
+    handles = await house.queue.enqueue_many([{"type": "code"}] * 10)
+    leases = [lease for found in await asyncio.gather(*waiting) for lease in found]
+
+    assert sorted(ids(leases)) == [handle.id for handle in handles]
+    for lease in leases:
+        await lease.start()
+        await lease.complete()
+
+
+async def test_a_waiting_claim_is_answered_in_one_hop(house: House) -> None:
+    await house.claimed()
+    waiting = asyncio.create_task(house.queue.claim(worker="w1", wait=30))
+    await parked(house, 1)
+
+    handle = await house.queue.enqueue("code")
+    state = await handle.status()
+    (lease,) = await waiting
+
+    assert state is State.CLAIMED
+    assert lease.id == handle.id
+    await lease.start()
+    await lease.complete("done")
+    assert await handle.result() == "done"
+
+
+async def test_a_waiting_claim_sees_lanes_that_are_new(house: House) -> None:
+    await house.queue.enqueue("old")
+    await house.queue.claim(worker="w0")
+    waiting = asyncio.create_task(house.queue.claim(worker="w1", types=["new"], wait=30))
+    await parked(house, 1)
+
+    handle = await house.queue.enqueue("new", priority_boost_per_minute=7)
+
+    assert ids(await waiting) == [handle.id]
+
+
+async def test_a_wait_that_nobody_answers_ends_with_nothing(house: House) -> None:
+    found = await house.queue.claim(worker="w1", wait=0.05)
+
+    assert found == []
+    await parked(house, 0)
+    handle = await house.queue.enqueue("code")
+    assert await handle.status() is State.READY
+
+
+async def test_a_claim_waits_longer_than_one_parking(valkey: Server) -> None:
+    house = build(valkey.connection(), valkey.client(), park_sec=0.02)
+    waiting = asyncio.create_task(house.queue.claim(worker="w1", wait=30))
+    await parked(house, 1)
+    (waiter,) = await house.client.keys("*}:waiter:*")
+
+    async def parked_thrice() -> bool:
+        return int(await house.client.hget(waiter, "seq")) >= 8
+
+    await until(parked_thrice)
+    handle = await house.queue.enqueue("code")
+
+    assert ids(await waiting) == [handle.id]
+    await house.queue.aclose()
+    await house.client.aclose()
+
+
+async def test_a_cancelled_waiting_claim_leaves_nothing_behind(house: House) -> None:
+    gone = asyncio.create_task(house.queue.claim(worker="w1", wait=30))
+    await parked(house, 1)
+
+    gone.cancel()
+    await asyncio.gather(gone, *FAREWELLS, return_exceptions=True)
+    await asyncio.gather(*FAREWELLS)
+    handle = await house.queue.enqueue("code")
+
+    assert await handle.status() is State.READY
+    assert ids(await house.queue.claim(worker="w2")) == [handle.id]
+
+
+async def test_a_task_mailed_to_a_claim_that_is_cancelled_goes_to_another(house: House) -> None:
+    await house.claimed()
+    gone = asyncio.create_task(house.queue.claim(worker="w1", wait=30))
+    await parked(house, 1)
+
+    handle = await house.queue.enqueue("code")
+    gone.cancel()
+    with suppress(asyncio.CancelledError):
+        (lease,) = await gone
+        await lease.release()
+    await asyncio.gather(*FAREWELLS)
+
+    assert ids(await house.queue.claim(worker="w2", wait=5)) == [handle.id]
+
+
+@pytest.mark.parametrize("wait", [0, 30])
+async def test_a_cancelled_claim_keeps_no_task(house: House, wait: float) -> None:
+    """Cancelled after every possible step; what it was given is another's at once."""
+    handle = await house.queue.enqueue("code")
+
+    for steps in range(12):
+        gone = asyncio.create_task(house.queue.claim(worker="w1", wait=wait))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        gone.cancel()
+        with suppress(asyncio.CancelledError):
+            for lease in await gone:
+                await lease.release()
+        await asyncio.gather(*FAREWELLS)
+
+        (lease,) = await house.queue.claim(worker="w2")
+        assert lease.id == handle.id
+        await lease.release()

@@ -1,0 +1,214 @@
+"""The three documents as their seeds give them: taken as they stand, and shown again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rqueue import Handle, State
+from rqueue.errors import InvalidGraph
+from rqueue.model.forms import view
+from tests.house import House
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+FILES = {"A": "document_a.json", "B": "document_b.yaml", "C": "document_c.json"}
+PARENTS = {
+    "A": ["task-id-1", "task-id-2"],
+    "B": ["task_01KGY7NCM0E008000000000100", "task_01KGY7NCM0E008000000000200"],
+    "C": [],
+}
+
+
+def text_of(form: str) -> str:
+    return (FIXTURES / FILES[form]).read_text("utf-8")
+
+
+def document_of(form: str) -> dict[str, Any]:
+    text = text_of(form)
+    found: dict[str, Any] = yaml.safe_load(text) if form == "B" else json.loads(text)
+    return found
+
+
+async def with_parents(house: House, form: str) -> list[Handle]:
+    """What the document depends on, known by the ids it uses."""
+    return [await house.queue.enqueue("code", external_id=own) for own in PARENTS[form]]
+
+
+@pytest.mark.parametrize("form", FILES)
+async def test_a_document_is_taken_as_it_stands(house: House, form: str) -> None:
+    parents = await with_parents(house, form)
+
+    from_text = await house.queue.enqueue_document(text_of(form))
+
+    task = await from_text.task()
+    document = document_of(form).get("task") or document_of(form)
+    assert (await house.queue.get(document["id"])).id == from_text.id
+    assert task.state is (State.PENDING if parents else State.READY)
+    assert set(task.blocked_by) == {parent.id for parent in parents}
+
+
+@pytest.mark.parametrize("form", ["A", "B"])
+async def test_a_document_whose_parents_are_not_there_is_refused(house: House, form: str) -> None:
+    with pytest.raises(InvalidGraph) as caught:
+        await house.queue.enqueue_document(text_of(form))
+
+    assert caught.value.path[-1] == PARENTS[form][0]
+    assert await house.dump() == {}
+
+
+async def test_all_forms_go_together_in_one_call(house: House) -> None:
+    for form in FILES:
+        await with_parents(house, form)
+
+    handles = await house.queue.enqueue_many(
+        [document_of("A"), document_of("B"), document_of("C"), {"type": "plain"}]
+    )
+
+    types = [(await handle.task()).type for handle in handles]
+    assert types == ["eng-backend", "code", "generate_fitment", "plain"]
+
+
+async def test_parents_may_come_in_the_same_call(house: House) -> None:
+    first, second = ({"task": {"id": own, "type": "code"}} for own in PARENTS["B"])
+
+    handles = await house.queue.enqueue_many([first, second, document_of("B")])
+
+    task = await handles[-1].task()
+    assert set(task.blocked_by) == {handles[0].id, handles[1].id}
+
+
+async def test_document_a_means_what_it_says(house: House) -> None:
+    await with_parents(house, "A")
+
+    spec = (await (await house.queue.enqueue_document(document_of("A"))).task()).spec
+
+    assert (spec.type, spec.priority, spec.max_attempts) == ("eng-backend", 20, 3)
+    assert (spec.timeout_sec, spec.payload) == (3600, document_of("A")["payload"])
+    assert spec.retry is not None
+    assert (spec.retry.initial_delay_sec, spec.retry.jitter_kind) == (60, "additive")
+    assert spec.idempotency_key == document_of("A")["idempotencyKey"]
+
+
+async def test_document_b_means_what_it_says(house: House) -> None:
+    await with_parents(house, "B")
+
+    spec = (await (await house.queue.enqueue_document(document_of("B"))).task()).spec
+
+    assert (spec.type, spec.title) == ("code", "Fix auth middleware CORS handling")
+    assert spec.required_capabilities == ("code-execution", "web-search")
+    assert (spec.max_cost_usd, spec.max_duration_sec, spec.priority) == (0.5, 300, 50)
+    assert (spec.tags, spec.created_by) == (("repo:myapp", "sprint:12"), "agent:orchestrator")
+    assert spec.retry is not None
+    assert [str(reason) for reason in spec.retry.retry_on] == [
+        "timeout", "crash", "rate_limit", "invalid_output",
+    ]  # fmt: skip
+
+
+async def test_document_c_means_what_it_says(house: House) -> None:
+    spec = (await (await house.queue.enqueue_document(document_of("C"))).task()).spec
+
+    assert (spec.type, spec.agent_name) == ("generate_fitment", "FitmentAgent")
+    assert (spec.priority, spec.max_attempts) == (0, 3)
+    assert spec.dag_id == "d9428888-122b-41e1-b85c-61c2b6a3f5d1"
+    assert await house.queue.claim(worker="w1") == []
+    assert len(await house.queue.claim(worker="w1", agents=["FitmentAgent"])) == 1
+
+
+@pytest.mark.parametrize("form", FILES)
+async def test_a_document_sent_twice_with_a_key_is_one_task(house: House, form: str) -> None:
+    await with_parents(house, form)
+
+    first = await house.queue.enqueue_document(document_of(form))
+    second = await house.queue.enqueue_document(document_of(form))
+
+    assert second.created is (form == "C")
+    assert (second.id == first.id) is (form != "C")
+
+
+@pytest.mark.parametrize("form", FILES)
+async def test_what_a_document_says_is_shown_again(house: House, form: str) -> None:
+    await with_parents(house, form)
+    handle = await house.queue.enqueue_document(text_of(form))
+
+    shown = view(await handle.task(), form)  # type: ignore[arg-type]
+
+    given = document_of(form)
+    for path in said(given):
+        assert at(shown, path) == at(given, path), path
+
+
+# What the queue fills in by itself, or has a value for where the document has none.
+KEPT = frozenset({"createdAt", "result", "created_at", "updated_at", "available_at", "blocked_by"})
+
+
+def said(document: dict[str, Any], before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The paths of all that a document says."""
+    found = []
+    for name, value in document.items():
+        if name in KEPT:
+            continue
+        if isinstance(value, dict) and name != "payload":
+            found += said(value, (*before, name))
+        else:
+            found.append((*before, name))
+    return found
+
+
+def at(document: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        document = document[name]
+    return document
+
+
+async def test_one_task_is_shown_in_every_form(house: House) -> None:
+    handle = await house.queue.enqueue("code", {"n": 1}, priority=20, max_attempts=4)
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+    running = await handle.task()
+
+    a, b, c = view(running, "A"), view(running, "B")["task"], view(running, "C")
+    native = view(running)
+
+    assert isinstance(b, dict)
+    assert (a["status"], b["status"], c["status"]) == ("in-progress", "running", "running")
+    assert (a["priority"], b["priority"], c["priority"]) == (8, 20.0, 1)
+    assert (a["maxRetries"], b["max_attempts"], c["max_attempts"]) == (4, 4, 4)
+    assert (a["claimedBy"], b["claim"]["agent_id"], c["lease_owner"]) == ("w1",) * 3  # type: ignore[index, call-overload]
+    assert a["id"] == c["id"] == str(handle.id.uuid)
+    assert (b["id"], native["id"]) == (handle.id, handle.id)
+    assert (native["state"], native["tier"]) == ("RUNNING", "high")
+    for shown in (a, b, c, native):
+        assert json.loads(json.dumps(shown)) == shown
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        ("completed", ("completed", "completed", "completed")),
+        ("dead", ("dead-letter", "dead_lettered", "dead")),
+        ("cancelled", ("cancelled", "cancelled", "cancelled")),
+    ],
+)
+async def test_an_ended_task_is_shown_in_every_form(
+    house: House, ended: str, words: tuple[str, str, str]
+) -> None:
+    lease = await house.running()
+    if ended == "completed":
+        await lease.complete({"files": 2})
+    elif ended == "dead":
+        await lease.fail("auth_failure", "who are you?")
+    else:
+        await house.queue.cancel(lease.id, "not needed")
+    task = await house.task(lease.id)
+
+    a, b, c = view(task, "A"), view(task, "B")["task"], view(task, "C")
+
+    assert isinstance(b, dict)
+    assert (a["status"], b["status"], c["status"]) == words
+    assert a["cancelReason"] == ("not needed" if ended == "cancelled" else None)
+    info = {"reason": "auth_failure", "message": "who are you?"}
+    assert c["error_info"] == (info if ended == "dead" else None)

@@ -1,0 +1,222 @@
+"""Operating a queue while it runs: priorities, times, edits, pauses, sweeps, counts."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from rqueue import State
+from rqueue.clock import SYSTEM
+from rqueue.errors import InvalidTask, KeyTaken, TaskNotFound, WrongState
+from rqueue.model.forms import view
+from rqueue.model.ids import new_task_id
+from rqueue.model.scale import Tier
+from tests.client.until import parked
+from tests.house import House
+
+
+async def claim_ids(house: House, n: int = 10) -> list[str]:
+    return [lease.id for lease in await house.queue.claim(worker="w1", n=n)]
+
+
+async def test_a_new_priority_moves_a_task_and_is_shown(house: House) -> None:
+    first, second = await house.queue.enqueue_many([{"type": "code"}] * 2)
+
+    await house.queue.set_priority(second.id, 10, scale="1-10")
+
+    task = await second.task()
+    assert (task.spec.priority, view(task, "A")["priority"]) == (0, 10)
+    assert task.tier is Tier.CRITICAL
+    assert await claim_ids(house) == [second.id, first.id]
+
+
+async def test_a_priority_may_be_set_again_and_again(house: House) -> None:
+    handle, other = await house.queue.enqueue_many([{"type": "code"}] * 2)
+
+    for priority in (0, 100, 30.5, 70):
+        await house.queue.set_priority(handle.id, priority)
+        assert (await handle.task()).spec.priority == priority
+
+    assert await claim_ids(house) == [other.id, handle.id]
+
+
+async def test_a_priority_out_of_scale_is_refused(house: House) -> None:
+    handle = await house.queue.enqueue("code")
+    before = await house.dump()
+
+    with pytest.raises(InvalidTask) as caught:
+        await house.queue.set_priority(handle.id, 101)
+
+    assert caught.value.field == "priority"
+    assert await house.dump() == before
+
+
+async def test_a_task_can_wait_for_another_time(house: House) -> None:
+    handle = await house.queue.enqueue("code", delay=3600)
+    tomorrow = SYSTEM.now() + timedelta(days=1)
+
+    await house.queue.reschedule(handle.id, at=tomorrow)
+
+    task = await handle.task()
+    assert task.state is State.PENDING
+    assert task.available_at is not None
+    assert abs(task.available_at - tomorrow) < timedelta(milliseconds=2)
+    assert await house.queue.run_now(handle.id) is True
+    assert await house.queue.run_now(handle.id) is False
+    assert await claim_ids(house) == [handle.id]
+
+
+async def test_a_ready_task_can_be_told_to_wait(house: House) -> None:
+    handle = await house.queue.enqueue("code")
+
+    await house.queue.reschedule(handle.id, delay=60)
+
+    assert await claim_ids(house) == []
+    await house.make_due(handle.id)
+    await house.promoter.tick()
+    assert await claim_ids(house) == [handle.id]
+
+
+async def test_hurrying_ends_the_waiting_for_time_alone(house: House) -> None:
+    parent = await house.queue.enqueue("code")
+    child = await house.queue.enqueue("code", depends_on=[parent.id], delay=3600)
+
+    assert await house.queue.run_now(child.id) is True
+
+    assert await child.status() is State.PENDING
+    assert (await child.task()).blocked_by == (parent.id,)
+
+
+@pytest.mark.parametrize(
+    "times", [{}, {"delay": -1}, {"delay": float("nan")}, {"delay": 366 * 86_400}]
+)
+async def test_a_strange_time_is_refused(house: House, times: dict[str, float]) -> None:
+    handle = await house.queue.enqueue("code")
+    before = await house.dump()
+
+    with pytest.raises(InvalidTask) as caught:
+        await house.queue.reschedule(handle.id, delay=times.get("delay"))
+
+    assert caught.value.field == "delay"
+    assert await house.dump() == before
+
+
+async def test_the_payload_of_a_waiting_task_can_be_changed(house: House) -> None:
+    handle = await house.queue.enqueue("code", {"n": 1}, tags=["a"], priority=3, max_attempts=7)
+    was = (await handle.task()).spec
+
+    await house.queue.edit(handle.id, {"n": [2, "ä"]})
+
+    now = (await handle.task()).spec
+    assert now.payload == {"n": [2, "ä"]}
+    assert now.model_dump(exclude={"payload"}) == was.model_dump(exclude={"payload"})
+
+
+async def test_edits_at_once_leave_one_of_them(house: House) -> None:
+    handle = await house.queue.enqueue("code", 0)
+
+    await asyncio.gather(*(house.queue.edit(handle.id, n) for n in range(1, 11)))
+
+    assert (await handle.task()).payload in range(1, 11)
+
+
+async def test_what_is_in_hand_or_ended_cannot_be_changed(house: House) -> None:
+    lease = await house.running()
+    for ended in (False, True):
+        if ended:
+            await lease.complete()
+        for call in (
+            house.queue.edit(lease.id, {}),
+            house.queue.reschedule(lease.id, delay=1),
+            house.queue.run_now(lease.id),
+            house.queue.discard(lease.id),
+            house.queue.revive(lease.id),
+        ):
+            with pytest.raises(WrongState) as caught:
+                await call
+            assert caught.value.found == ("COMPLETED" if ended else "RUNNING")
+
+
+async def test_what_is_not_there_cannot_be_operated(house: House) -> None:
+    stranger = new_task_id()
+    for call in (
+        house.queue.edit(stranger, {}),
+        house.queue.set_priority(stranger, 1),
+        house.queue.reschedule(stranger, delay=1),
+        house.queue.run_now(stranger),
+        house.queue.discard(stranger),
+        house.queue.revive(stranger),
+    ):
+        with pytest.raises(TaskNotFound):
+            await call
+    assert await house.queue.cancel(stranger) is False
+    assert await house.dump() == {}
+
+
+async def test_a_paused_queue_hands_out_nothing(house: House) -> None:
+    handle = await house.queue.enqueue("code")
+    await house.queue.pause()
+
+    assert await claim_ids(house) == []
+    assert (await house.queue.counts()).paused == {"queue"}
+    await house.queue.resume()
+    assert await claim_ids(house) == [handle.id]
+
+
+async def test_a_paused_type_or_lane_holds_back_only_its_own(house: House) -> None:
+    code, mail = await house.queue.enqueue("code"), await house.queue.enqueue("mail")
+    lane = int(await house.client.hget(house.keys.task(mail.id.ulid), "lane"))
+
+    await house.queue.pause(type="code")
+    await house.queue.pause(lane=lane)
+    assert await claim_ids(house) == []
+    await house.queue.resume(lane=lane)
+    assert await claim_ids(house) == [mail.id]
+    await house.queue.resume(type="code")
+    assert await claim_ids(house) == [code.id]
+
+
+async def test_resuming_answers_who_waits(house: House) -> None:
+    await house.queue.pause()
+    handle = await house.queue.enqueue("code")
+    waiting = asyncio.create_task(house.queue.claim(worker="w1", wait=30))
+    await parked(house, 1)
+
+    await house.queue.resume()
+
+    assert [lease.id for lease in await waiting] == [handle.id]
+
+
+async def test_a_dead_task_comes_back_changed(house: House) -> None:
+    lease = await house.running(max_attempts=1)
+    await lease.fail("error", "bad input")
+
+    assert await house.queue.revive(lease.id, payload={"n": 2}) is State.READY
+
+    task = await house.task(lease.id)
+    assert (task.payload, task.attempts, task.life) == ({"n": 2}, 0, 2)
+    assert task.failure_history[0].error == "bad input"
+    assert await claim_ids(house) == [lease.id]
+
+
+async def test_a_dead_task_whose_key_is_taken_stays_dead(house: House) -> None:
+    lease = await house.running(idempotency_key="k", max_attempts=1)
+    await lease.fail("error")
+    other = await house.queue.enqueue("code", idempotency_key="k")
+
+    with pytest.raises(KeyTaken) as caught:
+        await house.queue.revive(lease.id)
+
+    assert (caught.value.task, caught.value.holder) == (lease.id, other.id)
+
+
+async def test_a_dead_task_can_be_given_up(house: House) -> None:
+    lease = await house.running(max_attempts=1)
+    await lease.fail("error")
+
+    await house.queue.discard(lease.id, "nobody wants it")
+
+    task = await house.task(lease.id)
+    assert (task.state, task.cancel_reason) == (State.CANCELLED, "nobody wants it")

@@ -1,0 +1,189 @@
+"""Waiting for results: woken by mail, not polled, and healed when the mail is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rqueue import Handle, Queue, State
+from rqueue.client import watcher
+from rqueue.errors import ResultTimeout, StoreUnavailable, TaskCancelled, TaskDead, TaskNotFound
+from rqueue.model.ids import new_task_id
+from tests.client.until import blocked, watched
+from tests.house import House
+from tests.servers import Server, free_ports
+
+
+async def complete(house: House, result: object = None) -> None:
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+    await lease.complete(result)
+
+
+async def asked(house: House) -> int:
+    """How often the server was asked to run a script or to wait."""
+    facts = await house.client.info("commandstats")
+    names = ("evalsha", "eval", "blpop")
+    return sum(facts.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names)
+
+
+async def test_a_result_is_woken_and_not_polled(alone: House, valkey: Server) -> None:
+    async with Queue("house", url=valkey.url) as other:
+        handle = await alone.queue.enqueue("code")
+        waiting = asyncio.create_task(handle.result(timeout=30))
+        await watched(alone, handle.id.ulid)
+        await blocked(alone)
+        before = await asked(alone)
+        (lease,) = await other.claim(worker="w1")
+        await lease.start()
+        await lease.complete({"by": "another"})
+
+        assert await waiting == {"by": "another"}
+        assert await asked(alone) - before <= 10
+
+
+async def test_a_result_that_is_there_is_given_at_once(house: House) -> None:
+    handle = await house.queue.enqueue("code")
+    await complete(house, 7)
+
+    assert [await handle.result() for _ in range(3)] == [7, 7, 7]
+    assert await handle.result(timeout=1) == 7
+
+
+async def test_a_dead_task_says_why(house: House) -> None:
+    handle = await house.queue.enqueue("code", max_attempts=1)
+    waiting = asyncio.create_task(handle.result(timeout=30))
+    await watched(house, handle.id.ulid)
+    (lease,) = await house.queue.claim(worker="w1")
+
+    await lease.fail("invalid_output", "not JSON")
+
+    with pytest.raises(TaskDead) as caught:
+        await waiting
+    dead = caught.value
+    assert (dead.task, dead.reason, dead.message) == (handle.id, "invalid_output", "not JSON")
+
+
+async def test_a_cancelled_task_says_so(house: House) -> None:
+    handle = await house.queue.enqueue("code")
+    waiting = asyncio.create_task(handle.result(timeout=30))
+    await watched(house, handle.id.ulid)
+
+    await handle.cancel("not needed")
+
+    with pytest.raises(TaskCancelled) as caught:
+        await waiting
+    assert (caught.value.task, caught.value.reason) == (handle.id, "not needed")
+
+
+async def test_a_wait_that_is_too_short_leaves_the_task_alone(house: House) -> None:
+    handle = await house.queue.enqueue("code")
+
+    with pytest.raises(ResultTimeout) as caught:
+        await handle.result(timeout=0.02)
+
+    assert (caught.value.task, caught.value.after) == (handle.id, 0.02)
+    assert isinstance(caught.value, TimeoutError)
+    assert await handle.status() is State.READY
+    await complete(house, "later")
+    assert await handle.result(timeout=5) == "later"
+
+
+async def test_a_task_that_is_gone_is_not_found(house: House) -> None:
+    handle = Handle(new_task_id(), True, house.queue)
+
+    with pytest.raises(TaskNotFound):
+        await handle.result(timeout=5)
+
+
+async def test_a_hundred_who_wait_use_one_blocking_connection(alone: House) -> None:
+    handles = await alone.queue.enqueue_many([{"type": "code"}] * 100)
+    waiting = [asyncio.create_task(handle.result(timeout=30)) for handle in handles]
+    for handle in handles:
+        await watched(alone, handle.id.ulid)
+    await blocked(alone, 1)
+
+    leases = await alone.queue.claim(worker="w1", n=100)
+    for number, lease in enumerate(leases):
+        await lease.start()
+        await lease.complete(number)
+
+    assert await asyncio.gather(*waiting) == list(range(100))
+    names = [client["cmd"] for client in await alone.client.client_list()]
+    assert names.count("blpop") <= 1
+
+
+async def test_many_who_wait_for_one_are_all_told(alone: House) -> None:
+    handle = await alone.queue.enqueue("code")
+    waiting = [asyncio.create_task(handle.result(timeout=30)) for _ in range(10)]
+    await watched(alone, handle.id.ulid)
+    waiting[0].cancel()
+
+    await complete(alone, "for all")
+
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(answers[0], asyncio.CancelledError)
+    assert answers[1:] == ["for all"] * 9
+
+
+async def test_lost_mail_is_healed_by_asking_again(
+    alone: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "ASK_AGAIN_SEC", 0.1)
+    handle = await alone.queue.enqueue("code")
+    waiting = asyncio.create_task(handle.result(timeout=30))
+    await watched(alone, handle.id.ulid)
+
+    # What the server remembers of who waits is lost, and with it the mail.
+    await alone.client.delete(alone.keys.watchers(handle.id.ulid))
+    await complete(alone, "healed")
+
+    assert await waiting == "healed"
+
+
+async def test_a_line_that_is_killed_while_waiting_heals(alone: House) -> None:
+    handle = await alone.queue.enqueue("code")
+    waiting = asyncio.create_task(handle.result(timeout=30))
+    await watched(alone, handle.id.ulid)
+    await blocked(alone)
+
+    for client in await alone.client.client_list():
+        if client["cmd"] == "blpop":
+            await alone.client.client_kill_filter(_id=client["id"])
+    await blocked(alone)
+    await complete(alone, "healed")
+
+    assert await waiting == "healed"
+
+
+async def test_idle_lines_that_were_killed_cost_one_try(alone: House) -> None:
+    await asyncio.gather(*(alone.queue.claim(worker=f"w{n}") for n in range(30)))
+    mine = await alone.client.client_id()
+
+    for client in await alone.client.client_list():
+        if int(client["id"]) != mine:
+            await alone.client.client_kill_filter(_id=client["id"])
+
+    async with asyncio.timeout(1):
+        assert (await alone.queue.enqueue("code")).created
+
+
+async def test_who_waits_for_an_unreachable_server_is_told() -> None:
+    (port,) = free_ports(1)
+    queue = Queue("away", url=f"redis://127.0.0.1:{port}", call_timeout_sec=0.2)
+    calls: list[Any] = [Handle(new_task_id(), True, queue).result() for _ in range(3)]
+
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert {type(answer) for answer in answers} == {StoreUnavailable}
+    await queue.aclose()
+
+
+async def test_more_calls_than_connections_take_turns(alone: House) -> None:
+    async with asyncio.timeout(3):
+        found = await asyncio.gather(*(alone.queue.claim(worker="w1") for _ in range(200)))
+
+    assert found == [[]] * 200
+    assert len(await alone.client.client_list()) <= 40

@@ -1,0 +1,120 @@
+"""Finding, counting, cancelling and purging many tasks by a filter."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from rqueue import State
+from rqueue.clock import SYSTEM
+from rqueue.model.scale import Tier
+from tests.house import House
+
+
+async def furnished(house: House) -> None:
+    """Tasks in every state that a sweep can find."""
+    queue = house.queue
+    for outcome in ("dead", "running", "claimed"):
+        lease = await house.claimed("code", tags=[outcome, "all"], max_attempts=1)
+        if outcome == "dead":
+            await lease.fail("error", "no")
+        elif outcome == "running":
+            await lease.start()
+    await queue.enqueue("code", tags=["ready", "all"], priority=5)
+    parent = await queue.enqueue("mail", tags=["all"], priority=95)
+    await queue.enqueue("mail", depends_on=[parent.id], tags=["blocked", "all"])
+
+
+async def test_tasks_are_counted_by_state_type_and_tier(house: House) -> None:
+    await furnished(house)
+
+    counts = await house.queue.counts()
+
+    assert {state: n for state, n in counts.by_state.items() if n} == {
+        State.DEAD_LETTERED: 1, State.RUNNING: 1, State.CLAIMED: 1, State.READY: 2,
+        State.PENDING: 1,
+    }  # fmt: skip
+    assert counts.by_type["mail"] == {State.READY: 1, State.PENDING: 1}
+    assert (counts.by_tier[Tier.CRITICAL], counts.by_tier[Tier.BACKGROUND]) == (1, 1)
+    assert (counts.live, counts.submitted) == (5, 6)
+    assert counts["READY"] == counts[State.READY] == 2
+
+
+async def test_an_empty_queue_counts_nothing(house: House) -> None:
+    counts = await house.queue.counts()
+
+    assert (counts.live, counts.submitted, counts["COMPLETED"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, 5),
+        ({"type": "code"}, 3),
+        ({"type": "nothing"}, 0),
+        ({"tag": "all"}, 5),
+        ({"tag": "ready"}, 1),
+        ({"tag": "all", "type": "mail"}, 2),
+        ({"states": ["READY"]}, 2),
+        ({"states": ["READY", State.PENDING]}, 3),
+        ({"states": [State.RUNNING, State.CLAIMED]}, 2),
+        ({"states": ["DEAD_LETTERED"]}, 1),
+        ({"states": ["DEAD_LETTERED"], "tag": "ready"}, 0),
+        ({"before": SYSTEM.now() + timedelta(days=1)}, 5),
+        ({"before": SYSTEM.now() - timedelta(days=1)}, 0),
+    ],
+)
+async def test_tasks_are_found_by_what_they_are(
+    house: House, wanted: dict[str, object], found: int
+) -> None:
+    await furnished(house)
+
+    tasks = [task async for task in house.queue.find(**wanted)]  # type: ignore[arg-type]
+
+    assert len(tasks) == len({task.id for task in tasks}) == found
+
+
+async def test_a_dry_run_only_says_what_would_be_cancelled(house: House) -> None:
+    await furnished(house)
+    before = await house.dump()
+
+    swept = await house.queue.cancel_many(type="code", dry_run=True)
+
+    assert (swept.found, swept.done, len(swept.tasks)) == (3, 0, 3)
+    assert await house.dump() == before
+
+
+async def test_many_are_cancelled_at_once(house: House) -> None:
+    await furnished(house)
+
+    swept = await house.queue.cancel_many(tag="all", reason="the end")
+
+    assert (swept.found, swept.done) == (5, 5)
+    counts = await house.queue.counts()
+    assert (counts.live, counts["CANCELLED"], counts["DEAD_LETTERED"]) == (0, 5, 1)
+    for task in swept.tasks:
+        assert (await house.task(task)).state is State.CANCELLED
+
+
+async def test_a_purge_takes_the_dead_unless_told_otherwise(house: House) -> None:
+    await furnished(house)
+
+    dry = await house.queue.purge(dry_run=True)
+    swept = await house.queue.purge(reason="old")
+    rest = await house.queue.purge(states=["READY"], type="code")
+
+    assert (dry.found, dry.done) == (1, 0)
+    assert (swept.found, swept.done) == (1, 1)
+    assert (rest.found, rest.done) == (1, 1)
+    counts = await house.queue.counts()
+    assert (counts["DEAD_LETTERED"], counts["READY"]) == (0, 1)
+
+
+async def test_more_than_one_page_is_swept(alone: House) -> None:
+    await alone.queue.enqueue_many([{"type": "code", "tags": ["a"]}] * 1201)
+
+    swept = await alone.queue.cancel_many(tag="a")
+
+    assert (swept.found, swept.done) == (1201, 1201)
+    assert (await alone.queue.counts()).live == 0

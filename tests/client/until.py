@@ -1,0 +1,44 @@
+"""Waiting for what the server knows: asked again and again, never for a fixed time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tests.house import House
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    """Returns when it is true; the test's own timeout is the end of patience."""
+    while True:
+        if await true():
+            return
+        await asyncio.sleep(0)
+
+
+async def parked(house: House, count: int) -> None:
+    """Returns when so many claims wait at the server."""
+
+    async def so_many() -> bool:
+        keys = [key async for key in house.client.scan_iter(match="*}:waiting:*")]
+        return bool(sum([await house.client.zcard(key) for key in keys]) == count)
+
+    await until(so_many)
+
+
+async def watched(house: House, ulid: str) -> None:
+    """Returns when the server knows that someone waits for the task's end."""
+
+    async def known() -> bool:
+        return bool(await house.client.exists(house.keys.watchers(ulid)))
+
+    await until(known)
+
+
+async def blocked(house: House, count: int = 1) -> None:
+    """Returns when so many connections block at the server."""
+
+    async def so_many() -> bool:
+        return bool((await house.client.info("clients"))["blocked_clients"] == count)
+
+    await until(so_many)

@@ -1,0 +1,115 @@
+"""After a fork both parent and child go on, each with connections and a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from collections.abc import Callable
+
+import pytest
+
+from rqueue import Queue, State
+from tests.servers import Server
+
+
+def forked(work: Callable[[], object]) -> Callable[[], str]:
+    """Starts a child that does the work; the call that waits for it and gives what it said."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        said = "nothing"
+        try:
+            said = str(work())
+        except BaseException:
+            said = traceback.format_exc()
+        finally:
+            os.write(write, said.encode())
+            # No cleaning up of what belongs to the parent, pytest among it.
+            os._exit(0)
+    os.close(write)
+
+    def wait() -> str:
+        with os.fdopen(read, "rb") as pipe:
+            said = pipe.read().decode()
+        os.waitpid(pid, 0)
+        return said
+
+    return wait
+
+
+def test_parent_and_child_both_work_by_the_twin(valkey: Server) -> None:
+    queue = Queue("forked", url=valkey.url)
+    first = queue.sync.enqueue("code", "before")
+
+    def child() -> object:
+        theirs = queue.sync.enqueue("code", "child")
+        states = [queue.sync.get(task.id).state for task in (first, theirs)]
+        (lease,) = queue.sync.claim(worker="child")
+        lease.start()
+        lease.complete("from the child")
+        return theirs.id if set(states) == {State.READY} else states
+
+    wait = forked(child)
+    mine = queue.sync.enqueue("code", "parent")
+    theirs = wait()
+
+    assert queue.sync.get(theirs).payload == "child"
+    assert queue.sync.get(mine.id).payload == "parent"
+    assert first.result(timeout=10) == "from the child"
+    assert theirs != mine.id
+    queue.sync.aclose()
+
+
+def test_a_child_forked_while_the_parent_waits_works(valkey: Server) -> None:
+    queue = Queue("forked", url=valkey.url)
+    handle = queue.sync.enqueue("code")
+
+    def child() -> object:
+        (lease,) = queue.sync.claim(worker="child", wait=10)
+        lease.start()
+        lease.complete("done")
+        return handle.result(timeout=10)
+
+    wait = forked(child)
+
+    assert handle.result(timeout=20) == "done"
+    assert wait() == "done"
+    queue.sync.aclose()
+
+
+def test_parent_and_child_both_work_by_their_loops(valkey: Server) -> None:
+    queue = Queue("forked", url=valkey.url)
+
+    async def use(name: str) -> str:
+        handles = await asyncio.gather(*(queue.enqueue("code", name) for _ in range(50)))
+        states = {await handle.status() for handle in handles[:5]}
+        return f"{name} {len({handle.id for handle in handles})} {sorted(states)[0]}"
+
+    async def parent() -> tuple[str, str]:
+        before = await use("before")
+        wait = forked(lambda: asyncio.run(use("child")))
+        mine = await use("parent")
+        theirs = await asyncio.to_thread(wait)
+        count = (await queue.counts())["READY"]
+        await queue.aclose()
+        assert (before, count) == ("before 50 READY", 150)
+        return mine, theirs
+
+    assert asyncio.run(parent()) == ("parent 50 READY", "child 50 READY")
+
+
+@pytest.mark.parametrize("kind", ["valkey", "redis7"])
+def test_ids_of_parent_and_children_differ(running: Callable[[str], Server], kind: str) -> None:
+    queue = Queue("forked", url=running(kind).url)
+    queue.sync.enqueue("code")
+
+    def child() -> str:
+        return " ".join(queue.sync.enqueue("code").id for _ in range(20))
+
+    waits = [forked(child) for _ in range(4)]
+    mine = child()
+    ids = [task for said in (mine, *(wait() for wait in waits)) for task in said.split()]
+
+    assert len(ids) == len(set(ids)) == 100
+    queue.sync.aclose()

@@ -1,0 +1,250 @@
+"""Every call whose reply is lost is sent again, gets the same answer, and has one effect."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from rqueue import Handle, Lease
+from rqueue.services.promoter import Promoter
+from rqueue.services.reaper import Reaper
+from tests.house import House
+from tests.integration.proxy import How, Proxy, far_house
+from tests.servers import Server
+
+ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+HEX = re.compile(r"[0-9a-f]{16,}")
+READS = {"task/read", "queue/counts", "queue/in_hand"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is there before, and the call whose reply is lost."""
+
+    given: Callable[[House], Awaitable[Any]]
+    when: Callable[[House, Any], Awaitable[Any]]
+
+
+async def nothing(house: House) -> None: ...
+
+
+async def ready(house: House) -> Handle:
+    return await house.queue.enqueue("code", {"n": 1}, tags=["a"], external_id="own")
+
+
+async def two_ready(house: House) -> list[Handle]:
+    return await house.queue.enqueue_many([{"type": "code"}, {"type": "code"}])
+
+
+async def waiting(house: House) -> Handle:
+    return await house.queue.enqueue("code", {"n": 1}, delay=3600)
+
+
+async def due(house: House) -> Handle:
+    handle = await waiting(house)
+    await house.make_due(handle.id)
+    return handle
+
+
+async def claimed(house: House) -> Lease:
+    return await house.claimed()
+
+
+async def running(house: House) -> Lease:
+    return await house.running(max_attempts=3)
+
+
+async def dead(house: House) -> Lease:
+    lease = await house.running()
+    await lease.fail("error", "no", permanent=True)
+    return lease
+
+
+async def silent(house: House) -> Lease:
+    await house.reaper.tick()
+    lease = await house.running()
+    await house.age(lease, 90)
+    return lease
+
+
+async def family(house: House) -> Handle:
+    parent = await house.queue.enqueue("code")
+    for _ in range(3):
+        await house.queue.enqueue("code", depends_on=[parent.id])
+    return parent
+
+
+async def parent_running(house: House) -> Lease:
+    await family(house)
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+    return lease
+
+
+async def paused(house: House) -> None:
+    await two_ready(house)
+    await house.queue.pause()
+
+
+async def overdue(house: House) -> Handle:
+    return await house.queue.enqueue("code", deadline="2020-01-01T00:00:00Z", on_deadline="cancel")
+
+
+async def keyed(house: House) -> Handle:
+    return await house.queue.enqueue("code", {"n": 1}, idempotency_key="k", delay=3600)
+
+
+async def resubmit(house: House, _: Any, how: str) -> bool:
+    again = await house.queue.enqueue(
+        "code", {"n": 2}, idempotency_key="k", if_exists=how, delay=60
+    )
+    return again.created
+
+
+async def many(house: House, _: Any) -> list[bool]:
+    calls = [house.queue.call("code", n, tags=["a"] if n % 2 else []) for n in range(20)]
+    return [handle.created for handle in await house.queue.enqueue_many(calls)]
+
+
+async def claim(house: House, _: Any, n: int = 1, wait: float = 0) -> list[str]:
+    leases = await house.queue.claim(worker="w2", n=n, wait=wait)
+    return [lease.task.state for lease in leases]
+
+
+async def result(house: House, lease: Lease) -> Any:
+    await lease.complete("done")
+    return await Handle(lease.id, True, house.queue).result(timeout=5)
+
+
+CASES: dict[str, list[Case]] = {
+    "task/submit": [
+        Case(nothing, lambda house, _: house.queue.enqueue("code", {"n": 1})),
+        Case(nothing, many),
+        Case(nothing, lambda house, _: family(house)),
+        Case(keyed, lambda house, before: resubmit(house, before, "keep")),
+        Case(keyed, lambda house, before: resubmit(house, before, "replace")),
+        Case(keyed, lambda house, before: resubmit(house, before, "debounce")),
+    ],
+    "task/claim": [
+        Case(two_ready, claim),
+        Case(two_ready, lambda house, before: claim(house, before, 2)),
+        Case(nothing, lambda house, before: claim(house, before, 1, 0.1)),
+    ],
+    "task/start": [Case(claimed, lambda _, lease: lease.start())],
+    "task/renew": [Case(running, lambda _, lease: lease.renew())],
+    "task/validate": [Case(running, lambda _, lease: lease.validate())],
+    "task/complete": [
+        Case(running, lambda _, lease: lease.complete({"n": 1})),
+        Case(parent_running, lambda _, lease: lease.complete()),
+    ],
+    "task/fail": [
+        Case(running, lambda _, lease: lease.fail("error", "no")),
+        Case(running, lambda _, lease: lease.fail("error", "no", permanent=True)),
+    ],
+    "task/park": [Case(running, lambda _, lease: lease.park(60))],
+    "task/release": [Case(running, lambda _, lease: lease.release())],
+    "task/cancel": [
+        Case(ready, lambda house, handle: house.queue.cancel(handle.id, "why")),
+        Case(family, lambda house, handle: house.queue.cancel(handle.id, "why")),
+        Case(family, lambda house, one: house.queue.cancel(one.id, dependents="unblock")),
+        Case(two_ready, lambda house, _: swept(house.queue.cancel_many())),
+    ],
+    "task/reschedule": [
+        Case(ready, lambda house, handle: house.queue.reschedule(handle.id, delay=60)),
+        Case(waiting, lambda house, handle: house.queue.reschedule(handle.id, delay=60)),
+    ],
+    "task/set_priority": [
+        Case(ready, lambda house, handle: house.queue.set_priority(handle.id, 1))
+    ],
+    "task/edit": [Case(ready, lambda house, handle: house.queue.edit(handle.id, {"n": 2}))],
+    "task/revive": [
+        Case(dead, lambda house, lease: house.queue.revive(lease.id)),
+        Case(dead, lambda house, lease: house.queue.revive(lease.id, payload={"n": 2}, delay=60)),
+    ],
+    "task/discard": [
+        Case(dead, lambda house, lease: house.queue.discard(lease.id, "why")),
+        Case(dead, lambda house, _: swept(house.queue.purge())),
+    ],
+    "task/promote": [
+        Case(waiting, lambda house, handle: house.queue.run_now(handle.id)),
+        Case(due, lambda house, _: ticked(house.promoter)),
+    ],
+    "task/recall": [Case(ready, lambda house, _: ticked(house.promoter))],
+    "task/expire": [Case(overdue, lambda house, _: ticked(house.promoter))],
+    "task/unblock": [Case(parent_running, lambda house, _: ticked(house.promoter))],
+    "task/reap": [Case(silent, lambda house, _: ticked(house.reaper))],
+    "task/watch": [Case(running, result)],
+    "queue/pause": [Case(ready, lambda house, _: house.queue.pause(type="code"))],
+    "queue/resume": [Case(paused, lambda house, _: house.queue.resume())],
+    "queue/see": [Case(silent, lambda house, _: ticked(house.reaper))],
+}
+# Driven by what only an archive, a clock that steps back or a long fan-out brings.
+ELSEWHERE = {"queue/archived", "queue/restamp", "queue/answer"}
+ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
+
+
+async def swept(work: Awaitable[Any]) -> Any:
+    return (done := await work).found, done.done
+
+
+async def ticked(service: Promoter | Reaper) -> None:
+    """A tick's numbers say what this call moved; only its effect must be the same."""
+    await service.tick()
+
+
+@pytest.fixture
+async def far(valkey: Server) -> AsyncIterator[tuple[House, Proxy]]:
+    async with far_house(valkey) as found:
+        yield found
+
+
+@pytest.mark.parametrize("how", ["close", "hang"])
+@pytest.mark.parametrize(("script", "number"), ROWS)
+async def test_a_lost_reply_is_asked_for_again_and_nothing_is_done_twice(
+    far: tuple[House, Proxy], script: str, number: int, how: How
+) -> None:
+    house, proxy = far
+    case = CASES[script][number]
+    sha = house.queue.shard.runner.scripts[script].sha.encode()
+    expected = plain(await case.when(house, await case.given(house)))
+    effect = await shape(house)
+    await house.client.flushall()
+    before = await case.given(house)
+
+    proxy.lose(lambda words: sha in words[:2], how)
+    answer = plain(await case.when(house, before))
+
+    assert proxy.lost == 1
+    assert answer == expected
+    assert await shape(house) == effect
+
+
+def plain(answer: Any) -> Any:
+    """An answer without what differs from call to call."""
+    return answer.created if isinstance(answer, Handle) else answer
+
+
+async def shape(house: House) -> dict[str, Any]:
+    """What is there, without ids and times."""
+    found: dict[str, Any] = {"counts": await house.queue.counts()}
+    keys: Counter[str] = Counter()
+    for key, value in (await house.dump()).items():
+        keys[HEX.sub("#", ULID.sub("*", key))] += 1
+        if isinstance(value, tuple):
+            found[key] = (len(value[0]), [owner for _, owner in value[1]])
+        elif isinstance(value, list | set):
+            found.setdefault(HEX.sub("#", ULID.sub("*", key)), []).append(len(value))
+        elif key.endswith("}:stats"):
+            found[key] = value
+    return {**found, "keys": keys}
+
+
+async def test_every_script_that_writes_is_among_them(far: tuple[House, Proxy]) -> None:
+    scripts = set(far[0].queue.shard.runner.scripts)
+
+    assert scripts == set(CASES) | READS | ELSEWHERE

@@ -1,0 +1,133 @@
+"""A full server refuses new work, and lets what it holds drain."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rqueue import Lease, State
+from rqueue.errors import Overloaded
+from rqueue.store.queue import archived
+from tests.house import House
+from tests.lua.task.afterwards import afterwards, ask, mail, parked
+
+
+@pytest.fixture
+async def full(archived_house: House) -> AsyncIterator[House]:
+    """A house whose server fills up when `fill` is called, and is made roomy again after."""
+    before = {
+        name: (await archived_house.client.config_get(name))[name]
+        for name in ("maxmemory", "maxmemory-policy")
+    }
+    try:
+        yield archived_house
+    finally:
+        for name, value in before.items():
+            await archived_house.client.config_set(name, value)
+
+
+async def fill(house: House) -> None:
+    """From now on the server has no memory to give."""
+    await house.client.config_set("maxmemory-policy", "noeviction")
+    await house.client.config_set("maxmemory", "1")
+
+
+async def leased(house: House, count: int) -> list[Lease]:
+    await house.queue.enqueue_many([house.queue.call("code")] * count)
+    leases = await house.queue.claim(worker="w1", types=["code"], n=count)
+    for lease in leases:
+        await lease.start()
+    return leases
+
+
+async def test_a_full_server_refuses_new_work_and_keeps_no_part_of_it(full: House) -> None:
+    await full.queue.enqueue("code")
+    before = await full.dump()
+    await fill(full)
+
+    with pytest.raises(Overloaded):
+        await full.queue.enqueue("code")
+    with pytest.raises(Overloaded):
+        await full.queue.enqueue_many([full.queue.call("review", {}, idempotency_key="k")] * 3)
+
+    assert await full.dump() == before
+
+
+async def test_a_full_server_lets_tasks_be_claimed_and_settled(full: House) -> None:
+    await full.queue.enqueue_many([full.queue.call("code")] * 6)
+    await fill(full)
+
+    done, dead, again, back, aside, lost = await full.queue.claim(worker="w1", n=6)
+    for lease in (done, dead, again, back, aside, lost):
+        await lease.start()
+        await lease.renew()
+    await done.validate()
+    await done.complete("done")
+    assert await dead.fail(permanent=True) is State.DEAD_LETTERED
+    assert await again.fail() is State.RETRYING
+    await back.release()
+    await aside.park(60)
+    assert await full.queue.cancel(lost.id, "no need") is True
+
+    counts = await full.queue.counts()
+    assert {state for state, number in counts.by_state.items() if number} == {
+        "COMPLETED", "DEAD_LETTERED", "RETRYING", "READY", "CANCELLED",
+    }  # fmt: skip
+
+
+async def test_a_full_server_lets_the_archive_take_what_has_ended(full: House) -> None:
+    (lease,) = await leased(full, 1)
+    await fill(full)
+    await lease.complete("done")
+    ((entry, _),) = await full.client.xrange(full.keys.outbox())
+
+    assert await archived(full.queue.shard, [entry.decode()]) == 1
+
+    assert (await afterwards(full))["outbox"] == []
+
+
+async def test_a_full_server_lets_the_services_work(full: House) -> None:
+    silent, parked_one = await leased(full, 2)
+    await parked_one.park(60)
+    await full.make_due(parked_one.id)
+    await full.age(silent, 60)
+    await fill(full)
+
+    promoted = await full.promoter.tick()
+    reaped = await full.reaper.tick()
+
+    assert (promoted.promoted, reaped.retrying, reaped.holding) == (1, 1, False)
+
+
+async def test_a_full_server_answers_who_waits(full: House) -> None:
+    (lease,) = await leased(full, 1)
+    waiter = await parked(full)
+    await fill(full)
+
+    await lease.release()
+
+    assert len(await mail(full, waiter)) == 1
+
+
+async def test_a_full_server_takes_pauses_and_discards(full: House) -> None:
+    (lease,) = await leased(full, 1)
+    await lease.fail(permanent=True)
+    await fill(full)
+
+    await full.queue.pause()
+    await full.queue.resume()
+    await full.queue.discard(lease.id)
+    assert await ask(full, "queue/restamp", {"from": "-", "limit": 10}) == ["OK", ""]
+
+    assert (await full.task(lease.id)).state is State.CANCELLED
+
+
+async def test_new_work_is_taken_again_when_there_is_room(full: House) -> None:
+    await fill(full)
+    with pytest.raises(Overloaded):
+        await full.queue.enqueue("code")
+
+    await full.client.config_set("maxmemory", "0")
+
+    assert (await full.queue.enqueue("code")).created is True

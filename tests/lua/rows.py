@@ -1,0 +1,169 @@
+"""What tests of scripts send and see: rows by name, and every key with what it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rqueue.model.ids import new_task_id
+from rqueue.model.lane import Lane, signature
+from rqueue.policy.capability import Offer
+from rqueue.store.claims import grant
+from rqueue.store.lanes import read_lanes
+from rqueue.store.leases import Held
+from rqueue.store.reaping import read_seen
+from rqueue.store.shard import ending
+from rqueue.store.submits import Row
+from tests.house import House
+
+# Without ageing a score is the base alone, so that tests can say it.
+PLAIN = Lane("code", 0.0)
+BASE = 50_000_000
+DEFINITION = '{"type":"code"}'
+Keys = dict[str, Any]
+
+
+def words(reply: Any) -> Any:
+    """A reply with its bytes as text, at any depth."""
+    match reply:
+        case bytes():
+            return reply.decode()
+        case list() | tuple():
+            return [words(part) for part in reply]
+        case _:
+            return reply
+
+
+def to_json(facts: dict[str, Any] | None) -> str:
+    """Facts as the client sends them; nothing for none."""
+    return json.dumps(facts, separators=(",", ":")) if facts else ""
+
+
+def a_row(
+    *,
+    task: str = "",
+    lane: int = 1,
+    base: int = BASE,
+    definition: str = DEFINITION,
+    more: dict[str, Any] | None = None,
+    ask: dict[str, Any] | None = None,
+) -> Row:
+    """One task of a submit, by default a plain one."""
+    name = task or new_task_id().ulid
+    return Row(name, lane, base, definition.encode(), to_json(more), to_json(ask))
+
+
+async def submit(
+    house: House,
+    rows: Sequence[Row],
+    *,
+    lanes: Sequence[Lane] = (PLAIN,),
+    max_lanes: int = 512,
+    tries: int = 100,
+) -> list[Any]:
+    """The submit script's reply."""
+    args: dict[str, Any] = {
+        "lanes": json.dumps([[signature(lane), lane.micro_rate] for lane in lanes]),
+        "max_lanes": max_lanes,
+        "tries": tries,
+        "how": ending(house.queue.shard.terms),
+    }
+    found: list[Any] = words(await house.queue.shard.run("task/submit", args, rows))
+    return found
+
+
+async def submitted(house: House, **options: Any) -> str:
+    """The id of one new task, which was taken."""
+    row = a_row(**options)
+    assert await submit(house, [row]) == ["OK", 0]
+    return row.task
+
+
+async def claim(house: House, n: int = 1, **changes: Any) -> list[Any]:
+    """The claim script's reply, its rows as grants: all lanes, conversation `one` of worker `w1`,
+    unless changed.
+    """
+    lanes = await read_lanes(house.queue.shard)
+    served = lanes.served(Offer.of(changes.pop("types", None)))
+    args: dict[str, Any] = {
+        "waiter": "one",
+        "seq": 1,
+        "consumer": "w1",
+        "bits": "bits",
+        "n": n,
+        "start": 0,
+        "version": lanes.version,
+        "lanes": served.lanes,
+        "profile": served.profile,
+        "box": "box",
+        "park_ms": 0,
+        "handoff_ms": 2000,
+        "memo_ms": 0,
+    }
+    unknown = set(changes) - set(args)
+    assert not unknown
+    reply = await house.queue.shard.run("task/claim", {**args, **changes})
+    if words(reply[0]) != "OK":
+        return list(words(reply))
+    return [*words(reply[:3]), *map(grant, reply[3:])]
+
+
+async def held(house: House, *, start: int = 1, **options: Any) -> Held:
+    """A new task that worker `w1` has started, or only claimed."""
+    task = await submitted(house, **options)
+    waiter = new_task_id().ulid
+    reply = await claim(house, waiter=waiter, start=start)
+    assert [row.task for row in reply[3:]] == [task]
+    return Held(task, reply[3].token)
+
+
+async def served_profile(house: House) -> str:
+    """The name of the set of all lanes."""
+    return (await read_lanes(house.queue.shard)).served(Offer.of(None)).profile
+
+
+async def age_holder(house: House, task: str, *, claimed: int, started: int | None = None) -> None:
+    """Lets a lease look as if it had been claimed and started so many ms ago."""
+    now, _ = await read_seen(house.queue.shard)
+    key = house.keys.task(task)
+    owner = (await house.client.hget(key, "holder")).decode().split(" ")[2]
+    begun = 0 if started is None else now - started
+    await house.client.hset(key, "holder", f"{now - claimed} {begun} {owner}")
+
+
+async def everything(house: House) -> Keys:
+    """Every key by its name after the root, and what it holds, as text and numbers."""
+    root = house.keys.root
+    found: Keys = {}
+    for key, content in (await house.dump()).items():
+        assert key.startswith(root)
+        found[key.removeprefix(root)] = readable(content)
+    return found
+
+
+def readable(content: Any) -> Any:
+    """What a key holds: a stream as its entries and who holds them, a zset as member -> score."""
+    match content:
+        case tuple((entries, pending)):
+            by_id = {words(name): texts(fields) for name, fields in entries}
+            return by_id, {words(name): words(owner) for name, owner in pending}
+        case dict():
+            return texts(content)
+        case set():
+            return {words(member) for member in content}
+        case [(_, float()), *_]:
+            return {words(member): score for member, score in content}
+        case _:
+            return words(content)
+
+
+def texts(fields: dict[bytes, bytes]) -> dict[str, str]:
+    """A hash as text."""
+    return {name.decode(): value.decode() for name, value in fields.items()}
+
+
+async def pttl(house: House, name: str) -> int:
+    """How long a key is still kept, in ms; -1 for ever, -2 not there."""
+    found: int = await house.client.pttl(house.keys.root + name)
+    return found

@@ -1,0 +1,140 @@
+"""Every key of a house as a test can write it down: names for ids, `*` for clock and dice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rqueue.policy.capability import Offer
+from rqueue.store.claims import Waiter
+from rqueue.store.scripts import Argument
+from tests.house import House
+
+SOME = "*"
+CODE_LANE = '{"rate":0.1,"type":"code"}'
+ALONE_LANE = '{"alone":true,"rate":0.1,"type":"code"}'
+LANES = {"lanes": {CODE_LANE: "1", "next": "1", "version": "1"}}
+# What the claim of one task by w1 leaves behind, whatever happens to the task.
+W1 = {"workers": ["w1"], "waiter:w1": SOME}
+# Fields of a task's hash that the clock writes; that they are there is what counts.
+CLOCK = frozenset({"entry", "score", "created", "finished", "due", "discarded"})
+# What parked claims share: keys named by the hash of the lanes they serve.
+PARKED = {
+    "profile:*": '[[1,100000,"code",false]]',
+    "profiles:1": ["*"],
+    "profiles:new": ["*"],
+}
+HASH = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{16})\b")
+BY_SCORE = re.compile(r"lane:|waiting:|tag:|delayed$|blocked$|deadlines$|dead$|handoffs$|workers$")
+
+
+async def ask(
+    house: House,
+    script: str,
+    args: Mapping[str, Argument] | None = None,
+    rows: Iterable[Sequence[Argument]] = (),
+) -> list[Any]:
+    """A script's reply with its words as text."""
+    return [text(word) for word in await house.queue.shard.run(script, args, rows)]
+
+
+async def afterwards(house: House, **ids: str) -> dict[str, Any]:
+    """Every key without its root, and what it holds."""
+    root, names = house.keys.root, {task[-26:]: name for name, task in ids.items()}
+    found: dict[str, Any] = {}
+    for key, value in (await house.dump()).items():
+        short = named(key.removeprefix(root), names)
+        if short.startswith("waiter:"):
+            found[short.partition("/")[0]] = SOME
+        else:
+            found[short] = plain(short, value, names)
+    return found
+
+
+async def expiring(house: House, **ids: str) -> set[str]:
+    """The keys that have an expiry, but for the memos of claims by hand."""
+    root, names = house.keys.root, {task[-26:]: name for name, task in ids.items()}
+    found = set()
+    for key in await house.client.keys("*"):
+        short = named(key.decode().removeprefix(root), names)
+        if await house.client.pttl(key) > 0 and not short.startswith("waiter:"):
+            found.add(short)
+    return found
+
+
+async def parked(house: House, worker: str = "w2", n: int = 1, type: str = "code") -> Waiter:
+    """A claim that waits at the server for `n` tasks, in a lane that is known."""
+    if not await house.client.exists(house.keys.lanes()):
+        await house.client.hset(house.keys.lanes(), mapping=LANES["lanes"])
+    offer = Offer.of([type])
+    waiter = Waiter(house.queue.shard, worker, offer, name=f"{worker}/parked", lasts=True)
+    answer = await waiter.claim(n, wait_ms=60_000)
+    assert (answer.grants, answer.wait_ms) == ([], 60_000)
+    return waiter
+
+
+async def mail(house: House, waiter: Waiter) -> list[str]:
+    """The lines in a waiter's box."""
+    return [line.decode() for line in await house.client.lrange(house.keys.mail(waiter.box), 0, -1)]
+
+
+def plain(key: str, value: Any, names: Mapping[str, str]) -> Any:
+    """What a key holds, without what differs from run to run."""
+    if key == "ready":
+        entries, pending = value
+        tasks = {entry: named(fields[b"task"].decode(), names) for entry, fields in entries}
+        return list(tasks.values()), {tasks[entry]: who.decode() for entry, who in pending}
+    if key == "stats":
+        return {name: int(n) for name, n in decoded(value, names).items() if int(n)}
+    if isinstance(value, tuple):
+        return [decoded(fields, names) for _, fields in value[0]]
+    if BY_SCORE.match(key):
+        return [named(member.decode(), names) for member, _ in value]
+    if key.startswith("task:"):
+        return task_fields(decoded(value, names))
+    return decoded(value, names)
+
+
+def task_fields(fields: dict[str, str]) -> dict[str, str]:
+    """A task's hash: its definition in one piece, times and random bits as `*`."""
+    found = {}
+    for name, value in fields.items():
+        if name in CLOCK:
+            found[name] = SOME
+        elif name == "token":
+            found[name] = f"{value.partition(':')[0]}:*"
+        elif name == "holder":
+            claimed, started, owner = value.split(" ")
+            assert int(claimed) > 0
+            found[name] = f"* {'*' if int(started) else '0'} {owner}"
+        elif not re.fullmatch(r"def[1-7]", name):
+            found[name] = SOME if name in ("def0", "more") else value
+    return found
+
+
+def decoded(value: Any, names: Mapping[str, str]) -> Any:
+    """Bytes as text, at any depth, with names for ids."""
+    match value:
+        case bytes():
+            return named(value.decode(), names)
+        case dict():
+            return {decoded(k, names): decoded(v, names) for k, v in value.items()}
+        case list() | set():
+            return sorted((decoded(one, names) for one in value), key=str)
+        case _:
+            return value
+
+
+def text(word: Any) -> Any:
+    """A word of a reply, at any depth."""
+    if isinstance(word, list):
+        return [text(one) for one in word]
+    return word.decode() if isinstance(word, bytes) else word
+
+
+def named(line: str, names: Mapping[str, str]) -> str:
+    """A text with names for ids, and `*` for hashes."""
+    for ulid, name in names.items():
+        line = line.replace(ulid, name)
+    return HASH.sub(SOME, line)

@@ -1,0 +1,215 @@
+"""fail: an attempt ends as decided, again after a delay or dead, and only by its holder."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rqueue import Lease, State
+from rqueue.store.scripts import Argument
+from rqueue.store.submits import submit
+from tests.house import House
+from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
+
+TERMS: dict[str, Argument] = {"archive": 0, "keep": 100, "events": 1000}
+HELD = {"def0": "*", "holder": "* * w1", "lane": "1", "score": "*", "token": "1:*"}
+FAILED = {"attempts": "1", "reclaims": "0", "reason": "error", "settled": "fail"}
+AGAIN = HELD | FAILED | {"created": "*", "due": "*", "flags": "f", "state": "RETRYING"}
+DEAD = HELD | FAILED | {"entry": "*", "finished": "*", "flags": "f", "state": "DEAD_LETTERED"}
+
+
+def row(lease: Lease, delay: str = "60000", record: str = '{"attempt":1}') -> tuple[Argument, ...]:
+    """One attempt that failed; no delay means dead."""
+    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record)
+
+
+def event(name: str) -> dict[str, str]:
+    return {"event": name, "task": "a", "detail": "error"}
+
+
+async def test_a_failed_attempt_waits_for_its_next_one(house: House) -> None:
+    lease = await house.running()
+
+    said = await ask(house, "task/fail", TERMS, [row(lease)])
+
+    assert said == ["OK", "RETRYING"]
+    assert await afterwards(house, a=lease.id) == LANES | W1 | {
+        "task:a": AGAIN,
+        "ready": ([], {}),
+        "delayed": ["a"],
+        "failures:a": ['{"attempt":1}'],
+        "events": [event("task.retrying")],
+        "stats": {"1:RETRYING": 1, "submitted": 1},
+    }
+    assert await expiring(house, a=lease.id) == set()
+
+
+async def test_a_dead_task_is_listed_and_stays(house: House) -> None:
+    lease = await house.running()
+
+    said = await ask(house, "task/fail", TERMS, [row(lease, delay="")])
+
+    assert said == ["OK", "DEAD_LETTERED"]
+    assert await afterwards(house, a=lease.id) == LANES | W1 | {
+        "task:a": DEAD,
+        "ready": ([], {}),
+        "dead": ["a"],
+        "failures:a": ['{"attempt":1}'],
+        "events": [event("task.dead_lettered")],
+        "stats": {"1:DEAD_LETTERED": 1, "submitted": 1},
+    }
+    assert await expiring(house, a=lease.id) == set()
+
+
+async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_house: House) -> None:
+    house = archived_house
+    lease = await house.running(tags=["t"])
+
+    await ask(house, "task/fail", TERMS | {"archive": 1}, [row(lease, delay="")])
+
+    found = await afterwards(house, a=lease.id)
+    assert set(found) == {
+        *LANES, *W1, "task:a", "ready", "dead", "tag:t", "failures:a", "events", "stats", "outbox",
+    }  # fmt: skip
+    assert found["tag:t"] == ["a"]
+    assert found["stats"] == {"1:DEAD_LETTERED": 1, "submitted": 1, "outbox": 1}
+    ((value,),) = [list(entry.values()) for entry in found["outbox"]]
+    life, state, copy = value.split(" ", 2)
+    snapshot: dict[str, Any] = json.loads(copy)
+    kept = await house.client.hgetall(house.keys.task(lease.id.ulid))
+    assert (life, state) == ("1", "DEAD_LETTERED")
+    assert snapshot["task"] == {
+        name.decode(): v.decode().replace(lease.id.ulid, "a") for name, v in kept.items()
+    }
+    assert snapshot["failures"] == ['{"attempt":1}']
+    assert json.loads(snapshot["def"]) == {"t": "code", "tags": ["t"]}
+
+
+async def test_a_retried_one_is_not_archived(archived_house: House) -> None:
+    lease = await archived_house.running()
+
+    await ask(archived_house, "task/fail", TERMS | {"archive": 1}, [row(lease)])
+
+    assert "outbox" not in await afterwards(archived_house)
+
+
+async def test_the_dead_give_up_their_key_and_those_who_retry_keep_it(house: House) -> None:
+    again = await house.running(idempotency_key="one")
+    dead = await house.running(idempotency_key="two")
+    before = await house.client.keys(house.keys.idempotency("*"))
+
+    await ask(house, "task/fail", TERMS, [row(again), row(dead, delay="")])
+
+    (key,) = await house.client.keys(house.keys.idempotency("*"))
+    assert len(before) == 2
+    assert (await house.client.get(key)).decode() == again.id.ulid
+    assert (await house.queue.enqueue("code", {}, idempotency_key="one")).created is False
+    assert (await house.queue.enqueue("code", {}, idempotency_key="two")).created is True
+
+
+async def test_those_who_watch_are_told_of_a_death_only(house: House) -> None:
+    lease = await house.running()
+    await ask(house, "task/watch", {"box": "b1", "keep_ms": 9000}, [(lease.id.ulid,)])
+    await ask(house, "task/fail", TERMS, [row(lease)])
+    assert await house.client.exists(house.keys.mail("b1")) == 0
+    await house.make_due(lease.id)
+    await house.promoter.tick()
+    (second,) = await house.queue.claim(worker="w1", types=["code"])
+
+    await ask(house, "task/fail", TERMS, [row(second, delay="")])
+
+    told = await house.client.lrange(house.keys.mail("b1"), 0, -1)
+    assert told == [f"ended {lease.id.ulid}".encode()]
+    assert 0 < await house.client.pttl(house.keys.mail("b1")) <= 120_000
+    assert await house.client.exists(house.keys.watchers(lease.id.ulid)) == 0
+
+
+async def test_the_newest_failures_are_kept(house: House) -> None:
+    lease = await house.running()
+    key = house.keys.failures(lease.id.ulid)
+    await house.client.rpush(key, "1", "2", "3")
+
+    await ask(house, "task/fail", TERMS | {"keep": 3}, [row(lease, record="4")])
+
+    assert await house.client.lrange(key, 0, -1) == [b"2", b"3", b"4"]
+
+
+async def test_without_a_record_none_is_kept(house: House) -> None:
+    lease = await house.running()
+
+    await ask(house, "task/fail", TERMS, [row(lease, record="")])
+
+    found = await afterwards(house, a=lease.id)
+    assert "failures:a" not in found
+    assert "flags" not in found["task:a"]
+
+
+@pytest.mark.parametrize("delay", ["60000", ""])
+async def test_sent_again_it_says_the_same_and_changes_nothing(house: House, delay: str) -> None:
+    lease = await house.running()
+    first = await ask(house, "task/fail", TERMS, [row(lease, delay=delay)])
+    before = await house.dump()
+
+    second = await ask(house, "task/fail", TERMS, [row(lease, delay=delay)])
+
+    assert second == first
+    assert await house.dump() == before
+
+
+async def test_a_stale_token_changes_nothing(house: House) -> None:
+    stale = await house.running()
+    await stale.release()
+    (lease,) = await house.queue.claim(worker="w2", types=["code"])
+    before = await house.dump()
+
+    said = await ask(house, "task/fail", TERMS, [row(stale), row(stale, delay="")])
+
+    assert said == ["OK", "LOST", "LOST"]
+    assert await house.dump() == before
+    await lease.start()
+
+
+async def test_an_earlier_failure_is_no_answer_for_a_task_that_completed(house: House) -> None:
+    first = await house.running()
+    await ask(house, "task/fail", TERMS, [row(first)])
+    await house.make_due(first.id)
+    await house.promoter.tick()
+    (second,) = await house.queue.claim(worker="w1", types=["code"])
+    await second.start()
+    await second.complete()
+    before = await house.dump()
+
+    said = await ask(house, "task/fail", TERMS, [row(second)])
+
+    assert said == ["OK", "LOST"]
+    assert await house.dump() == before
+
+
+async def test_an_unknown_task_is_lost(house: House) -> None:
+    lease = await house.running()
+    await house.client.flushall()
+
+    assert await ask(house, "task/fail", TERMS, [row(lease)]) == ["OK", "LOST"]
+    assert await house.dump() == {}
+
+
+async def test_many_end_in_one_call_each_as_decided(archived_house: House) -> None:
+    house = archived_house
+    drafts = [house.queue.drafter.draft(house.queue.call("code")) for _ in range(3)]
+    await submit(house.queue.shard, drafts)
+    one, two, three = await house.queue.claim(worker="w1", types=["code"], n=3)
+    await two.start()
+    await three.start()
+    await three.validate()
+
+    said = await ask(
+        house, "task/fail", TERMS | {"archive": 1}, [row(one), row(two, ""), row(three, "")]
+    )
+
+    assert said == ["OK", "RETRYING", "DEAD_LETTERED", "DEAD_LETTERED"]
+    found = await afterwards(house, a=one.id, b=two.id, c=three.id)
+    assert [sorted(entry) for entry in found["outbox"]] == [["b", "c"]]
+    assert found["stats"] == {"1:RETRYING": 1, "1:DEAD_LETTERED": 2, "outbox": 2, "submitted": 3}
+    assert (await house.task(three.id)).state is State.DEAD_LETTERED

@@ -1,0 +1,177 @@
+"""promote: what has waited long enough may run; not earlier, and not before its parents."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue import State
+from rqueue.store.scripts import Argument
+from tests.house import House
+from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
+
+TERMS: dict[str, Argument] = {"limit": 100, "tries": 100, "only": ""}
+READY = {
+    "created": "*", "def0": "*", "entry": "*", "lane": "1", "score": "*", "state": "READY",
+}  # fmt: skip
+
+
+async def test_a_retry_that_is_due_may_be_claimed(house: House) -> None:
+    lease = await house.running()
+    await lease.park(60)
+    await house.make_due(lease.id)
+
+    said = await ask(house, "task/promote", TERMS)
+
+    assert said == ["OK", 0, 1, "0"]
+    found = await afterwards(house, a=lease.id)
+    assert found.pop("events")
+    assert found == LANES | W1 | {
+        "task:a": READY | {
+            "holder": "* * w1", "parks": "1", "reason": "rate_limit", "settled": "park",
+            "token": "1:*",
+        },
+        "ready": (["a"], {}),
+        "lane:1": ["a"],
+        "stats": {"submitted": 1},
+    }  # fmt: skip
+
+
+async def test_a_scheduled_task_whose_time_has_come_may_be_claimed(house: House) -> None:
+    task = (await house.queue.enqueue("code", {}, delay=60)).id
+    await house.make_due(task)
+
+    said = await ask(house, "task/promote", TERMS)
+
+    assert said == ["OK", 0, 1, "0"]
+    found = await afterwards(house, a=task)
+    assert found == LANES | {
+        "task:a": READY,
+        "ready": (["a"], {}),
+        "lane:1": ["a"],
+        "stats": {"submitted": 1},
+    }
+
+
+async def test_nothing_is_promoted_early(house: House) -> None:
+    task = (await house.queue.enqueue("code", {}, delay=60)).id
+    due = await house.client.zscore(house.keys.delayed(), task.ulid)
+    before = await house.dump()
+
+    said = await ask(house, "task/promote", TERMS)
+
+    assert said == ["OK", 0, 0, f"{due:.0f}"]
+    assert await house.dump() == before
+
+
+async def test_a_scheduled_task_goes_on_waiting_for_its_parent(house: House) -> None:
+    parent = await house.running()
+    child = (await house.queue.enqueue("code", {}, delay=60, depends_on=[parent.id])).id
+    await house.make_due(child)
+
+    said = await ask(house, "task/promote", TERMS)
+
+    found = await afterwards(house, a=parent.id, b=child)
+    assert said == ["OK", 0, 0, "0"]
+    assert (found["waits:b"], found["blocked"], found["dependents:a"]) == (["a"], ["b"], ["b"])
+    assert "delayed" not in found
+    await parent.complete()
+    assert (await house.task(child)).state is State.READY
+
+
+async def test_its_time_is_waited_for_after_its_parent_too(house: House) -> None:
+    parent = await house.running()
+    child = (await house.queue.enqueue("code", {}, delay=60, depends_on=[parent.id])).id
+    await parent.complete()
+
+    assert (await house.task(child)).state is State.PENDING
+    assert (await afterwards(house, b=child))["waits:b"] == ["@time"]
+
+    await house.make_due(child)
+    assert await ask(house, "task/promote", TERMS) == ["OK", 0, 1, "0"]
+
+
+async def test_it_says_when_the_next_is_due(house: House) -> None:
+    soon, later = [(await house.queue.enqueue("code", {}, delay=d)).id for d in (60, 120)]
+    await house.make_due(soon)
+
+    said = await ask(house, "task/promote", TERMS)
+
+    due = await house.client.zscore(house.keys.delayed(), later.ulid)
+    assert said == ["OK", 0, 1, f"{due:.0f}"]
+
+
+async def test_more_is_said_where_the_limit_was_reached(house: House) -> None:
+    for _ in range(3):
+        await house.make_due((await house.queue.enqueue("code", {}, delay=60)).id)
+
+    steps = [await ask(house, "task/promote", TERMS | {"limit": 2}) for _ in range(2)]
+
+    assert [step[:3] for step in steps] == [["OK", 1, 2], ["OK", 0, 1]]
+
+
+async def test_only_one_is_promoted_whatever_its_time(house: House) -> None:
+    one, two = [(await house.queue.enqueue("code", {}, delay=60)).id for _ in range(2)]
+
+    said = await ask(house, "task/promote", TERMS | {"limit": 1, "only": one.ulid})
+
+    found = await afterwards(house, a=one, b=two)
+    assert said[:3] == ["OK", 0, 1]
+    assert (found["lane:1"], found["delayed"], found["blocked"]) == (["a"], ["b"], ["b"])
+    assert (found["waits:b"], found.get("waits:a")) == (["@time"], None)
+
+
+async def test_only_a_task_that_is_ready_stays_so(house: House) -> None:
+    task = (await house.queue.enqueue("code")).id
+    before = await house.dump()
+
+    said = await ask(house, "task/promote", TERMS | {"only": task.ulid})
+
+    assert said == ["OK", 0, 0, "0"]
+    assert await house.dump() == before
+
+
+async def test_only_an_unknown_task_is_gone(house: House) -> None:
+    said = await ask(house, "task/promote", TERMS | {"only": "01HZZZZZZZZZZZZZZZZZZZZZZZ"})
+
+    assert said == ["GONE"]
+    assert await house.dump() == {}
+
+
+@pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "COMPLETED", "DEAD_LETTERED", "CANCELLED"])
+async def test_only_one_that_waits_can_be_promoted(house: House, state: str) -> None:
+    lease = await house.claimed()
+    match state:
+        case "RUNNING":
+            await lease.start()
+        case "COMPLETED":
+            await lease.start()
+            await lease.complete()
+        case "DEAD_LETTERED":
+            await lease.fail(permanent=True)
+        case "CANCELLED":
+            await house.queue.cancel(lease.id)
+    before = await house.dump()
+
+    said = await ask(house, "task/promote", TERMS | {"only": lease.id.ulid})
+
+    assert said == ["STATE", state]
+    assert await house.dump() == before
+
+
+async def test_a_claim_that_waits_is_answered(house: House) -> None:
+    task = (await house.queue.enqueue("code", {}, delay=60)).id
+    waiter = await parked(house)
+    await house.make_due(task)
+
+    await ask(house, "task/promote", TERMS)
+
+    assert (await mail(house, waiter))[0].startswith(f"tasks 1 {task.ulid} 1:")
+
+
+async def test_sent_again_it_changes_nothing(house: House) -> None:
+    await house.make_due((await house.queue.enqueue("code", {}, delay=60)).id)
+    await ask(house, "task/promote", TERMS)
+    before = await house.dump()
+
+    assert await ask(house, "task/promote", TERMS) == ["OK", 0, 0, "0"]
+    assert await house.dump() == before

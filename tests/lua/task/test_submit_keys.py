@@ -1,0 +1,224 @@
+"""submit: one task for one idempotency key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rqueue.store.leases import Held, Settled, complete, start
+from tests.house import House
+from tests.lua.rows import a_row, claim, everything, held, pttl, submit, submitted
+
+WINDOW = 60_000
+UNTIL_DONE = {"idem": "key", "window": WINDOW, "unique": "until_done"}
+UNTIL_START = {"idem": "key", "window": WINDOW, "unique": "until_start"}
+RULES = ("keep", "replace", "debounce")
+
+
+def asking(rule: str, **ask: Any) -> dict[str, Any]:
+    return ask if rule == "keep" else {"if_exists": rule, **ask}
+
+
+async def test_the_key_names_its_task_and_does_not_expire(house: House) -> None:
+    task = await submitted(house, more=UNTIL_DONE)
+
+    assert (await everything(house))["idem:key"] == task
+    assert await pttl(house, "idem:key") == -1
+
+
+async def test_keep_answers_with_the_task_that_is_there_and_changes_nothing(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE)
+    before = await house.dump()
+    second, other = a_row(more=UNTIL_DONE, definition="{}"), a_row()
+
+    reply = await submit(house, [second])
+
+    assert reply == await submit(house, [second]) == ["OK", 0, 0, "EXISTS", first]
+    assert await house.dump() == before
+    assert await submit(house, [second, other]) == ["OK", 0, 0, "EXISTS", first]
+    assert f"task:{other.task}" in await everything(house)
+
+
+async def test_two_of_one_call_with_one_key_are_one_task(house: House) -> None:
+    first, second = a_row(more=UNTIL_DONE), a_row(more=UNTIL_DONE)
+
+    assert await submit(house, [first, second]) == ["OK", 0, 1, "EXISTS", first.task]
+
+    assert (await everything(house))["stats"] == {"submitted": "1"}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("begun", [0, 1], ids=["claimed", "running"])
+async def test_a_task_in_hand_is_never_touched(house: House, rule: str, begun: int) -> None:
+    lease = await held(house, start=begun, more=UNTIL_DONE)
+    before = await house.dump()
+
+    reply = await submit(house, [a_row(more=UNTIL_DONE, ask=asking(rule, delay=1000))])
+
+    assert reply == ["OK", 0, 0, "EXISTS", lease.task]
+    assert await house.dump() == before
+
+
+async def test_replace_cancels_the_waiting_one_and_takes_its_key(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE)
+    row = a_row(more=UNTIL_DONE, ask={"if_exists": "replace"})
+
+    reply = await submit(house, [row])
+
+    found = await everything(house)
+    old = found[f"task:{first}"]
+    assert reply == ["OK", 0]
+    assert (old["state"], old["why"]) == ("CANCELLED", f"replaced by {row.task}")
+    assert 0 < await pttl(house, f"task:{first}") <= house.queue.shard.terms.result_ttl_ms
+    assert found["idem:key"] == row.task
+    assert list(found["lane:1"]) == [row.task]
+    assert [fields["task"] for fields in found["ready"][0].values()] == [row.task]
+    assert found["stats"] == {"submitted": "2", "1:CANCELLED": "1"}
+    assert set(found) == {
+        "ready", "lanes", "lane:1", "stats", "idem:key", "events",
+        f"task:{first}", f"task:{row.task}",
+    }  # fmt: skip
+
+
+async def test_replace_sent_again_replaces_nothing_more(house: House) -> None:
+    await submitted(house, more=UNTIL_DONE)
+    row = a_row(more=UNTIL_DONE, ask={"if_exists": "replace"})
+    await submit(house, [row])
+    before = await house.dump()
+
+    assert await submit(house, [row]) == ["OK", 0]
+
+    assert await house.dump() == before
+
+
+async def test_a_replaced_task_takes_its_dependents_with_it(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE)
+    child = await submitted(house, ask={"parents": [first]})
+    await submitted(house, more=UNTIL_DONE, ask={"if_exists": "replace"})
+
+    await house.promoter.tick()
+
+    found = await everything(house)
+    assert found[f"task:{child}"]["state"] == "CANCELLED"
+    assert found[f"task:{child}"]["why"] == f"Parent task_{first} cancelled"
+    assert not {"cancelling", "blocked", f"waits:{child}"} & set(found)
+
+
+async def test_nobody_waits_for_the_task_it_replaces(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE)
+    before = await house.dump()
+    row = a_row(more=UNTIL_DONE, ask={"if_exists": "replace", "parents": [first]})
+
+    assert await submit(house, [row]) == ["OK", 0, 0, "PARENT", first]
+
+    assert await house.dump() == before
+
+
+async def test_a_replaced_task_goes_to_the_outbox(archived_house: House) -> None:
+    house = archived_house
+    first = await submitted(house, more=UNTIL_DONE)
+
+    await submitted(house, more=UNTIL_DONE, ask={"if_exists": "replace"})
+
+    found = await everything(house)
+    assert list(found["outbox"][0].values()) == [{first: "1 CANCELLED"}]
+    assert found["stats"]["outbox"] == "1"
+    assert await pttl(house, f"task:{first}") == -1
+
+
+async def test_debounce_gives_the_waiting_one_the_new_definition_and_time(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE, definition="x" * 513)
+    row = a_row(more=UNTIL_DONE, ask=asking("debounce", delay=60_000), definition="new")
+
+    reply = await submit(house, [row])
+
+    found = await everything(house)
+    task = found[f"task:{first}"]
+    assert reply == ["OK", 0, 0, "EXISTS", first]
+    assert (task["state"], task["def0"]) == ("PENDING", "new")
+    assert found["delayed"] == {first: float(task["due"])}
+    assert found[f"waits:{first}"] == {"@time"}
+    assert found["stats"] == {"submitted": "1", "1:PENDING": "1"}
+    assert found["ready"] == ({}, {})
+    assert set(found) == {
+        "ready", "lanes", "stats", "idem:key", "delayed", "blocked",
+        f"task:{first}", f"waits:{first}",
+    }  # fmt: skip
+
+
+async def test_debounce_without_a_time_changes_the_definition_alone(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE, definition="old")
+    before = await everything(house)
+
+    await submit(house, [a_row(more=UNTIL_DONE, ask=asking("debounce"), definition="new")])
+
+    before[f"task:{first}"]["def0"] = "new"
+    assert await everything(house) == before
+
+
+async def test_debounce_again_lets_a_waiting_one_wait_anew(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE, ask={"delay": 1000})
+
+    await submit(house, [a_row(more=UNTIL_DONE, ask=asking("debounce", delay=60_000))])
+
+    found = await everything(house)
+    task = found[f"task:{first}"]
+    assert int(task["due"]) - int(task["created"]) >= 60_000
+    assert found["stats"] == {"submitted": "1", "1:PENDING": "1"}
+
+
+@pytest.mark.parametrize("at_claim", [True, False], ids=["claim", "start"])
+async def test_until_start_frees_the_key_when_the_task_starts(house: House, at_claim: bool) -> None:
+    first = await submitted(house, more=UNTIL_START)
+    reply = await claim(house, start=int(at_claim))
+    if not at_claim:
+        assert (await everything(house))["idem:key"] == first
+        assert await start(house.queue.shard, [Held(first, reply[3].token)]) == ["OK"]
+
+    assert "idem:key" not in await everything(house)
+    second = await submitted(house, more=UNTIL_START)
+    assert (await everything(house))["idem:key"] == second
+
+
+@pytest.mark.parametrize("rule", RULES)
+async def test_a_completed_task_blocks_within_its_window(house: House, rule: str) -> None:
+    lease = await held(house, more=UNTIL_DONE)
+    await complete(house.queue.shard, [Settled(*lease, b"")])
+    before = await house.dump()
+
+    reply = await submit(house, [a_row(more=UNTIL_DONE, ask=asking(rule))])
+
+    assert reply == ["OK", 0, 0, "EXISTS", lease.task]
+    assert await house.dump() == before
+    assert 0 < await pttl(house, "idem:key") <= WINDOW
+
+
+async def test_a_completed_task_blocks_even_after_its_own_keys_are_gone(house: House) -> None:
+    lease = await held(house, more=UNTIL_DONE)
+    await complete(house.queue.shard, [Settled(*lease, b"")])
+    await house.client.delete(house.keys.task(lease.task))
+
+    reply = await submit(house, [a_row(more=UNTIL_DONE, ask=asking("replace"))])
+
+    assert reply == ["OK", 0, 0, "EXISTS", lease.task]
+
+
+async def test_a_dead_task_never_blocks(house: House) -> None:
+    await submitted(house, more=UNTIL_DONE)
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+    await lease.fail("error", "no", permanent=True)
+
+    second = await submitted(house, more=UNTIL_DONE)
+
+    assert (await everything(house))["idem:key"] == second
+
+
+async def test_a_cancelled_task_never_blocks(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE)
+    await house.queue.cancel(f"task_{first}")
+
+    second = await submitted(house, more=UNTIL_DONE)
+
+    assert (await everything(house))["idem:key"] == second
