@@ -1,17 +1,10 @@
--- @include call_lanes rarely
--- The number of the lane with this signature, made when it is new; nil when there are too many.
-local function lane_number(root, signature, max_lanes)
-  local lanes = root .. "lanes"
-  local number = redis.call("HGET", lanes, signature)
-  if number then
-    return number
+-- @include make_lane rarely
+-- The number of the lane of a kind { signature }, made when it is new; nil when there are too
+-- many. It is remembered in the kind.
+local function lane_number(root, kind, max_lanes)
+  if not kind.number then
+    kind.number = redis.call("HGET", root .. "lanes", kind.signature)
+      or make_lane(root, kind.signature, max_lanes)
   end
-  -- `next` and `version` stand in the same hash.
-  if redis.call("HLEN", lanes) - 2 >= tonumber(max_lanes) then
-    return nil
-  end
-  number = redis.call("HINCRBY", lanes, "next", 1)
-  redis.call("HSET", lanes, signature, number)
-  call_lanes(root, redis.call("HINCRBY", lanes, "version", 1))
-  return tostring(number)
+  return kind.number
 end

@@ -4,6 +4,7 @@
 -- @include open_parents
 -- @include replace_holder
 -- @include write_special
+-- @include lane_number
 -- A task with a key, a delay, parents, tags or a deadline. Nothing is written unless it is taken.
 -- Returns nil when the caller shall make it READY, else a word and its detail.
 local function submit_special(root, now, new)
@@ -27,7 +28,7 @@ local function submit_special(root, now, new)
       return "PARENT", holder
     end
   end
-  local lane = new.number(new.lane)
+  local lane = lane_number(root, new.kind, new.max_lanes)
   if not lane then
     return "LANES", ""
   end

@@ -3,7 +3,7 @@
 -- Ends tasks whose handlers returned. Only the holder of the lease may; the same token again
 -- gets the same answer.
 --
--- KEYS  1 ready       stream  its pending list holds the leases
+-- KEYS  1 ready       stream  its pending list holds the leases; built from root below
 -- ARGV  1 root        prefix of every key of the shard
 --       2 archive     1: what ends goes to the outbox and is kept until it is archived
 --       3 ttl         how long an ended task is kept, ms
@@ -21,11 +21,11 @@
 -- @include now_ms
 -- @include lease_held
 -- @include complete_task
+-- @include free_entries
 -- @include send_to_outbox
 -- @include count
 -- @include answer_touched
 
-local ready = KEYS[1]
 local root, archive, ttl, limit, tries = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local first, stride = 6, 3
 
@@ -48,8 +48,7 @@ for at = first, #ARGV, stride do
 end
 
 if #how.entries > 0 then
-  redis.call("XACK", ready, "workers", unpack(how.entries))
-  redis.call("XDEL", ready, unpack(how.entries))
+  free_entries(root, how.entries)
   send_to_outbox(root, archive, how.ended)
 end
 for lane, states in pairs(how.lanes) do

@@ -5,13 +5,13 @@
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
---       2 lanes       JSON [[signature, rate], ...]: the lanes of this call; rates in
+--       2 lanes       a line "<rate> <signature>" for each lane of this call; the rate is in
 --                     millionths of a point a minute
 --       3 max_lanes   how many lanes the shard may have
 --       4 tries       how many parked claims may be looked at
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
 -- EACH  task          its id
---       lane          index into lanes
+--       lane          number of its line
 --       base          priority less its boosts at this moment, in millionths of a point
 --       def           the definition, opaque
 --       more          "" or JSON kept with the task {idem, unique, window, ext, tags, ...}
@@ -30,23 +30,18 @@
 local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local first, stride = 6, 6
 
-local now = now_ms()
-local signed, numbers, scored, touched = cjson.decode(lanes), {}, {}, {}
-local function number(lane)
-  if numbers[lane] == nil then
-    numbers[lane] = lane_number(root, signed[lane][1], max_lanes) or false
-    scored[lane] = {}
-  end
-  return numbers[lane]
+local now, kinds, touched = now_ms(), {}, {}
+local lines = 0
+for rate, signature in string.gmatch(lanes, "(%S+) ([^\n]+)") do
+  lines = lines + 1
+  kinds[tostring(lines)] = { age = rate * now / 60000, signature = signature, scores = {},
+    known = {} }
 end
--- Writing a number as text is slow; tasks of one call and one priority have one score.
-local known = {}
-local function score(lane, base)
-  local name = lane .. " " .. base
-  if not known[name] then
-    known[name] = string.format("%.0f", base + signed[lane][2] * now / 60000)
-  end
-  return known[name]
+-- Writing a number as text is slow; tasks of one call, lane and priority have one score.
+local function score(kind, base)
+  local known = kind.known[base] or string.format("%.0f", base + kind.age)
+  kind.known[base] = known
+  return known
 end
 
 local keys, reply = {}, { "OK", 0 }
@@ -56,27 +51,26 @@ end
 local any_known = redis.call("EXISTS", unpack(keys)) > 0
 local here, made = {}, 0
 for at = first, #ARGV, stride do
-  local id, lane, def = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 3]
+  local id, kind, def = ARGV[at], kinds[ARGV[at + 1]], ARGV[at + 3]
   local more, ask = ARGV[at + 4], ARGV[at + 5]
   local key, word, detail = root .. "task:" .. id, nil, ""
   if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
     word = "KNOWN"
   elseif more ~= "" or ask ~= "" then
-    word, detail = submit_special(root, now, { id = id, lane = lane, number = number,
-      score = score(lane, ARGV[at + 2]), def = def, more = more, ask = ask, how = how })
-  elseif not number(lane) then
+    word, detail = submit_special(root, now, { id = id, kind = kind, max_lanes = max_lanes,
+      score = score(kind, ARGV[at + 2]), def = def, more = more, ask = ask, how = how })
+  elseif not lane_number(root, kind, max_lanes) then
     word = "LANES"
   end
   if not word then
-    local points = score(lane, ARGV[at + 2])
-    write_plain(root, id, key, numbers[lane], points, def)
-    touched[numbers[lane]] = true
+    local points, scores = score(kind, ARGV[at + 2]), kind.scores
+    write_plain(root, id, key, kind.number, points, def)
+    touched[kind.number] = true
     if more == "" then
-      local scores = scored[lane]
       scores[#scores + 1], scores[#scores + 2] = points, id
     else
       -- A later task of this very call may replace or delay it: it stands in its lane at once.
-      redis.call("ZADD", root .. "lane:" .. numbers[lane], points, id)
+      redis.call("ZADD", root .. "lane:" .. kind.number, points, id)
     end
   elseif word ~= "PENDING" and word ~= "KNOWN" then
     local n = #reply
@@ -91,9 +85,9 @@ end
 if made > 0 then
   redis.call("HINCRBY", root .. "stats", "submitted", made)
 end
-for lane, scores in pairs(scored) do
-  if #scores > 0 then
-    redis.call("ZADD", root .. "lane:" .. numbers[lane], unpack(scores))
+for _, kind in pairs(kinds) do
+  if #kind.scores > 0 then
+    redis.call("ZADD", root .. "lane:" .. kind.number, unpack(kind.scores))
   end
 end
 reply[2] = answer_touched(root, now, touched, tonumber(tries)) and 1 or 0

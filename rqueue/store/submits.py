@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -107,7 +106,7 @@ def asked(shard: Shard, drafts: Sequence[Draft]) -> tuple[dict[str, Argument], l
 @lru_cache(maxsize=4096)
 def lanes_text(lanes: tuple[Lane, ...]) -> str:
     """The lanes of a call as the script reads them; mostly one and the same."""
-    return json.dumps([[signature(lane), lane.micro_rate] for lane in lanes])
+    return "\n".join(f"{lane.micro_rate} {signature(lane)}" for lane in lanes)
 
 
 def answered(

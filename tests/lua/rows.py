@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from rqueue.model.ids import new_task_id
-from rqueue.model.lane import Lane, signature
+from rqueue.model.lane import Lane
 from rqueue.policy.capability import Offer
 from rqueue.store.claims import grant
 from rqueue.store.lanes import read_lanes
 from rqueue.store.leases import Held
 from rqueue.store.reaping import read_seen
 from rqueue.store.shard import ending
-from rqueue.store.submits import Row
+from rqueue.store.submits import Row, lanes_text
 from tests.house import House
 
 # Without ageing a score is the base alone, so that tests can say it.
@@ -64,7 +64,7 @@ async def submit(
 ) -> list[Any]:
     """The submit script's reply."""
     args: dict[str, Any] = {
-        "lanes": json.dumps([[signature(lane), lane.micro_rate] for lane in lanes]),
+        "lanes": lanes_text(tuple(lanes)),
         "max_lanes": max_lanes,
         "tries": tries,
         "how": ending(house.queue.shard.terms),
