@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 CODE := rqueue tests tools $(sort $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
 QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
 
-.PHONY: help run test check format bench docs clean
+.PHONY: help run test slow check format bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -18,7 +18,10 @@ run: $(STAMP) ## Run the first steps: an embedded server, a few tasks, their res
 	$(BIN)/python examples/first_steps.py
 
 test: $(STAMP) ## Run all tests on every server that is here
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow"
+
+slow: $(STAMP) ## Run the slow tests: break scripts on purpose and see the state machine notice
+	$(BIN)/python -m pytest -m slow
 
 check: $(STAMP) ## Format, lint, types, layers, Lua, generated docs and the quick tests
 	$(BIN)/ruff format --check $(CODE)

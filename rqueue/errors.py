@@ -3,7 +3,6 @@
 RQueueError
 ├── SubmitError            the task was not taken
 │   ├── InvalidTask        a field breaks a rule            .field .rule
-│   ├── DuplicateTask      an id that exists                .task
 │   ├── InvalidGraph       cycle, self-edge, unknown parent .path
 │   ├── TooManyLanes       too many kinds of task           .limit
 │   └── Overloaded         the server takes no new work     .reason
@@ -48,17 +47,6 @@ class InvalidTask(SubmitError):
 
     def __str__(self) -> str:
         return f"{self.field}: {self.rule}"
-
-
-class DuplicateTask(SubmitError):
-    """A task with this id exists and is another one."""
-
-    def __init__(self, task: str) -> None:
-        super().__init__(task)
-        self.task = task
-
-    def __str__(self) -> str:
-        return f"{self.task} exists already; let the queue make the id"
 
 
 class InvalidGraph(SubmitError):

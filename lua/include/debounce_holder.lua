@@ -1,9 +1,14 @@
+-- @include is_waiting
 -- @include delay_task
 -- @include write_def
--- Gives the waiting task that holds the key the new definition, and lets it wait anew.
-local function debounce_holder(root, now, holder, row, def, due)
-  write_def(root, holder, def)
-  if due then
-    delay_task(root, now, holder, row, due)
+-- Where the new task asked for it, gives the waiting task that holds its key the new definition,
+-- and lets it wait anew.
+local function debounce_holder(root, now, holder, row, new)
+  if new.ask ~= "debounce" or not is_waiting(row.state) then
+    return
+  end
+  write_def(root, holder, new.def)
+  if new.due then
+    delay_task(root, now, holder, row, new.due)
   end
 end

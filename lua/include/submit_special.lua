@@ -1,10 +1,12 @@
--- @include is_waiting
 -- @include task_row
 -- @include debounce_holder
 -- @include open_parents
 -- @include replace_holder
 -- @include write_special
 -- @include lane_number
+-- @include named_already
+-- @include is_among
+-- @include due_of
 -- A task with a key, a delay, parents, tags or a deadline. Nothing is written unless it is taken.
 -- Returns nil when the caller shall make it READY, else a word and its detail.
 local function submit_special(root, now, new)
@@ -13,20 +15,19 @@ local function submit_special(root, now, new)
   if not parents then
     return "PARENT", lost
   end
-  local due = ask.at or (ask.delay and now + ask.delay)
-  due = due and due > now and due or nil
+  local due = due_of(ask, now)
   local holder = more.idem and redis.call("GET", root .. "idem:" .. more.idem)
   local row = holder and task_row(root, holder)
   if holder and not (ask.if_exists == "replace" and is_waiting(row.state)) then
-    if ask.if_exists == "debounce" and is_waiting(row.state) then
-      debounce_holder(root, now, holder, row, new.def, due)
-    end
+    debounce_holder(root, now, holder, row, { ask = ask.if_exists, def = new.def, due = due })
     return "EXISTS", holder
   end
-  for _, parent in ipairs(holder and parents or {}) do
-    if parent == holder then
-      return "PARENT", holder
-    end
+  if holder and is_among(parents, holder) then
+    return "PARENT", holder
+  end
+  local known = named_already(root, more.ext, holder)
+  if known then
+    return "EXISTS", known
   end
   local lane = lane_number(root, new.kind, new.max_lanes)
   if not lane then

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.client.drafts import to_ms
+from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidTask, TaskNotFound
-from rqueue.model.checked import within_a_year
+from rqueue.model.checked import YEAR_SEC, within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.definition import compose, fields_of
 from rqueue.model.field import task_reference
@@ -101,6 +102,8 @@ class Desk:
         delay_ms = None if delay is None else within_a_year("delay", delay)
         if at is not None and at.utcoffset() is None:
             raise InvalidTask("at", "has no time zone; say which")
+        if at is not None and (at - SYSTEM.now()).total_seconds() > YEAR_SEC:
+            raise InvalidTask("at", "is more than a year away")
         at_ms = None if at is None else to_ms(at)
         known = await self.id_of(task)
         await tasks.reschedule(self.shard, known, delay_ms=delay_ms, at_ms=at_ms)

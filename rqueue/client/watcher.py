@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rqueue.errors import StoreUnavailable
+from rqueue.errors import RQueueError
 from rqueue.model.state import FINAL
 from rqueue.store.claims import new_box
 from rqueue.store.mail import read_mail
@@ -66,7 +66,7 @@ class Watcher:
                     await self.ask(list(self.waiting))
                 elif line[0] == "ended":
                     self.tell(line[1])
-            except StoreUnavailable:
+            except RQueueError:
                 # A new box: the old read may still stand at the server and take the next line.
                 self.box = new_box()
                 await asyncio.sleep(PAUSE_SEC)
@@ -76,7 +76,7 @@ class Watcher:
         """Asks for everything under the new box; an outage is waited out by the next round."""
         try:
             await self.ask(list(self.waiting))
-        except StoreUnavailable:
+        except RQueueError:
             return
 
     def tell(self, task: str) -> None:

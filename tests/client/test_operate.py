@@ -220,3 +220,10 @@ async def test_a_dead_task_can_be_given_up(house: House) -> None:
 
     task = await house.task(lease.id)
     assert (task.state, task.cancel_reason) == (State.CANCELLED, "nobody wants it")
+
+
+async def test_a_time_more_than_a_year_away_is_refused(house: House) -> None:
+    handle = await house.queue.enqueue("code", {}, delay=60)
+
+    with pytest.raises(InvalidTask, match="year"):
+        await house.queue.reschedule(handle.id, at=SYSTEM.now() + timedelta(days=400))

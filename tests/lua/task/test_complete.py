@@ -99,7 +99,8 @@ async def test_a_tasks_own_time_to_live_counts(house: House) -> None:
 
 async def test_an_own_id_that_another_task_took_over_is_left_alone(house: House) -> None:
     lease = await held(house, more={"ext": "e"})
-    second = await submitted(house, more={"ext": "e"})
+    second = await submitted(house)
+    await house.client.set(house.keys.external("e"), second)
 
     await complete(house.queue.shard, [settled(lease)])
 

@@ -222,3 +222,13 @@ async def test_a_cancelled_task_never_blocks(house: House) -> None:
     second = await submitted(house, more=UNTIL_DONE)
 
     assert (await everything(house))["idem:key"] == second
+
+
+async def test_a_callers_own_id_names_one_task_until_it_is_dead_or_cancelled(house: House) -> None:
+    first = await house.queue.enqueue("code", {"n": 1}, external_id="mine")
+
+    again = await house.queue.enqueue("code", {"n": 2}, external_id="mine")
+
+    assert (again.id, again.created) == (first.id, False)
+    await house.queue.cancel(first.id)
+    assert (await house.queue.enqueue("code", {"n": 3}, external_id="mine")).created

@@ -1,0 +1,1 @@
+"""The queue in memory: the reference model of one shard, for tests."""

@@ -1,0 +1,160 @@
+"""Claiming: the conversation, the choice in exact order, and the answer to parked claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.testing.records import Answer, Claim, Grant, Lease, Record, Waiter
+
+if TYPE_CHECKING:
+    from rqueue.model.lane import Lane
+    from rqueue.testing.model import Model
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Whom a lease is for, and whether the task runs at once."""
+
+    consumer: str
+    bits: str
+    started: bool = False
+
+
+def claim(model: Model, call: Claim) -> Answer:
+    """Gives the best tasks, or parks the claim; a claim sent again is a pure read."""
+    waiter = model.waiters.get(call.waiter)
+    last = waiter.claim.seq if waiter else 0
+    if call.seq < last:
+        return Answer("STALE")
+    if waiter and call.seq == last:
+        left = max(0, waiter.until_ms - model.now_ms)
+        return Answer("OK", left, still_held(model, waiter.given + waiter.mailed))
+    if call.version != len(model.lanes):
+        return Answer("LANES")
+    carried = still_held(model, waiter.mailed if waiter else [])
+    for grant in carried:
+        model.handoffs.pop((grant.task, model.tasks[grant.task].epoch), None)
+    if waiter:
+        waiter.since_ms = None
+    who = Who(call.consumer, call.bits, call.start)
+    taken = take(model, who, call.lanes, call.n - len(carried))
+    short = call.n - len(carried) - len(taken)
+    grants = (*taken, *carried)
+    kept = Waiter(call, [(grant.task, grant.token) for grant in grants], short=short)
+    model.waiters[call.waiter] = kept
+    if call.park_ms == 0 or short <= 0:
+        return Answer("OK", 0, grants)
+    kept.since_ms, kept.until_ms = model.now_ms, model.now_ms + call.park_ms
+    return Answer("OK", call.park_ms, grants)
+
+
+def still_held(model: Model, leases: Iterable[Lease]) -> tuple[Grant, ...]:
+    """Those of the leases that hold, as their holder is told of them."""
+    records = ((model.find(task), token) for task, token in leases)
+    return tuple(grant(r) for r, token in records if r is not None and r.held_by(token))
+
+
+def grant(record: Record) -> Grant:
+    """What the holder of a lease is told."""
+    return Grant(record.id, record.token, record.attempts, record.reclaims, record.definition)
+
+
+def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant, ...]:
+    """Up to `n` tasks from these lanes, lowest effective priority first, then lowest id."""
+    lanes = {number: lane for lane, number in model.lanes.items()}
+    served = {number: lanes[number] for number in numbers}
+    if n < 1 or runs_alone(model, who.consumer, served):
+        return ()
+    solo = not model.in_hand(who.consumer)
+    open_ = {
+        number: lane
+        for number, lane in served.items()
+        if not shut(model, number, lane) and (solo or not lane.alone)
+    }
+    picks: list[Record] = []
+    for record in in_order(model, open_):
+        if len(picks) >= n:
+            break
+        if open_[record.lane].alone:
+            # A task that was lost once runs alone: nothing is given beside it.
+            if not picks:
+                model.alone[who.consumer] = record.id
+                return (lease(model, record, who),)
+            continue
+        picks.append(record)
+    return tuple(lease(model, record, who) for record in picks)
+
+
+def runs_alone(model: Model, consumer: str, served: dict[int, Lane]) -> bool:
+    """Whether the worker has a task in hand that must run alone; what it had is forgotten."""
+    if consumer not in model.alone and not any(lane.alone for lane in served.values()):
+        return False
+    record = model.find(model.alone.get(consumer, ""))
+    if record is not None and record.in_hand and record.owner == consumer:
+        return True
+    model.alone.pop(consumer, None)
+    return False
+
+
+def shut(model: Model, number: int, lane: Lane) -> bool:
+    """Whether a pause covers the lane."""
+    return not model.paused.isdisjoint({"queue", f"lane={number}", f"type={lane.type}"})
+
+
+def in_order(model: Model, lanes: dict[int, Lane]) -> list[Record]:
+    """The READY tasks of these lanes by effective priority now."""
+    ready = [record for record in model.among(State.READY) if record.lane in lanes]
+    return sorted(ready, key=lambda r: (effective(model, r, lanes[r.lane]), r.id))
+
+
+def effective(model: Model, record: Record, lane: Lane) -> float:
+    """The priority that a written score means now."""
+    return record.score - lane.micro_rate * (model.now_ms / MINUTE_MS)
+
+
+def lease(model: Model, record: Record, who: Who) -> Grant:
+    """Hands a task out: a new epoch, a new token."""
+    record.epoch += 1
+    record.token = f"{record.epoch}:{who.bits}"
+    record.owner = who.consumer
+    record.claimed_ms = record.seen_ms = model.now_ms
+    record.started_ms = model.now_ms if who.started else 0
+    record.state = State.RUNNING if who.started else State.CLAIMED
+    if who.started and record.special.unique == "until_start":
+        model.free_key(record)
+    return grant(record)
+
+
+def answer(model: Model, touched: set[int]) -> None:
+    """Answers parked claims that these lanes could serve, longest waiting first."""
+    parked = sorted(
+        (waiter.since_ms, name)
+        for name, waiter in model.waiters.items()
+        if waiter.since_ms is not None and touched.intersection(waiter.claim.lanes)
+    )
+    for _, name in parked:
+        answer_one(model, model.waiters[name])
+        if not any(model.lane(number) for number in touched):
+            return
+
+
+def answer_one(model: Model, waiter: Waiter) -> None:
+    """Runs the claim of a parked waiter and mails it what it got."""
+    call = waiter.claim
+    if waiter.until_ms <= model.now_ms:
+        waiter.since_ms = None
+        return
+    given = take(model, Who(call.consumer, call.bits), call.lanes, waiter.short)
+    if not given:
+        return
+    waiter.since_ms, waiter.until_ms = None, 0
+    waiter.mailed = [(grant.task, grant.token) for grant in given]
+    for grant in given:
+        model.handoffs[grant.task, model.tasks[grant.task].epoch] = model.now_ms + call.handoff_ms
+    words = [word for named in waiter.mailed for word in named]
+    model.mail(call.box, " ".join(["tasks", str(call.seq), *words]))

@@ -1,0 +1,155 @@
+"""One shard in memory: tasks, and what cannot be told from them. The time is handed in.
+
+There are no indexes here: a lane, the pending list, the counters are read off the tasks' states.
+That is what makes it a reference for the scripts, which must keep them all in step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.testing.records import TIME, Ended, Key, Record, Waiter
+
+if TYPE_CHECKING:
+    from rqueue.model.lane import Lane
+
+
+class Model:
+    """The state of a shard. The verbs are functions over it, one module for each kind."""
+
+    def __init__(
+        self,
+        *,
+        archive: bool = False,
+        max_lanes: int = 512,
+        keep_failures: int = 100,
+        result_ttl_ms: int = 86_400_000,
+    ) -> None:
+        self.archive = archive
+        self.max_lanes = max_lanes
+        self.keep_failures = keep_failures
+        self.result_ttl_ms = result_ttl_ms
+        self.now_ms = 0
+        self.submitted = 0
+        self.tasks: dict[str, Record] = {}
+        self.lanes: dict[Lane, int] = {}
+        self.keys: dict[str, Key] = {}
+        self.waiters: dict[str, Waiter] = {}
+        self.boxes: dict[str, list[str]] = {}
+        self.handoffs: dict[tuple[str, int], int] = {}
+        self.deadlines: dict[str, int] = {}
+        self.alone: dict[str, str] = {}
+        self.paused: set[str] = set()
+        self.cancelling: dict[str, str] = {}
+        self.watchers: dict[str, set[str]] = {}
+        self.outbox: list[list[Ended]] = []
+
+    # what can be read off
+
+    def find(self, task: str) -> Record | None:
+        """The task, if it is there and has not expired."""
+        record = self.tasks.get(task)
+        if record is None or (record.expires_ms or self.now_ms + 1) <= self.now_ms:
+            return None
+        return record
+
+    def among(self, *states: State) -> list[Record]:
+        """The tasks in these states."""
+        return [record for record in self.tasks.values() if record.state in states]
+
+    def lane(self, number: int) -> list[str]:
+        """The READY tasks of a lane, the next one first."""
+        ready = [record for record in self.among(State.READY) if record.lane == number]
+        return [r.id for r in sorted(ready, key=lambda record: (record.score, record.id))]
+
+    def in_hand(self, consumer: str | None = None) -> list[Record]:
+        """The leases, of one owner or of all."""
+        held = (record for record in self.tasks.values() if record.in_hand)
+        return [record for record in held if consumer in (None, record.owner)]
+
+    def delayed(self) -> dict[str, int]:
+        """When the tasks that wait for their time may run."""
+        return {
+            record.id: record.due_ms
+            for record in self.among(State.RETRYING, State.PENDING)
+            if record.state is State.RETRYING or TIME in record.waits
+        }
+
+    def dependents(self, task: str) -> list[Record]:
+        """Who waits for a task."""
+        return [record for record in self.among(State.PENDING) if task in record.waits]
+
+    def counters(self) -> Counter[tuple[int, State]]:
+        """How many tasks are in each state, by lane."""
+        return Counter((record.lane, record.state) for record in self.tasks.values())
+
+    def holder(self, idem: str | None) -> str | None:
+        """The task that an idempotency key stands for now."""
+        key = self.keys.get(idem) if idem is not None else None
+        if key is None or (key.until_ms is not None and key.until_ms <= self.now_ms):
+            return None
+        return key.task
+
+    # steps that several verbs share
+
+    def lane_number(self, lane: Lane) -> int | None:
+        """The lane's number, made when it is new, and told to all who wait; None: too many."""
+        if lane not in self.lanes:
+            if len(self.lanes) >= self.max_lanes:
+                return None
+            self.lanes[lane] = len(self.lanes) + 1
+            for waiter in self.waiters.values():
+                if waiter.since_ms is not None:
+                    self.mail(waiter.claim.box, f"lanes {len(self.lanes)}")
+        return self.lanes[lane]
+
+    def mail(self, box: str, line: str) -> None:
+        """Puts a line into a box."""
+        self.boxes.setdefault(box, []).append(line)
+
+    def make_ready(self, record: Record) -> int:
+        """The task may be claimed; the lane it enters."""
+        self.handoffs.pop((record.id, record.epoch), None)
+        record.state = State.READY
+        return record.lane
+
+    def delay(self, record: Record, due_ms: int) -> None:
+        """A waiting task waits until then."""
+        if record.state is not State.RETRYING:
+            record.state = State.PENDING
+            record.waits.add(TIME)
+        record.due_ms = due_ms
+
+    def met(self, record: Record, what: str) -> int | None:
+        """One thing a task waited for is there; the lane it enters when it was the last."""
+        record.waits.discard(what)
+        if record.waits or record.state is not State.PENDING:
+            return None
+        return self.make_ready(record)
+
+    def free_key(self, record: Record) -> None:
+        """The task gives up its idempotency key, if it is still its own."""
+        idem = record.special.idem
+        if idem is not None and self.holder(idem) == record.id:
+            del self.keys[idem]
+
+    def end(self, record: Record, state: State, settled: str | None) -> Ended:
+        """What all endings have in common; the outbox line."""
+        self.handoffs.pop((record.id, record.epoch), None)
+        self.deadlines.pop(record.id, None)
+        record.state = state
+        record.settled = record.settled if settled is None else settled
+        if state is not State.COMPLETED:
+            self.free_key(record)
+        if state is not State.DEAD_LETTERED and not self.archive:
+            record.expires_ms = self.now_ms + self.result_ttl_ms
+        for box in self.watchers.pop(record.id, set()):
+            self.mail(box, f"ended {record.id}")
+        return record.id, record.life, state
+
+    def send(self, ended: list[Ended]) -> None:
+        """One outbox entry for all that ended in one call."""
+        if self.archive and ended:
+            self.outbox.append(ended)

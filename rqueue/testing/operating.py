@@ -1,0 +1,185 @@
+"""What is done to a task from outside: cancel, revive, discard, and changes while it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from rqueue.model.state import FINAL, State
+from rqueue.testing.claiming import answer
+from rqueue.testing.records import TIME, Ended, Key, Record
+from rqueue.testing.settling import tell_dependents
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+
+
+def cancel(
+    model: Model,
+    tasks: Sequence[str],
+    *,
+    request: str,
+    dependents: Literal["cascade", "unblock"] = "cascade",
+) -> list[str]:
+    """Ends live tasks, and what depends on them; without tasks, what is left of a cascade.
+
+    `request` names the call: sent again, it says the same.
+    """
+    words: list[str] = []
+    ended: list[Ended] = []
+    touched: set[int] = set()
+    asked = list(tasks) or list(model.cancelling)
+    for task in asked:
+        record = model.find(task)
+        model.cancelling.pop(task, None)
+        if record is None:
+            words.append("GONE")
+        elif record.state in FINAL:
+            again = record.settled == f"cancel {request}"
+            words.append("OK" if again else f"STATE:{record.state}")
+        else:
+            words.append("OK")
+            ended.append(cancel_one(model, record, f"cancel {request}"))
+            if dependents == "unblock":
+                touched |= tell_dependents(model, task)
+            else:
+                asked += [child.id for child in model.dependents(task)]
+    model.send(ended)
+    if touched:
+        answer(model, touched)
+    return words[: len(tasks)]
+
+
+def cancel_one(model: Model, record: Record, settled: str = "cancel") -> Ended:
+    """Ends a live task as CANCELLED; who holds it is fenced."""
+    record.waits.clear()
+    return model.end(record, State.CANCELLED, settled)
+
+
+def orphan(model: Model, record: Record) -> None:
+    """What waited for a task that is cancelled will be cancelled by the next `cancel`."""
+    for child in model.dependents(record.id):
+        model.cancelling[child.id] = record.id
+
+
+def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: int) -> str:
+    """Gives a dead task a new life; the state it begins in, or why it cannot."""
+    record = model.find(task)
+    if record is None:
+        return "GONE"
+    if record.life == life + 1 and life > 0:
+        return f"OK {record.state}"
+    if record.state is not State.DEAD_LETTERED or record.life != life:
+        return f"STATE {record.state}"
+    other = model.find(model.holder(record.special.idem) or "")
+    if other is not None and other.state is not State.COMPLETED:
+        return f"EXISTS {other.id}"
+    begin_life(model, record, life + 1)
+    record.definition = definition or record.definition
+    if delay_ms > 0:
+        record.waits.add(TIME)
+        record.due_ms = model.now_ms + delay_ms
+    if record.waits:
+        record.state = State.PENDING
+        return "OK PENDING"
+    model.make_ready(record)
+    answer(model, {record.lane})
+    return "OK READY"
+
+
+def begin_life(model: Model, record: Record, life: int) -> None:
+    """Attempts start again; key and deadline are taken up again."""
+    record.life, record.settled = life, ""
+    record.attempts = record.reclaims = record.parks = 0
+    special = record.special
+    if special.idem is not None:
+        model.keys[special.idem] = Key(record.id)
+    if special.deadline_ms is not None and special.deadline_ms > model.now_ms:
+        model.deadlines[record.id] = special.deadline_ms
+
+
+def discard(model: Model, tasks: Sequence[str]) -> list[str]:
+    """Gives dead tasks up; what waited for them is cancelled next."""
+    words = []
+    for task in tasks:
+        record = model.find(task)
+        if record is None:
+            words.append("GONE")
+        elif record.state is State.DEAD_LETTERED:
+            record.state, record.settled = State.CANCELLED, "discard"
+            record.expires_ms = model.now_ms + model.result_ttl_ms
+            orphan(model, record)
+            words.append("OK")
+        else:
+            again = record.state is State.CANCELLED and record.settled == "discard"
+            words.append("OK" if again else f"STATE:{record.state}")
+    return words
+
+
+def set_priority(model: Model, task: str, *, base: int, was: int) -> str:
+    """Moves a task in its lane; `was` is the base of its definition."""
+    record = model.find(task)
+    if record is None:
+        return "GONE"
+    if record.state in (State.COMPLETED, State.CANCELLED):
+        return f"STATE {record.state}"
+    record.score += base - (was if record.priority is None else record.priority)
+    record.priority = base
+    return "OK"
+
+
+def reschedule(model: Model, task: str, *, delay_ms: int) -> str:
+    """Lets a waiting task wait until another time."""
+    record = model.find(task)
+    if record is None:
+        return "GONE"
+    if not record.waiting:
+        return f"STATE {record.state}"
+    model.delay(record, model.now_ms + delay_ms)
+    return "OK"
+
+
+def edit(model: Model, task: str, *, was: bytes, definition: bytes) -> str:
+    """Changes the definition of a task that nobody has claimed."""
+    record = model.find(task)
+    if record is None:
+        return "GONE"
+    if not record.waiting:
+        return f"STATE {record.state}"
+    if record.definition not in (was, definition):
+        return "CHANGED"
+    record.definition = definition
+    return "OK"
+
+
+def watch(model: Model, box: str, tasks: Sequence[str]) -> list[str]:
+    """Asks to be told by mail when tasks end; their states now."""
+    words = []
+    for task in tasks:
+        record = model.find(task)
+        if record is not None and record.state not in FINAL:
+            model.watchers.setdefault(task, set()).add(box)
+        words.append(record.state.value if record is not None else "GONE")
+    return words
+
+
+def pause(model: Model, what: str) -> None:
+    """Nothing of the queue, type or lane is handed out."""
+    model.paused.add(what)
+
+
+def resume(model: Model, what: str) -> None:
+    """Ends a pause and answers who waited."""
+    model.paused.discard(what)
+    answer(model, set(model.lanes.values()))
+
+
+def archived(model: Model, entries: int) -> int:
+    """The first so many outbox entries are committed; how many tasks were in them."""
+    gone, model.outbox = model.outbox[:entries], model.outbox[entries:]
+    for task, life, state in (line for entry in gone for line in entry):
+        record = model.tasks[task]
+        # One that has lived again since has an entry of its own to wait for.
+        if (record.life, record.state) == (life, state) and state is not State.DEAD_LETTERED:
+            record.expires_ms = model.now_ms + model.result_ttl_ms
+    return sum(len(entry) for entry in gone)

@@ -1,0 +1,115 @@
+"""What time brings: lost leases and hand-offs come back, retries fall due, deadlines pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.testing.claiming import answer
+from rqueue.testing.operating import cancel_one, orphan
+from rqueue.testing.records import TIME, Ended, Record, Verdict
+from rqueue.testing.settling import fail_one, give_back, held
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+
+
+def recall(model: Model) -> int:
+    """Takes back what was mailed and not started in time; how many."""
+    touched: set[int] = set()
+    recalled = 0
+    for (task, epoch), due_ms in list(model.handoffs.items()):
+        if due_ms > model.now_ms:
+            continue
+        del model.handoffs[task, epoch]
+        record = model.find(task)
+        if record is not None and record.state is State.CLAIMED and record.epoch == epoch:
+            touched.add(give_back(model, record, "recall"))
+            recalled += 1
+    if touched:
+        answer(model, touched)
+    return recalled
+
+
+def reap(model: Model, verdicts: Sequence[Verdict], *, idle_ms: int) -> list[str]:
+    """Takes leases that were silent so long; HELD where one was not."""
+    words: list[str] = []
+    ended: list[Ended] = []
+    touched: set[int] = set()
+    for verdict in verdicts:
+        record = held(model, (verdict.task, verdict.token))
+        if record is None or model.now_ms - record.seen_ms < idle_ms:
+            words.append("HELD")
+        elif record.state is State.CLAIMED:
+            touched.add(give_back(model, record, "reap"))
+            words.append("READY")
+        else:
+            words.append(fail_one(model, record, verdict, "reap", ended=ended))
+            number = model.lane_number(verdict.alone) if verdict.alone else None
+            record.lane = number or record.lane
+    model.send(ended)
+    if touched:
+        answer(model, touched)
+    return words
+
+
+def promote(model: Model) -> int:
+    """Makes READY what has waited long enough; how many."""
+    due = [task for task, due_ms in model.delayed().items() if due_ms <= model.now_ms]
+    return promote_all(model, due)
+
+
+def run_now(model: Model, task: str, *, request: str) -> str | int:
+    """`promote` of one task, whatever its time: whether it waited for one, by 1 or 0.
+
+    GONE or its state where it cannot be; the same request again gets the same answer.
+    """
+    record = model.find(task)
+    if record is None:
+        return "GONE"
+    if record.hurried == request:
+        return 1
+    if not record.waiting:
+        return record.state.value
+    if task not in model.delayed():
+        return 0
+    record.hurried = request
+    promote_all(model, [task])
+    return 1
+
+
+def promote_all(model: Model, tasks: Sequence[str]) -> int:
+    entered = [promote_one(model, model.tasks[task]) for task in tasks]
+    lanes = [lane for lane in entered if lane is not None]
+    if lanes:
+        answer(model, set(lanes))
+    return len(lanes)
+
+
+def promote_one(model: Model, record: Record) -> int | None:
+    if record.state is State.RETRYING:
+        return model.make_ready(record)
+    return model.met(record, TIME)
+
+
+def expire(model: Model, *, again_ms: int) -> int:
+    """Ends waiting tasks whose deadline has passed; one in hand is looked at again later."""
+    ended: list[Ended] = []
+    for task, at_ms in sorted(model.deadlines.items(), key=lambda item: (item[1], item[0])):
+        record = model.find(task)
+        if at_ms > model.now_ms:
+            continue
+        del model.deadlines[task]
+        if record is None:
+            continue
+        if record.in_hand:
+            model.deadlines[task] = model.now_ms + again_ms
+        elif record.waiting and record.special.on_deadline == "cancel":
+            orphan(model, record)
+            ended.append(cancel_one(model, record))
+        elif record.waiting:
+            record.waits.clear()
+            ended.append(model.end(record, State.DEAD_LETTERED, "expire"))
+    model.send(ended)
+    return len(ended)

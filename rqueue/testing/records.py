@@ -1,0 +1,180 @@
+"""What the model keeps: a task, a claiming conversation, and what callers hand in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from rqueue.model.state import IN_HAND, State
+
+if TYPE_CHECKING:
+    from rqueue.model.lane import Lane
+
+IfExists = Literal["keep", "replace", "debounce"]
+Unique = Literal["until_start", "until_done"]
+# What a task waits for besides its parents.
+TIME = "@time"
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """What a task has beyond the plain. `idem` is its idempotency key."""
+
+    idem: str | None = None
+    unique: Unique = "until_done"
+    window_ms: int = 604_800_000
+    timeout_ms: int | None = None
+    deadline_ms: int | None = None
+    on_deadline: Literal["cancel", "fail"] | None = None
+
+
+PLAIN = Special()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A task to be submitted; `base` is its priority in millionths of a point."""
+
+    id: str
+    lane: Lane
+    base: int
+    definition: bytes
+    special: Special = PLAIN
+    parents: tuple[str, ...] = ()
+    delay_ms: int = 0
+    if_exists: IfExists = "keep"
+
+
+@dataclass(slots=True)
+class Record:
+    """A task. Where it stands in an index follows from its state; nothing is kept twice."""
+
+    id: str
+    lane: int
+    score: int
+    definition: bytes
+    special: Special
+    state: State = State.READY
+    life: int = 1
+    waits: set[str] = field(default_factory=set)
+    due_ms: int = 0
+    epoch: int = 0
+    token: str = ""
+    owner: str = ""
+    claimed_ms: int = 0
+    started_ms: int = 0
+    seen_ms: int = 0
+    attempts: int = 0
+    reclaims: int = 0
+    parks: int = 0
+    failures: list[str] = field(default_factory=list)
+    settled: str = ""
+    hurried: str = ""
+    result: bytes = b""
+    priority: int | None = None
+    expires_ms: int | None = None
+
+    @property
+    def in_hand(self) -> bool:
+        return self.state in IN_HAND
+
+    @property
+    def waiting(self) -> bool:
+        """Whether nobody holds it and it may still run."""
+        return self.state in (State.READY, State.PENDING, State.RETRYING)
+
+    def held_by(self, token: str) -> bool:
+        return self.in_hand and self.token == token
+
+    def settled_by(self, token: str, move: str) -> bool:
+        """Whether this very token ended its lease by this very move: a call sent again."""
+        completed = self.state is State.COMPLETED
+        return self.token == token and self.settled == move and not completed
+
+
+@dataclass(slots=True)
+class Key:
+    """An idempotency key: whose it is, and until when after a completion."""
+
+    task: str
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of a conversation; `lanes` are the numbers it may serve at `version`."""
+
+    waiter: str
+    seq: int
+    consumer: str
+    bits: str
+    n: int
+    lanes: tuple[int, ...]
+    version: int
+    box: str
+    start: bool = False
+    park_ms: int = 0
+    handoff_ms: int = 2000
+
+
+# A task and the token that holds it; a task, its life and how that ended.
+Lease = tuple[str, str]
+Ended = tuple[str, int, State]
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A conversation: its last claim, what that gave, and since when it is parked."""
+
+    claim: Claim
+    given: list[Lease]
+    mailed: list[Lease] = field(default_factory=list)
+    short: int = 0
+    until_ms: int = 0
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A leased task as its holder is told of it."""
+
+    task: str
+    token: str
+    attempts: int
+    reclaims: int
+    definition: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a claim gave: OK, STALE (a late copy) or LANES (its lanes are out of date)."""
+
+    word: Literal["OK", "STALE", "LANES"]
+    wait_ms: int = 0
+    grants: tuple[Grant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a held attempt ends as failed; no delay means dead. `alone` is for reap."""
+
+    task: str
+    token: str
+    delay_ms: int | None
+    attempts: int
+    reclaims: int
+    reason: str
+    record: str = ""
+    alone: Lane | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a lease may be renewed: CLAIMED, and RUNNING where the task does not say."""
+
+    claim_ms: int
+    timeout_ms: int
+    grace_ms: int
+
+    def running_ms(self, record: Record) -> int:
+        return (record.special.timeout_ms or self.timeout_ms) + self.grace_ms

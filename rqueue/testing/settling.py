@@ -1,0 +1,190 @@
+"""What is done to leases: by their holder, who shows a token, and for those that fell silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.testing.claiming import answer
+from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+
+LOST = "LOST"
+
+
+def held(model: Model, lease: Lease) -> Record | None:
+    """The task, if this token holds it now."""
+    record = model.find(lease[0])
+    return record if record is not None and record.held_by(lease[1]) else None
+
+
+def again(model: Model, lease: Lease, move: str) -> bool:
+    """Whether the lease was ended by this move before."""
+    record = model.find(lease[0])
+    return record is not None and record.settled_by(lease[1], move)
+
+
+def start(model: Model, leases: Sequence[Lease]) -> list[str]:
+    """CLAIMED to RUNNING."""
+    return [start_one(model, held(model, lease)) for lease in leases]
+
+
+def start_one(model: Model, record: Record | None) -> str:
+    if record is None:
+        return LOST
+    if record.state is State.VALIDATING:
+        return "STATE:VALIDATING"
+    if record.state is State.CLAIMED:
+        model.handoffs.pop((record.id, record.epoch), None)
+        record.state = State.RUNNING
+        record.started_ms = record.seen_ms = model.now_ms
+        if record.special.unique == "until_start":
+            model.free_key(record)
+    return "OK"
+
+
+def renew(model: Model, consumer: str, leases: Sequence[Lease], *, limits: Limits) -> list[str]:
+    """Keeps the leases of one worker; OK, LOST, claim_expired or timeout for each."""
+    return [renew_one(model, consumer, held(model, lease), limits) for lease in leases]
+
+
+def renew_one(model: Model, consumer: str, record: Record | None, limits: Limits) -> str:
+    if record is None or record.owner != consumer:
+        return LOST
+    if record.state is State.CLAIMED:
+        if model.now_ms - record.claimed_ms > limits.claim_ms:
+            return "claim_expired"
+    elif model.now_ms - record.started_ms > limits.running_ms(record):
+        return "timeout"
+    record.seen_ms = model.now_ms
+    return "OK"
+
+
+def validate(model: Model, leases: Sequence[Lease]) -> list[str]:
+    """RUNNING to VALIDATING."""
+    words = []
+    for lease in leases:
+        record = held(model, lease)
+        if record is None:
+            words.append(LOST)
+        elif record.state is State.CLAIMED:
+            words.append("STATE:CLAIMED")
+        else:
+            record.state = State.VALIDATING
+            words.append("OK")
+    return words
+
+
+def complete(model: Model, leases: Sequence[tuple[str, str, bytes]]) -> list[str]:
+    """RUNNING or VALIDATING to COMPLETED; who waited for it is told."""
+    words: list[str] = []
+    ended: list[Ended] = []
+    touched: set[int] = set()
+    for task, token, result in leases:
+        record = held(model, (task, token))
+        if record is not None and record.state is State.CLAIMED:
+            words.append("STATE:CLAIMED")
+        elif record is not None:
+            ended.append(complete_one(model, record, result))
+            touched |= tell_dependents(model, task)
+            words.append("OK")
+        else:
+            known = model.find(task)
+            done = known is not None and known.state is State.COMPLETED and known.token == token
+            words.append("OK" if done else LOST)
+    model.send(ended)
+    if touched:
+        answer(model, touched)
+    return words
+
+
+def complete_one(model: Model, record: Record, result: bytes) -> Ended:
+    record.result = result or record.result
+    idem = record.special.idem
+    if idem is not None and model.holder(idem) == record.id:
+        model.keys[idem] = Key(record.id, model.now_ms + record.special.window_ms)
+    return model.end(record, State.COMPLETED, None)
+
+
+def tell_dependents(model: Model, task: str) -> set[int]:
+    """A parent is met; the lanes that its dependents enter."""
+    entered = {model.met(child, task) for child in model.dependents(task)}
+    return {lane for lane in entered if lane is not None}
+
+
+def fail(model: Model, verdicts: Sequence[Verdict]) -> list[str]:
+    """In hand to RETRYING, or DEAD_LETTERED where the verdict has no delay."""
+    words: list[str] = []
+    ended: list[Ended] = []
+    for verdict in verdicts:
+        lease = (verdict.task, verdict.token)
+        record = held(model, lease)
+        if record is not None:
+            words.append(fail_one(model, record, verdict, "fail", ended=ended))
+        elif again(model, lease, "fail"):
+            words.append("DEAD_LETTERED" if verdict.delay_ms is None else "RETRYING")
+        else:
+            words.append(LOST)
+    model.send(ended)
+    return words
+
+
+def fail_one(
+    model: Model, record: Record, verdict: Verdict, settled: str, *, ended: list[Ended]
+) -> str:
+    record.attempts, record.reclaims = verdict.attempts, verdict.reclaims
+    if verdict.record:
+        record.failures = [*record.failures, verdict.record][-model.keep_failures :]
+    if verdict.delay_ms is None:
+        ended.append(model.end(record, State.DEAD_LETTERED, settled))
+    else:
+        retry_later(model, record, verdict.delay_ms, settled)
+    return record.state.value
+
+
+def retry_later(model: Model, record: Record, delay_ms: int, settled: str) -> None:
+    """The task leaves the hand and waits."""
+    model.handoffs.pop((record.id, record.epoch), None)
+    record.state, record.settled = State.RETRYING, settled
+    record.due_ms = model.now_ms + delay_ms
+
+
+def park(model: Model, leases: Sequence[tuple[str, str, int]]) -> list[str]:
+    """RUNNING or VALIDATING to RETRYING, no attempt spent; each with its delay in ms."""
+    words = []
+    for task, token, delay_ms in leases:
+        record = held(model, (task, token))
+        if record is None:
+            words.append("OK" if again(model, (task, token), "park") else LOST)
+        elif record.state is State.CLAIMED:
+            words.append("STATE:CLAIMED")
+        else:
+            retry_later(model, record, delay_ms, "park")
+            record.parks += 1
+            words.append("OK")
+    return words
+
+
+def give_back(model: Model, record: Record, settled: str) -> int:
+    """A held task becomes READY again, free of charge; its lane."""
+    record.settled = settled
+    return model.make_ready(record)
+
+
+def release(model: Model, leases: Sequence[Lease]) -> list[str]:
+    """In hand to READY, no attempt spent."""
+    words: list[str] = []
+    touched: set[int] = set()
+    for lease in leases:
+        record = held(model, lease)
+        if record is not None:
+            touched.add(give_back(model, record, "release"))
+            words.append("OK")
+        else:
+            words.append("OK" if again(model, lease, "release") else LOST)
+    if touched:
+        answer(model, touched)
+    return words

@@ -1,0 +1,97 @@
+"""Submitting: many tasks in one call, each for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.testing.claiming import MINUTE_MS, answer
+from rqueue.testing.operating import cancel_one, orphan
+from rqueue.testing.records import TIME, Draft, Key, Record
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+
+Refusal = tuple[str, str]
+
+
+def submit(model: Model, drafts: Sequence[Draft]) -> dict[int, Refusal]:
+    """Takes new tasks; what was not simply taken, by position: EXISTS, PARENT or LANES.
+
+    An id that is there already was sent before: nothing is made, and nothing is said.
+    """
+    refused: dict[int, Refusal] = {}
+    touched: set[int] = set()
+    for index, draft in enumerate(drafts):
+        if model.find(draft.id) is not None:
+            continue
+        made = submit_one(model, draft)
+        if not isinstance(made, Record):
+            refused[index] = made
+            continue
+        model.submitted += 1
+        if made.state is State.READY:
+            touched.add(made.lane)
+    if touched:
+        answer(model, touched)
+    return refused
+
+
+def submit_one(model: Model, draft: Draft) -> Record | Refusal:
+    """The task that was made, or why none was."""
+    parents, lost = open_parents(model, draft)
+    if lost is not None:
+        return "PARENT", lost
+    due_ms = model.now_ms + draft.delay_ms if draft.delay_ms > 0 else None
+    holder = holder_of(model, draft)
+    if holder is not None and not (draft.if_exists == "replace" and holder.waiting):
+        if draft.if_exists == "debounce" and holder.waiting:
+            holder.definition = draft.definition
+            if due_ms is not None:
+                model.delay(holder, due_ms)
+        return "EXISTS", holder.id
+    if holder is not None and holder.id in parents:
+        return "PARENT", holder.id
+    number = model.lane_number(draft.lane)
+    if number is None:
+        return "LANES", ""
+    if holder is not None:
+        model.send([cancel_one(model, holder)])
+        orphan(model, holder)
+    return write(model, draft, number, parents=parents, due_ms=due_ms)
+
+
+def holder_of(model: Model, draft: Draft) -> Record | None:
+    """The task that has the draft's idempotency key."""
+    return model.tasks.get(model.holder(draft.special.idem) or "")
+
+
+def open_parents(model: Model, draft: Draft) -> tuple[set[str], str | None]:
+    """The parents that are not yet completed, or the first that can never complete."""
+    parents: set[str] = set()
+    for parent in draft.parents:
+        record = model.find(parent)
+        if record is None or record.state is State.CANCELLED:
+            return set(), parent
+        if record.state is not State.COMPLETED:
+            parents.add(parent)
+    return parents, None
+
+
+def write(
+    model: Model, draft: Draft, number: int, *, parents: set[str], due_ms: int | None
+) -> Record:
+    """The accepted task: READY, or PENDING where it waits for something."""
+    exact = draft.base + draft.lane.micro_rate * model.now_ms / MINUTE_MS
+    record = Record(draft.id, number, int(f"{exact:.0f}"), draft.definition, draft.special)
+    model.tasks[draft.id] = record
+    if draft.special.idem is not None:
+        model.keys[draft.special.idem] = Key(draft.id)
+    if draft.special.deadline_ms is not None:
+        model.deadlines[draft.id] = draft.special.deadline_ms
+    record.waits = parents | ({TIME} if due_ms is not None else set())
+    record.due_ms = due_ms or 0
+    if record.waits:
+        record.state = State.PENDING
+    return record

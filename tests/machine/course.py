@@ -1,0 +1,145 @@
+"""The rules of time, of the reaper and of operators: with them the machine is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import multiple, rule
+
+from rqueue.store.scripts import Script
+from rqueue.testing.records import Lease, Verdict
+from tests.machine.fleet import lost
+from tests.machine.hands import Dependents
+from tests.machine.rules import BASES, DELAYS, LANES, SEATS, WorkMachine
+from tests.machine.twin import LEASE_MS, STEP_MS
+from tests.servers import Server
+
+PAUSES = st.sampled_from(["queue", "type=a", "lane=1"])
+tasks, leases = WorkMachine.tasks, WorkMachine.leases
+
+
+class Machine(WorkMachine):
+    """All rules."""
+
+    # time
+
+    @rule(steps=st.sampled_from([1, 1, 2, 5]))
+    def time_passes(self, steps: int) -> None:
+        self.twin.pass_time(steps * STEP_MS)
+
+    @rule(held=leases)
+    def lease_ages(self, held: Lease) -> None:
+        if self.twin.model.tasks[held[0]].in_hand:
+            self.twin.age(held[0], LEASE_MS + 1000)
+
+    @rule(verb=st.sampled_from(["promote", "recall", "expire", "cancel"]))
+    def time_brings(self, verb: str) -> None:
+        if verb == "cancel":
+            self.twin.cancel([], request="rest")
+        else:
+            getattr(self.twin, verb)()
+
+    @rule(held=st.lists(leases, min_size=1, max_size=2), alone=st.booleans())
+    def reap_some(self, held: list[Lease], alone: bool) -> None:
+        self.twin.reap([self.judge(lease, alone) for lease in held])
+
+    @rule(alone=st.booleans())
+    def reap_silent(self, alone: bool) -> None:
+        now_ms = self.twin.model.now_ms
+        silent = [r for r in self.twin.model.in_hand() if now_ms - r.seen_ms >= LEASE_MS]
+        self.twin.reap([self.judge((r.id, r.token), alone) for r in silent])
+
+    @rule(at=SEATS)
+    def worker_is_lost_and_its_work_comes_back(self, at: int) -> None:
+        """The long way to a task that must run alone, in one rule."""
+        seat = self.seats[at]
+        held = self.twin.model.in_hand(seat.consumer)
+        self.twin.start([(record.id, record.token) for record in held])
+        for record in held:
+            self.twin.age(record.id, LEASE_MS + 1000)
+        self.twin.reap([self.judge((r.id, r.token), alone=True) for r in held if r.in_hand])
+        seat.restart()
+        self.twin.pass_time(5 * STEP_MS)
+        self.twin.promote()
+
+    def judge(self, lease: Lease, alone: bool) -> Verdict:
+        record = self.twin.model.tasks[lease[0]]
+        lanes = {number: lane for lane, number in self.twin.model.lanes.items()}
+        moved = replace(lanes[record.lane], alone=True) if alone else None
+        return replace(lost(record, lease[1]), alone=moved)
+
+    # operators
+
+    @rule(
+        which=st.lists(tasks, min_size=1, max_size=2), rest=st.sampled_from(["cascade", "unblock"])
+    )
+    def cancel(self, which: list[str], rest: Dependents) -> None:
+        request = f"r{self.twin.model.now_ms}"
+        words = self.twin.cancel(which, request=request, dependents=rest)
+        self.sent_again(
+            "cancel", words, lambda: self.twin.cancel(which, request=request, dependents=rest)
+        )
+
+    @rule(task=tasks, life=st.integers(0, 1), delay=st.sampled_from([0, 5_000]), new=st.booleans())
+    def revive(self, task: str, life: int, delay: int, new: bool) -> None:
+        seen = self.twin.model.tasks[task].life - life
+        definition = f"revived {task} {seen}".encode() if new else b""
+        self.twin.revive(task, life=seen, definition=definition, delay_ms=delay)
+
+    @rule(target=tasks, data=st.data(), rival=st.booleans())
+    def revive_a_dead_one(self, data: st.DataObject, rival: bool) -> object:
+        """Perhaps after another task has taken the key that it gave up."""
+        dead = sorted(self.twin.view.dead)
+        if not dead:
+            return multiple()
+        task = data.draw(st.sampled_from(dead))
+        record = self.twin.model.tasks[task]
+        other = replace(self.draft(LANES[0], 50_000_000), special=record.special)
+        made = self.send([other]) if rival else multiple()
+        self.twin.revive(task, life=record.life)
+        return made
+
+    @rule(which=st.lists(tasks, min_size=1, max_size=2))
+    def discard(self, which: list[str]) -> None:
+        self.twin.discard(which)
+
+    @rule(task=tasks, data=st.data())
+    def adjust(self, task: str, data: st.DataObject) -> None:
+        match data.draw(st.sampled_from(["priority", "time", "now", "payload", "watch"])):
+            case "priority":
+                self.twin.set_priority(task, base=data.draw(BASES), was=self.bases[task])
+            case "time":
+                self.twin.reschedule(task, delay_ms=data.draw(DELAYS))
+            case "now":
+                request = f"n{self.twin.model.now_ms}"
+                answer = self.twin.run_now(task, request=request)
+                assert answer != 1 or self.twin.run_now(task, request=request) == 1, "G9"
+            case "payload":
+                was = data.draw(st.sampled_from([b"else", self.twin.model.tasks[task].definition]))
+                size = data.draw(st.sampled_from([10, 200, 600]))
+                self.twin.edit(task, was=was, definition=b"e" * size)
+            case _:
+                self.twin.watch("watcher", [task])
+
+    @rule(what=PAUSES, verb=st.sampled_from(["pause", "resume", "resume"]))
+    def gate(self, what: str, verb: str) -> None:
+        getattr(self.twin, verb)(what)
+
+    @rule(entries=st.integers(0, 2))
+    def archive_or_flush_scripts(self, entries: int) -> None:
+        if entries:
+            self.twin.archived(entries)
+        else:
+            self.twin.flush_scripts()
+
+
+def machine(server: Server, scripts: Mapping[str, Script]) -> type[Machine]:
+    """The machine on a server, with scripts of the caller's choice."""
+
+    class Here(Machine):
+        pass
+
+    Here.url, Here.scripts = server.plain_url, scripts
+    return Here

@@ -1,0 +1,151 @@
+"""The guarantees of reliability.md (b), read off the server alone, after every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rqueue.model.lane import lane_of
+from rqueue.model.state import FINAL, IN_HAND, State
+from rqueue.testing.records import Claim, Special
+from tests.machine.projection import View
+
+MAX_ATTEMPTS = 3
+Task = Mapping[str, Any]
+# Verbs after which a lease may be another one: they end the old lease, and someone who waited
+# may have been given the task in the same call.
+REISSUES = {"release", "recall", "reap"}
+
+
+@dataclass(slots=True)
+class Guarantees:
+    """Remembers what must never happen twice, and looks at each step."""
+
+    claims: set[tuple[str, str]] = field(default_factory=set)
+    ended: set[tuple[str, int]] = field(default_factory=set)
+    started: set[tuple[str, int]] = field(default_factory=set)
+
+    def check(self, verb: str, before: View, after: View, now_ms: int) -> None:
+        """All guarantees that speak of one step."""
+        for task, found in after.tasks.items():
+            was = before.tasks.get(task, {"state": None, "token": "", "epoch": 0, "life": 1})
+            self.one_outcome(verb, task, was, found)
+            self.one_owner(verb, task, was, found)
+            self.fair_attempts(verb, was, found)
+            if found["state"] in (State.RUNNING, State.VALIDATING):
+                self.started.add((task, found["life"]))
+        not_early(verb, before, after, now_ms)
+        conservation(after)
+        reachable(after)
+
+    def one_outcome(self, verb: str, task: str, was: Task, found: Task) -> None:
+        """G2: one terminal state in a life, and none but revive and discard leaves it."""
+        if was["state"] == found["state"]:
+            return
+        if was["state"] in FINAL:
+            assert (verb, was["state"]) in (
+                ("revive", State.DEAD_LETTERED),
+                ("discard", State.DEAD_LETTERED),
+            ), f"G2: {verb} moved {task} out of {was['state']}"
+        elif found["state"] in FINAL:
+            assert (task, found["life"]) not in self.ended, f"G2: {task} ended twice in one life"
+            self.ended.add((task, found["life"]))
+        if found["state"] == State.COMPLETED:
+            assert was["state"] in (State.RUNNING, State.VALIDATING), "G2: completed, never started"
+
+    def one_owner(self, verb: str, task: str, was: Task, found: Task) -> None:
+        """G3 and G5: a new token only where the last lease has ended; each is new, epochs rise."""
+        if was["token"] == found["token"]:
+            return
+        assert (task, found["token"]) not in self.claims, f"G5: {task} has an old token again"
+        self.claims.add((task, found["token"]))
+        assert found["epoch"] == was["epoch"] + 1, f"G5: the epoch of {task} did not rise by one"
+        assert was["state"] not in IN_HAND or verb in REISSUES, (
+            f"G3: {verb} took {task} from a hand"
+        )
+
+    def fair_attempts(self, verb: str, was: Task, found: Task) -> None:
+        """G8: attempts are bounded, and only fail and reap spend them."""
+        assert found["attempts"] <= MAX_ATTEMPTS, "G8: more attempts than allowed"
+        if verb not in ("fail", "reap", "revive"):
+            assert found["attempts"] == was.get("attempts", 0), f"G8: {verb} spent an attempt"
+        if was["state"] == State.CLAIMED and verb == "reap":
+            assert found["attempts"] == was["attempts"], "G8: a claim that never started was spent"
+
+    def unique(self, view: View, specials: Mapping[str, Special]) -> None:
+        """G10: a key has one task that may still answer for it."""
+        live: Counter[str] = Counter()
+        for task, found in view.tasks.items():
+            special = specials[task]
+            over = special.unique == "until_start" and (task, found["life"]) in self.started
+            if special.idem is not None and found["state"] not in FINAL and not over:
+                live[special.idem] += 1
+                assert view.keys.get(special.idem, ("",))[0] == task, "G10: the key names another"
+        assert all(number == 1 for number in live.values()), f"G10: {live}"
+
+
+def unchanged(guarantee: str, before: View, after: View) -> None:
+    """G4 and G9: a stale call, or one that was sent again, changes nothing."""
+    assert not after.differences(before), f"{guarantee}: {after.differences(before)}"
+
+
+def not_early(verb: str, before: View, after: View, now_ms: int) -> None:
+    """G14: nothing leaves its wait before its time, unless it is told to."""
+    for task, due_ms in before.delayed.items():
+        state = after.tasks[task]["state"]
+        if state == State.READY or state in IN_HAND:
+            assert due_ms <= now_ms or verb == "run_now", f"G14: {verb} let {task} run early"
+
+
+def in_order(call: Claim, given: Iterable[str], after: View, now_ms: int) -> None:
+    """G15: nothing that this claim might have had is better than the worst it was given."""
+    lanes = {number: lane_of(name) for name, number in after.lanes.items()}
+    shut = {n for n, lane in lanes.items() if {f"lane={n}", f"type={lane.type}"} & after.paused}
+
+    def place(task: str) -> tuple[float, str]:
+        found = after.tasks[task]
+        rate = lanes[found["lane"]].micro_rate
+        return found["score"] - rate * (now_ms / 60_000), task
+
+    worst = max(map(place, given), default=None)
+    for number in set(call.lanes) - shut if "queue" not in after.paused else ():
+        left = after.order.get(number, [])
+        if left and worst is not None and not lanes[number].alone:
+            assert place(left[0]) > worst, f"G15: {left[0]} was better than what was given"
+
+
+def conservation(view: View) -> None:
+    """G23: what was submitted is somewhere, once, and the counters equal a recount."""
+    states = Counter((found["lane"], found["state"]) for found in view.tasks.values())
+    recount = {f"{n}:{s}": count for (n, s), count in states.items() if s != State.READY}
+    counted = {name: number for name, number in view.counters.items() if ":" in name}
+    assert counted == recount, f"G23: counters {counted}, recount {recount}"
+    assert view.counters.get("submitted", 0) == len(view.tasks), "G23: a task is lost or doubled"
+    assert view.counters.get("outbox", 0) == sum(map(len, view.outbox)), "G23: outbox"
+
+
+def reachable(view: View) -> None:
+    """G24: every task is in the index its state names, and in no other."""
+    by_state: dict[str, set[str]] = {state: set() for state in State}
+    for task, found in view.tasks.items():
+        by_state[found["state"]].add(task)
+    held = by_state["CLAIMED"] | by_state["RUNNING"] | by_state["VALIDATING"]
+    queued = [task for order in view.order.values() for task in order]
+    assert Counter(queued) == Counter(by_state["READY"]), "G24: lanes are not the READY tasks"
+    for number, order in view.order.items():
+        assert all(view.tasks[task]["lane"] == number for task in order), "G24: in a wrong lane"
+    assert view.stream == Counter(held | by_state["READY"]), "G24: stream entries"
+    owners = Counter((task, view.tasks[task]["holder"][2]) for task in held)
+    assert view.pending == owners, f"G24: pending list {view.pending}, owners {owners}"
+    timed = {task for task, waits in view.waits.items() if "@time" in waits}
+    assert set(view.delayed) == by_state["RETRYING"] | timed, "G24: delayed"
+    assert view.blocked == by_state["PENDING"] == set(view.waits), "G24: blocked"
+    assert view.dead == by_state["DEAD_LETTERED"], "G24: dead"
+    assert not view.orphans, f"G24: orphans {view.orphans}"
+    for task, waits in view.waits.items():
+        for parent in waits - {"@time"}:
+            hopeless = view.tasks[parent]["state"] in (State.COMPLETED, State.CANCELLED)
+            assert not hopeless or task in view.cancelling, f"G24: {task} waits for ever"
+            assert task in view.dependents[parent], f"G24: {parent} does not know {task}"

@@ -1,0 +1,216 @@
+"""All that can be seen of a shard, in one shape for the server and for the model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rqueue.model.lane import signature
+from rqueue.model.state import IN_HAND, State
+from rqueue.testing.model import Model
+from rqueue.testing.records import Record
+from tests.machine.wire import Dump
+
+NO_COUNTERS = ("submitted", "outbox")
+
+
+@dataclass(slots=True)
+class View:
+    """What is compared after every step. Orders are exact where the server has an order."""
+
+    tasks: dict[str, dict[str, Any]]
+    lanes: dict[str, int]
+    order: dict[int, list[str]]
+    delayed: dict[str, int]
+    blocked: set[str]
+    dead: set[str]
+    deadlines: dict[str, int]
+    waits: dict[str, set[str]]
+    dependents: dict[str, set[str]]
+    handoffs: dict[str, int]
+    stream: Counter[str]
+    pending: Counter[tuple[str, str]]
+    keys: dict[str, tuple[str, bool]]
+    counters: dict[str, int]
+    waiting: dict[str, int]
+    memos: dict[str, tuple[int, str, str]]
+    boxes: dict[str, list[str]]
+    watchers: dict[str, set[str]]
+    alone: dict[str, str]
+    paused: set[str]
+    cancelling: set[str]
+    unblocking: set[str]
+    orphans: set[str]
+    outbox: list[list[tuple[str, str]]]
+
+    def differences(self, other: View) -> list[str]:
+        """What the other side has otherwise, one line for each."""
+        lines = []
+        for field in fields(self):
+            here, there = getattr(self, field.name), getattr(other, field.name)
+            if here != there:
+                lines.append(f"{field.name}: server {here!r}, model {there!r}")
+        return lines
+
+
+def of_server(dump: Dump) -> View:
+    """The view of a server's keys."""
+    content = dump.content
+    tasks = dump.named("task:")
+    entries = {entry: found["task"] for entry, found in content.get("ready", [])}
+    lanes = content.get("lanes", {})
+    return View(
+        tasks={task: server_task(dump, task, found) for task, found in tasks.items()},
+        lanes={name: int(n) for name, n in lanes.items() if name not in ("next", "version")},
+        order={int(number): list(found) for number, found in dump.named("lane:").items()},
+        delayed=times(content.get("delayed", {})),
+        blocked=set(content.get("blocked", {})),
+        dead=set(content.get("dead", {})),
+        deadlines=times(content.get("deadlines", {})),
+        waits=dump.named("waits:"),
+        dependents=dump.named("dependents:"),
+        handoffs=times(content.get("handoffs", {})),
+        stream=Counter(entries.values()),
+        pending=Counter((entries.get(entry, "?"), who) for entry, who in dump.pending),
+        keys={
+            sha: (task, f"idem:{sha}" in dump.expiring) for sha, task in dump.named("idem:").items()
+        },
+        counters={name: int(n) for name, n in content.get("stats", {}).items() if int(n) != 0},
+        waiting={w: int(at) for zset in dump.named("waiting:").values() for w, at in zset.items()},
+        memos={
+            name: (int(memo["seq"]), memo["given"], memo["mailed"])
+            for name, memo in dump.named("waiter:").items()
+        },
+        boxes=dump.named("mail:"),
+        watchers=dump.named("watchers:"),
+        alone={
+            worker: found["alone"]
+            for worker, found in dump.named("worker:").items()
+            if "alone" in found
+        },
+        paused=content.get("paused", set()),
+        cancelling=set(content.get("cancelling", {})),
+        unblocking=content.get("unblocking", set()),
+        orphans=content.get("orphans", set()),
+        outbox=[
+            sorted((task, " ".join(line.split(" ")[:2])) for task, line in found.items())
+            for _, found in content.get("outbox", [])
+        ],
+    )
+
+
+def times(zset: dict[str, str]) -> dict[str, int]:
+    return {member: int(float(score)) for member, score in zset.items()}
+
+
+def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
+    """One task as its keys tell of it."""
+    more = json.loads(found.get("more", "{}"))
+    pieces = [found[name] for name in sorted(found) if name.startswith("def")]
+    holder = found.get("holder", "0 0 ").split(" ")
+    in_hand = found["state"] in IN_HAND
+    token = found.get("token", "")
+    return {
+        "state": found["state"],
+        "lane": int(found["lane"]),
+        "score": int(found["score"]),
+        "token": token,
+        "epoch": int(token.split(":")[0] or 0),
+        "holder": (int(holder[0]), int(holder[1]), holder[2]) if in_hand else None,
+        "attempts": int(found.get("attempts", 0)),
+        "reclaims": int(found.get("reclaims", 0)),
+        "parks": int(found.get("parks", 0)),
+        "life": more.get("life", 1),
+        "settled": found.get("settled", ""),
+        "definition": "".join(pieces) or dump.content.get(f"def:{task}", ""),
+        "result": dump.content.get(f"result:{task}", ""),
+        "failures": dump.content.get(f"failures:{task}", []),
+        "expires": f"task:{task}" in dump.expiring,
+    }
+
+
+def of_model(model: Model) -> View:
+    """The view of the model, whose indexes follow from its tasks' states."""
+    tasks = model.tasks
+    waits = {task: record.waits for task, record in tasks.items() if record.waits}
+    dependents: dict[str, set[str]] = {}
+    for task, parents in waits.items():
+        for parent in parents - {"@time"}:
+            dependents.setdefault(parent, set()).add(task)
+    numbers = sorted({record.lane for record in model.among(State.READY)})
+    return View(
+        tasks={task: model_task(record) for task, record in tasks.items()},
+        lanes={signature(lane): number for lane, number in model.lanes.items()},
+        order={number: model.lane(number) for number in numbers},
+        delayed=model.delayed(),
+        blocked={record.id for record in model.among(State.PENDING)},
+        dead={record.id for record in model.among(State.DEAD_LETTERED)},
+        deadlines=dict(model.deadlines),
+        waits=waits,
+        dependents=dependents,
+        handoffs={f"{task}:{epoch}": due for (task, epoch), due in model.handoffs.items()},
+        stream=Counter(record.id for record in model.among(State.READY, *IN_HAND)),
+        pending=Counter((record.id, record.owner) for record in model.in_hand()),
+        keys={sha: (key.task, key.until_ms is not None) for sha, key in model.keys.items()},
+        counters=model_counters(model),
+        waiting={
+            name: waiter.since_ms
+            for name, waiter in model.waiters.items()
+            if waiter.since_ms is not None
+        },
+        memos={
+            name: (waiter.claim.seq, line(waiter.given), line(waiter.mailed))
+            for name, waiter in model.waiters.items()
+        },
+        boxes={box: lines for box, lines in model.boxes.items() if lines},
+        watchers=dict(model.watchers),
+        alone=dict(model.alone),
+        paused=set(model.paused),
+        cancelling=set(model.cancelling),
+        unblocking=set(),
+        orphans=set(),
+        outbox=[
+            sorted((task, f"{life} {state}") for task, life, state in entry)
+            for entry in model.outbox
+        ],
+    )
+
+
+def line(leases: list[tuple[str, str]]) -> str:
+    return " ".join(word for lease in leases for word in lease)
+
+
+def model_counters(model: Model) -> dict[str, int]:
+    """A recount: READY is the length of the lane itself and is not counted."""
+    found = {
+        f"{lane}:{state}": number
+        for (lane, state), number in model.counters().items()
+        if state is not State.READY
+    }
+    found["submitted"] = model.submitted
+    found["outbox"] = sum(len(entry) for entry in model.outbox)
+    return {name: number for name, number in found.items() if number}
+
+
+def model_task(record: Record) -> dict[str, Any]:
+    """One task as the model knows it, in the server's words."""
+    holder = (record.claimed_ms, record.started_ms, record.owner)
+    return {
+        "state": record.state.value,
+        "lane": record.lane,
+        "score": record.score,
+        "token": record.token,
+        "epoch": record.epoch,
+        "holder": holder if record.in_hand else None,
+        "attempts": record.attempts,
+        "reclaims": record.reclaims,
+        "parks": record.parks,
+        "life": record.life,
+        "settled": record.settled,
+        "definition": record.definition.decode(),
+        "result": record.result.decode(),
+        "failures": record.failures,
+        "expires": record.expires_ms is not None,
+    }

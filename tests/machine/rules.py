@@ -1,0 +1,207 @@
+"""The rules of producers and workers, with every fault they must bear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import redis
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule
+
+from rqueue.model.lane import Lane
+from rqueue.store.scripts import Script
+from rqueue.testing.records import Draft, Lease, Special
+from tests.machine.fleet import Seat, failed, mailed
+from tests.machine.hands import Hands
+from tests.machine.invariants import unchanged
+from tests.machine.wire import Wire
+
+LANES = [Lane("a", 0.0), Lane("a", 6.0), Lane("b", 0.0)]
+BASES = st.sampled_from([10_000_000, 50_000_000])
+DELAYS = st.sampled_from([5_000, 25_000])
+SEATS = st.integers(0, 2)
+SPECIALS = st.builds(
+    Special,
+    idem=st.sampled_from([None, "k1", "k2"]),
+    unique=st.sampled_from(["until_done", "until_start"]),
+    timeout_ms=st.sampled_from([None, 5_000]),
+)
+
+
+class WorkMachine(RuleBasedStateMachine):
+    """The rules. Leases are never taken out of their bundle: most of them are stale."""
+
+    tasks = Bundle("tasks")
+    leases = Bundle("leases")
+    url: ClassVar[str]
+    scripts: ClassVar[Mapping[str, Script]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = redis.Redis.from_url(self.url, protocol=2)
+        self.bases: dict[str, int] = {}
+        self.batches: list[list[Draft]] = []
+        self.seats = [Seat(number) for number in range(3)]
+
+    def teardown(self) -> None:
+        self.client.close()
+
+    @initialize(target=tasks, archive=st.booleans(), known=st.booleans())
+    def begin(self, archive: bool, known: bool) -> object:
+        """An empty shard, or one whose lanes are known to all."""
+        self.twin = Hands(Wire(self.client, self.scripts), archive=archive)
+        if not known:
+            return multiple()
+        made = self.send([self.draft(lane, 50_000_000) for lane in LANES])
+        for seat in self.seats:
+            seat.look(self.twin)
+        return made
+
+    # the producer
+
+    def draft(self, lane: Lane, base: int) -> Draft:
+        task = f"T{len(self.bases):03}"
+        self.bases[task] = base
+        return Draft(task, lane, base, f"def {task}".encode())
+
+    @rule(target=tasks, lane=st.sampled_from(LANES), base=BASES, many=st.integers(1, 4))
+    def submit(self, lane: Lane, base: int, many: int) -> object:
+        return self.send([self.draft(lane, base) for _ in range(many)])
+
+    @rule(
+        target=tasks,
+        data=st.data(),
+        specials=st.lists(SPECIALS, min_size=1, max_size=3),
+        parents=st.lists(tasks, max_size=2),
+    )
+    def submit_special(
+        self, data: st.DataObject, specials: list[Special], parents: list[str]
+    ) -> object:
+        drafts: list[Draft] = []
+        for special in specials:
+            one = self.draft(data.draw(st.sampled_from(LANES)), data.draw(BASES))
+            near = data.draw(st.sampled_from([(), tuple(parents), *((d.id,) for d in drafts)]))
+            drafts.append(
+                replace(
+                    one,
+                    special=self.with_deadline(data, special),
+                    parents=near,
+                    delay_ms=data.draw(st.sampled_from([0, 0, 5_000, 25_000])),
+                    if_exists=data.draw(st.sampled_from(["keep", "replace", "debounce"])),
+                )
+            )
+        return self.send(drafts)
+
+    def with_deadline(self, data: st.DataObject, special: Special) -> Special:
+        how: Literal["cancel", "fail"] | None
+        how = data.draw(st.sampled_from([None, None, "cancel", "fail"]))
+        if how is None:
+            return special
+        return replace(special, deadline_ms=self.twin.wire.now_ms + 15_000, on_deadline=how)
+
+    def send(self, drafts: list[Draft]) -> object:
+        self.batches.append(drafts)
+        before = set(self.twin.model.tasks)
+        self.twin.submit(drafts)
+        return multiple(*(set(self.twin.model.tasks) - before))
+
+    @rule(data=st.data())
+    def submit_again(self, data: st.DataObject) -> None:
+        if self.batches:
+            batch = data.draw(st.sampled_from(self.batches))
+            again, before = all(d.id in self.twin.model.tasks for d in batch), self.twin.view
+            self.twin.submit(batch)
+            if again:
+                unchanged("G9 submit", before, self.twin.view)
+
+    # workers
+
+    @rule(target=leases, at=SEATS, n=st.integers(0, 4), start=st.booleans(), parks=st.booleans())
+    def claim(self, at: int, n: int, start: bool, parks: bool) -> object:
+        answer = self.seats[at].claim(self.twin, n, start=start, parks=parks)
+        return multiple(*((grant.task, grant.token) for grant in answer.grants))
+
+    @rule(target=leases, at=SEATS)
+    def idle_worker_parks(self, at: int) -> object:
+        answer = self.seats[at].claim(self.twin, 8, parks=True)
+        return multiple(*((grant.task, grant.token) for grant in answer.grants))
+
+    @rule(target=leases, at=SEATS, data=st.data())
+    def claim_that_arrives_late_or_again(self, at: int, data: st.DataObject) -> object:
+        calls = self.seats[at].calls
+        if not calls:
+            return multiple()
+        answer = self.twin.claim(data.draw(st.sampled_from(calls[-4:])))
+        return multiple(*((grant.task, grant.token) for grant in answer.grants))
+
+    @rule(target=leases, at=SEATS)
+    def read_mail(self, at: int) -> object:
+        return multiple(*mailed(self.twin.read_mail(self.seats[at].box)))
+
+    @rule(at=SEATS, what=st.sampled_from(["mail is lost", "claim is not sent yet", "death"]))
+    def mishap(self, at: int, what: str) -> None:
+        seat = self.seats[at]
+        if what == "mail is lost":
+            self.twin.lose_mail(seat.box)
+            seat.boxes += 1
+        elif what == "death":
+            seat.restart()
+        else:
+            seat.call(2, start=False, parks=True)
+
+    @rule(
+        verb=st.sampled_from(["start", "validate", "release"]),
+        held=st.lists(leases, min_size=1, max_size=3),
+    )
+    def settle(self, verb: str, held: list[Lease]) -> None:
+        words = getattr(self.twin, verb)(held)
+        self.sent_again(verb, words, lambda: getattr(self.twin, verb)(held))
+
+    @rule(held=st.lists(leases, min_size=1, max_size=3), result=st.sampled_from([b"", b"r"]))
+    def complete(self, held: list[Lease], result: bytes) -> None:
+        rows = [(*lease, result) for lease in held]
+        words = self.twin.complete(rows)
+        self.sent_again("complete", words, lambda: self.twin.complete(rows))
+
+    @rule(held=st.lists(leases, min_size=1, max_size=2), permanent=st.booleans(), after=DELAYS)
+    def fail(self, held: list[Lease], permanent: bool, after: int) -> None:
+        tasks = self.twin.model.tasks
+        rows = [failed(tasks[t], token, permanent=permanent, after_ms=after) for t, token in held]
+        words = self.twin.fail(rows)
+        self.sent_again("fail", words, lambda: self.twin.fail(rows))
+
+    @rule(held=st.lists(leases, min_size=1, max_size=2), delay=DELAYS)
+    def park(self, held: list[Lease], delay: int) -> None:
+        rows = [(*lease, delay) for lease in held]
+        words = self.twin.park(rows)
+        self.sent_again("park", words, lambda: self.twin.park(rows))
+
+    @rule(verb=st.sampled_from(["start", "complete", "fail"]))
+    def all_settle(self, verb: str) -> None:
+        """What is in hand now, with the tokens that hold it: the way forward."""
+        held = self.twin.model.in_hand()
+        if verb == "start":
+            self.twin.start([(record.id, record.token) for record in held])
+        elif verb == "complete":
+            self.twin.complete([(record.id, record.token, b"r") for record in held])
+        else:
+            self.twin.fail([failed(r, r.token, permanent=True, after_ms=0) for r in held])
+
+    def sent_again(self, verb: str, words: list[str], send: Callable[[], list[str]]) -> None:
+        """G9: the answer is the same (LOST where another holds it by now), and nothing moves."""
+        before = self.twin.view
+        again = send()
+        assert all(new in (old, "LOST") for old, new in zip(words, again, strict=True)), "G9"
+        unchanged(f"G9 {verb}", before, self.twin.view)
+
+    @rule(at=SEATS, held=st.lists(leases, min_size=1, max_size=3))
+    def renew(self, at: int, held: list[Lease]) -> None:
+        self.twin.renew(self.seats[at].consumer, held)
+
+    @rule()
+    def all_renew(self) -> None:
+        for consumer in {record.owner for record in self.twin.model.in_hand()}:
+            held = [(record.id, record.token) for record in self.twin.model.in_hand(consumer)]
+            self.twin.renew(consumer, held)

@@ -1,0 +1,33 @@
+"""All moves in any order, with every fault a queue must bear, beside the model.
+
+`RQUEUE_MACHINE=nightly` looks longer. A failure prints the steps that led to it, and its seed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.machine.course import machine
+from tests.machine.wire import clockwork
+from tests.servers import Server
+
+NIGHTLY = os.environ.get("RQUEUE_MACHINE") == "nightly"
+PROFILE = settings(
+    max_examples=5000 if NIGHTLY else 200,
+    stateful_step_count=100 if NIGHTLY else 30,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.timeout(0 if NIGHTLY else 300)
+def test_the_scripts_do_what_the_model_does(valkey: Server, tmp_path: Path) -> None:
+    scripts = clockwork(tmp_path / "lua")
+
+    run_state_machine_as_test(machine(valkey, scripts), settings=PROFILE)

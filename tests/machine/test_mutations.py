@@ -1,0 +1,108 @@
+"""The machine is worth its time: with a script broken on purpose, it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from redis.exceptions import ResponseError
+
+from tests.machine.course import machine
+from tests.machine.wire import Mutation, clockwork
+from tests.servers import Server
+
+MUTATIONS = {
+    "the token is not checked": Mutation(
+        "include/lease_held.lua", "in_hand and row[2] == token", "in_hand"
+    ),
+    "the memo of a seq is dropped": Mutation(
+        "task/claim.lua", "if seq == last then", "if seq == last and false then"
+    ),
+    "a late claim is served": Mutation("task/claim.lua", "if seq < last then", "if false then"),
+    "mail is not carried over": Mutation(
+        "task/claim.lua", 'mailed ~= "" and still_held(root, mailed) or {}', "{}"
+    ),
+    "a claimed task stays in its lane": Mutation(
+        "include/hand_out.lua",
+        'redis.call("ZREM", root .. "lane:"',
+        'redis.call("ZSCORE", root .. "lane:"',
+    ),
+    "reap does not look again": Mutation(
+        "task/reap.lua",
+        'redis.call("XPENDING", ready, "workers", "IDLE", idle_ms, entry, entry, 1)',
+        "{ 1 }",
+    ),
+    "renew does not renew": Mutation("task/renew.lua", "if #kept > 0 then", "if false then"),
+    "renew keeps a task for ever": Mutation(
+        "task/renew.lua", 'limit + grace_ms and "timeout"', 'limit + grace_ms and "OK"'
+    ),
+    "an idempotency key is not read": Mutation(
+        "include/submit_special.lua", 'redis.call("GET", root .. "idem:" .. more.idem)', "nil"
+    ),
+    "an ended task keeps its key": Mutation(
+        "include/end_task.lua", "free_key(root, id, row.more)", ""
+    ),
+    "a submit sent again is taken again": Mutation(
+        "task/submit.lua", 'redis.call("EXISTS", unpack(keys)) > 0', "false"
+    ),
+    "a dependency is a matter of luck": Mutation(
+        "include/unblock_task.lua", 'redis.call("SCARD", waits) > 0 or ', ""
+    ),
+    "a hand-off outlives its start": Mutation(
+        "task/start.lua", 'redis.call("ZREM", root .. "handoffs", handoff(id, token))', ""
+    ),
+    "what is given back stays pending": Mutation(
+        "include/give_back.lua", 'redis.call("XACK", root .. "ready", "workers", row[4])', ""
+    ),
+    "a released task waits for a sweep": Mutation(
+        "task/release.lua", "answer_touched(root, now, touched, tries)", "false"
+    ),
+    "a pause is not obeyed": Mutation("include/open_lanes.lua", "if not shut and", "if"),
+    "a lost task runs beside others": Mutation(
+        "include/open_lanes.lua", "(solo or not lane[4])", "true"
+    ),
+    "ages are compared wrongly": Mutation(
+        "include/pick_heads.lua", "lane.rate * minutes\n    end", "minutes\n    end"
+    ),
+    "retries come early": Mutation(
+        "task/promote.lua", '"-inf", now, "LIMIT"', '"-inf", "+inf", "LIMIT"'
+    ),
+    "a new life is the old one": Mutation("task/revive.lua", "more.life = life + 1", ""),
+    "a revived task takes a key that another has": Mutation(
+        "task/revive.lua", 'if other and other ~= "COMPLETED" then', "if false then"
+    ),
+    "a cancelled task keeps its entry": Mutation(
+        "include/leave_indexes.lua", "    free_entry(root, entry)\n  elseif", "  elseif"
+    ),
+    "a cascade ends at the first task": Mutation(
+        "include/cancel_dependents.lua", "list[#list + 1] =", "local _ ="
+    ),
+    "a park spends nothing and counts nothing": Mutation(
+        "include/retry_later.lua", 'count(root, lane, "RETRYING", 1)', ""
+    ),
+    "what ended is not told to the archive": Mutation(
+        "task/fail.lua", "send_to_outbox(root, archive, how.ended)", ""
+    ),
+}
+FINDER = settings(
+    max_examples=3000,
+    stateful_step_count=30,
+    deadline=None,
+    database=None,
+    derandomize=False,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_the_machine_notices_that(valkey: Server, tmp_path: Path, name: str) -> None:
+    scripts = clockwork(tmp_path / "lua", MUTATIONS[name])
+
+    with pytest.raises((AssertionError, ResponseError)):
+        run_state_machine_as_test(machine(valkey, scripts), settings=FINDER)

@@ -1,0 +1,52 @@
+"""Two clients: whatever one of them does, the other may do anything before and after it.
+
+Scripts are atomic, so this is the whole space of two clients' single steps: from every state,
+every script of one, then every script of the other; the model agrees, the guarantees hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from rqueue.store.scripts import Script
+from tests.machine.pairs import MOVES, STATES, scene_in
+from tests.machine.wire import Wire, clockwork
+from tests.servers import Server
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Script]:
+    return clockwork(tmp_path_factory.mktemp("pairs") / "lua")
+
+
+@pytest.fixture
+def wire(valkey: Server, scripts: dict[str, Script]) -> Iterator[Wire]:
+    with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
+        yield Wire(client, scripts)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("state", STATES)
+def test_any_two_scripts_agree_with_the_model_from(state: str, wire: Wire) -> None:
+    for first in MOVES:
+        for second in MOVES:
+            scene = scene_in(state, wire)
+
+            try:
+                scene.move(first)
+                scene.twin.look()
+                scene.move(second)
+            except AssertionError as error:
+                raise AssertionError(f"{state}: {first}, {second}: {error}") from error
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_script_agrees_with_the_model_from(state: str, wire: Wire) -> None:
+    for name in MOVES:
+        scene = scene_in(state, wire)
+        scene.twin.look()
+
+        scene.move(name)

@@ -1,0 +1,223 @@
+"""A shard twice: the real scripts and the model, moved together and compared after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rqueue.model.lane import signature
+from rqueue.store.scripts import Argument
+from rqueue.store.submits import lanes_text
+from rqueue.testing import claiming, passing, settling, submitting
+from rqueue.testing.model import Model
+from rqueue.testing.records import Answer, Claim, Draft, Lease, Limits, Verdict
+from tests.machine.invariants import Guarantees, in_order, unchanged
+from tests.machine.projection import of_model, of_server
+from tests.machine.wire import KEYS, Wire, compact
+from tests.machine.words import answer_of, asks, fields
+
+# Time passes in tens of seconds; every limit lies between two of them.
+STEP_MS = 10_000
+LEASE_MS, HANDOFF_MS, PARK_MS, AGAIN_MS = 35_000, 15_000, 25_000, 5_000
+LIMITS = Limits(claim_ms=25_000, timeout_ms=35_000, grace_ms=10_000)
+TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 6, 3, 100, 1000
+
+
+class Twin:
+    """One verb, both sides; what they answer and all they hold must be the same."""
+
+    def __init__(self, wire: Wire, *, archive: bool) -> None:
+        self.wire = wire
+        self.archive = archive
+        self.model = Model(
+            archive=archive, max_lanes=MAX_LANES, keep_failures=KEEP, result_ttl_ms=TTL_MS
+        )
+        self.how = compact({"archive": str(int(archive)), "ttl": TTL_MS, "events": EVENTS})
+        self.guarantees = Guarantees()
+        self.quiet = False
+        wire.reset()
+        self.model.now_ms = wire.now_ms
+        self.view = of_server(wire.dump())
+
+    # the frame of every step
+
+    def step(self, verb: str, run: Callable[[], Any], expect: Callable[[], Any]) -> Any:
+        """Runs a verb on both sides a moment later, and compares."""
+        self.wire.now_ms += 1
+        self.model.now_ms = self.wire.now_ms
+        found, wanted = run(), expect()
+        assert found == wanted, f"{verb}: server {found!r}, model {wanted!r}"
+        if not self.quiet:
+            self.compare(verb)
+        return found
+
+    def look(self) -> None:
+        """From here on every step is compared."""
+        self.quiet = False
+        self.view = of_server(self.wire.dump())
+
+    def compare(self, verb: str) -> None:
+        before, self.view = self.view, of_server(self.wire.dump())
+        differences = self.view.differences(of_model(self.model))
+        assert not differences, f"after {verb}: {differences}"
+        self.guarantees.check(verb, before, self.view, self.wire.now_ms)
+        specials = {task: record.special for task, record in self.model.tasks.items()}
+        self.guarantees.unique(self.view, specials)
+
+    def words(
+        self, verb: str, rows: Sequence[Any], expect: Callable[[], list[str]], **args: Any
+    ) -> list[str]:
+        """A settle: a word for each row. G4: where all are LOST, nothing has changed."""
+        before = self.view
+        skip = 2 if verb in ("complete", "release", "reap", "renew") else 1
+        words: list[str] = self.step(
+            verb, lambda: self.wire.run(f"task/{verb}", args, rows)[skip:], expect
+        )
+        if set(words) <= {"LOST", "HELD"}:
+            unchanged(f"G4 {verb}", before, self.view)
+        return words
+
+    def pass_time(self, ms: int) -> None:
+        """Time goes by on both sides; leases age with it."""
+        self.wire.now_ms += ms
+        self.model.now_ms = self.wire.now_ms
+        for record in self.model.in_hand():
+            self.age(record.id, self.model.now_ms - record.seen_ms)
+
+    def age(self, task: str, idle_ms: int) -> None:
+        """A lease looks as if nobody had renewed it for so long."""
+        record = self.model.tasks[task]
+        record.seen_ms = self.model.now_ms - idle_ms
+        entry: Any = self.wire.client.hget(KEYS.task(task), "entry")
+        self.wire.age(entry.decode(), record.owner, idle_ms)
+
+    # the verbs
+
+    def submit(self, drafts: Sequence[Draft]) -> dict[int, tuple[str, str]]:
+        lanes = list({draft.lane: None for draft in drafts})
+        rows = [
+            (draft.id, lanes.index(draft.lane) + 1, draft.base, draft.definition, *asks(draft))
+            for draft in drafts
+        ]
+        args: dict[str, Argument] = {
+            "lanes": lanes_text(tuple(lanes)),
+            "max_lanes": MAX_LANES,
+            "tries": MANY,
+            "how": self.how,
+        }
+
+        def run() -> dict[int, tuple[str, str]]:
+            reply = self.wire.run("task/submit", args, rows)[2:]
+            return {reply[at]: (reply[at + 1], reply[at + 2]) for at in range(0, len(reply), 3)}
+
+        found: dict[int, tuple[str, str]] = self.step(
+            "submit", run, lambda: submitting.submit(self.model, drafts)
+        )
+        return found
+
+    def claim(self, call: Claim) -> Answer:
+        numbers = {number: lane for lane, number in self.model.lanes.items()}
+        lanes = [
+            [number, numbers[number].micro_rate, numbers[number].type, numbers[number].alone]
+            for number in call.lanes
+        ]
+        args = {
+            **{name: getattr(call, name) for name in ("waiter", "seq", "consumer", "bits", "n")},
+            **{name: getattr(call, name) for name in ("version", "box", "park_ms", "handoff_ms")},
+            "start": int(call.start),
+            "lanes": compact(lanes) or "[]",
+            "profile": "-".join(map(str, call.lanes)) or "none",
+            "memo_ms": 0,
+        }
+        before, known = self.view, call.waiter in self.model.waiters
+        last = self.model.waiters[call.waiter].claim.seq if known else 0
+        answer: Answer = self.step(
+            "claim",
+            lambda: answer_of(self.wire.run("task/claim", args)),
+            lambda: claiming.claim(self.model, call),
+        )
+        if self.quiet:
+            return answer
+        if call.seq <= last or answer.word == "LANES":
+            unchanged("G9 claim", before, self.view)
+        elif not any(grant.task == self.model.alone.get(call.consumer) for grant in answer.grants):
+            fresh = [g.task for g in answer.grants if before.tasks[g.task]["state"] == "READY"]
+            in_order(call, fresh, self.view, self.wire.now_ms)
+        return answer
+
+    def start(self, leases: Sequence[Lease]) -> list[str]:
+        return self.words("start", leases, lambda: settling.start(self.model, leases))
+
+    def validate(self, leases: Sequence[Lease]) -> list[str]:
+        return self.words("validate", leases, lambda: settling.validate(self.model, leases))
+
+    def renew(self, consumer: str, leases: Sequence[Lease]) -> list[str]:
+        return self.words(
+            "renew",
+            leases,
+            lambda: settling.renew(self.model, consumer, leases, limits=LIMITS),
+            consumer=consumer,
+            claim_ms=LIMITS.claim_ms,
+            timeout_ms=LIMITS.timeout_ms,
+            grace_ms=LIMITS.grace_ms,
+        )
+
+    def complete(self, rows: Sequence[tuple[str, str, bytes]]) -> list[str]:
+        return self.words(
+            "complete",
+            rows,
+            lambda: settling.complete(self.model, rows),
+            archive=int(self.archive),
+            ttl=TTL_MS,
+            limit=MANY,
+            tries=MANY,
+        )
+
+    def fail(self, verdicts: Sequence[Verdict]) -> list[str]:
+        return self.words(
+            "fail",
+            [fields(verdict) for verdict in verdicts],
+            lambda: settling.fail(self.model, verdicts),
+            archive=int(self.archive),
+            keep=KEEP,
+            events=EVENTS,
+        )
+
+    def park(self, leases: Sequence[tuple[str, str, int]]) -> list[str]:
+        rows = [(*lease, "rate_limit") for lease in leases]
+        return self.words("park", rows, lambda: settling.park(self.model, leases), events=EVENTS)
+
+    def release(self, leases: Sequence[Lease]) -> list[str]:
+        return self.words(
+            "release", leases, lambda: settling.release(self.model, leases), tries=MANY
+        )
+
+    def reap(self, verdicts: Sequence[Verdict]) -> list[str]:
+        """G6: what was taken had been silent for a lease, by the server's own count."""
+        idle = {verdict.task: self.idle(verdict.task) for verdict in verdicts}
+        rows = [
+            (*fields(verdict), signature(verdict.alone) if verdict.alone else "")
+            for verdict in verdicts
+        ]
+        words = self.words(
+            "reap",
+            rows,
+            lambda: passing.reap(self.model, verdicts, idle_ms=LEASE_MS),
+            idle_ms=LEASE_MS,
+            archive=int(self.archive),
+            keep=KEEP,
+            events=EVENTS,
+            tries=MANY,
+            max_lanes=MAX_LANES,
+        )
+        for verdict, word in zip(verdicts, words, strict=True):
+            assert word == "HELD" or idle[verdict.task] >= LEASE_MS, f"G6: {verdict.task}"
+        return words
+
+    def idle(self, task: str) -> int:
+        """How long the server has not heard of a task's holder; -1 without one."""
+        entry = self.wire.client.hget(KEYS.task(task), "entry")
+        if entry is None or not self.model.tasks[task].in_hand:
+            return -1
+        held: Any = self.wire.client.xpending_range(KEYS.ready(), "workers", entry, entry, 1)
+        return int(held[0]["time_since_delivered"]) if held else -1

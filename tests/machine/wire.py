@@ -1,0 +1,153 @@
+"""The real scripts on a real server, called by hand, with a clock that the test moves.
+
+The copy of the scripts that runs here differs in one include: `now_ms` reads a key. So due times,
+waits, hand-offs and limits pass when the test says so, and both sides know the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.exceptions import NoScriptError
+
+from rqueue.store.keys import Keys
+from rqueue.store.scripts import Argument, Script, folder, load, names
+
+KEYS = Keys("rq", "machine")
+CLOCK = "clock"
+NOW_MS = f"""local function now_ms()
+  return tonumber(redis.call("GET", "{CLOCK}"))
+end
+"""
+DUMP = """
+local found = {}
+for _, key in ipairs(redis.call("KEYS", ARGV[1] .. "*")) do
+  local kind, content = redis.call("TYPE", key).ok, nil
+  if kind == "string" then
+    content = redis.call("GET", key)
+  elseif kind == "hash" then
+    content = redis.call("HGETALL", key)
+  elseif kind == "set" then
+    content = redis.call("SMEMBERS", key)
+  elseif kind == "zset" then
+    content = redis.call("ZRANGE", key, 0, -1, "WITHSCORES")
+  elseif kind == "list" then
+    content = redis.call("LRANGE", key, 0, -1)
+  else
+    content = redis.call("XRANGE", key, "-", "+")
+  end
+  found[#found + 1] = { string.sub(key, #ARGV[1] + 1), kind, redis.call("PTTL", key), content }
+end
+local held = redis.pcall("XPENDING", ARGV[1] .. "ready", "workers", "-", "+", 1000)
+return { found, held.err and {} or held }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A change of one script or include that a test must notice."""
+
+    file: str
+    old: str
+    new: str
+
+
+def clockwork(where: Path, *mutations: Mutation) -> dict[str, Script]:
+    """The scripts with the test's clock, from a copy in `where`, changed as asked."""
+    shutil.copytree(folder(), where)
+    (where / "include" / "now_ms.lua").write_text(NOW_MS)
+    for mutation in mutations:
+        path = where / mutation.file
+        text = path.read_text()
+        assert mutation.old in text, f"{mutation.file} has no such text any more"
+        path.write_text(text.replace(mutation.old, mutation.new))
+    return {name: load(name, where, strict=True) for name in names(where)}
+
+
+@dataclass(slots=True)
+class Dump:
+    """Every key of the shard at one moment, by name: type, expiry and content."""
+
+    kinds: dict[str, str]
+    expiring: set[str]
+    content: dict[str, Any]
+    pending: list[tuple[str, str]]
+
+    def named(self, prefix: str) -> dict[str, Any]:
+        """The keys that begin so, by the rest of their names."""
+        found = self.content.items()
+        return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
+
+
+@dataclass(slots=True)
+class Wire:
+    """A plain client and the scripts; what it sends is counted by nobody and retried never."""
+
+    client: redis.Redis
+    scripts: Mapping[str, Script]
+    now_ms: int = 1_800_000_000_000
+
+    def reset(self) -> None:
+        """An empty server."""
+        self.client.flushall()
+
+    def run(
+        self, name: str, args: Mapping[str, Argument], rows: Sequence[Sequence[Argument]] = ()
+    ) -> list[Any]:
+        """A script's reply as text, its first word included."""
+        script = self.scripts[name]
+        keys = {key: getattr(KEYS, key)() for key in script.keys}
+        words = script.pack(keys, {"root": KEYS.root, **args}, rows)
+        pipe = self.client.pipeline(transaction=False)
+        pipe.set(CLOCK, self.now_ms)
+        pipe.execute_command("EVALSHA", script.sha, *words)
+        reply = pipe.execute(raise_on_error=False)[1]
+        if isinstance(reply, NoScriptError):
+            reply = self.client.execute_command("EVAL", script.source, *words)
+        if isinstance(reply, Exception):
+            raise reply
+        return list(as_text(reply))
+
+    def dump(self) -> Dump:
+        found, held = as_text(self.client.execute_command("EVAL", DUMP, 0, KEYS.root))
+        return Dump(
+            {key: kind for key, kind, _, _ in found},
+            {key for key, _, ttl, _ in found if ttl >= 0},
+            {key: shaped(kind, content) for key, kind, _, content in found},
+            [(entry, consumer) for entry, consumer, _, _ in held],
+        )
+
+    def age(self, entry: str, consumer: str, idle_ms: int) -> None:
+        """Lets a lease look as if nobody had renewed it for so long."""
+        self.client.xclaim(KEYS.ready(), "workers", consumer, 0, [entry], idle=idle_ms, justid=True)
+
+
+def shaped(kind: str, content: Any) -> Any:
+    """What a key holds, as Python would have it."""
+    if kind in ("hash", "zset"):
+        return dict(zip(content[::2], content[1::2], strict=True))
+    if kind == "set":
+        return set(content)
+    if kind == "stream":
+        return [(entry, dict(zip(f[::2], f[1::2], strict=True))) for entry, f in content]
+    return content
+
+
+def as_text(value: Any) -> Any:
+    """A reply in bytes mode, read as text."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [as_text(item) for item in value]
+    return value
+
+
+def compact(found: Mapping[str, object] | Sequence[object]) -> str:
+    """Facts as JSON, or nothing."""
+    return json.dumps(found, separators=(",", ":")) if found else ""

@@ -1,0 +1,56 @@
+"""Between the model's words and the scripts': what is sent, and what comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rqueue.store.claims import grant
+from rqueue.testing.records import Answer, Draft, Grant, Verdict
+from tests.machine.wire import compact
+
+
+def fields(verdict: Verdict) -> tuple[Any, ...]:
+    """A verdict as fail and reap read it."""
+    return (
+        verdict.task,
+        verdict.token,
+        "" if verdict.delay_ms is None else verdict.delay_ms,
+        verdict.attempts,
+        verdict.reclaims,
+        verdict.reason,
+        verdict.record,
+    )
+
+
+def asks(draft: Draft) -> tuple[str, str]:
+    """What is special about a draft, in the words of the script: `more` and `ask`."""
+    special = draft.special
+    more: dict[str, object] = {}
+    if special.idem is not None:
+        more |= {"idem": special.idem, "window": special.window_ms, "unique": special.unique}
+    if special.timeout_ms is not None:
+        more["timeout"] = special.timeout_ms
+    if special.deadline_ms is not None:
+        more |= {"deadline": special.deadline_ms, "on_deadline": special.on_deadline}
+    ask: dict[str, object] = {}
+    if draft.delay_ms:
+        ask["delay"] = draft.delay_ms
+    if draft.parents:
+        ask["parents"] = list(draft.parents)
+    if draft.if_exists != "keep":
+        ask["if_exists"] = draft.if_exists
+    return compact(more), compact(ask)
+
+
+def answer_of(reply: list[Any]) -> Answer:
+    """A claim's reply."""
+    word, *rest = reply
+    if word != "OK":
+        return Answer(word)
+    return Answer("OK", int(rest[1]), tuple(map(grant_of, rest[2:])))
+
+
+def grant_of(row: list[str]) -> Grant:
+    """A row of it, as the store reads it."""
+    found = grant([word.encode() for word in row])
+    return Grant(found.task, found.token, found.attempts, found.reclaims, found.definition)
