@@ -133,6 +133,12 @@ class Connection:
 
         `commands` is gone through anew for each try.
         """
+        try:
+            return await self.clients().ask(commands)
+        except DRIVER_ERRORS as error:
+            # The common case costs nothing more than this; only then the long way.
+            if not isinstance(translate(error, what), StoreUnavailable):
+                raise translate(error, f"{self.address} {what}") from error
         return await self.until_answered(lambda: self.clients().ask(commands), what, None)
 
     async def until_answered(

@@ -1,17 +1,21 @@
-"""One command over a kept connection: what a pool and a client add to each call costs more
-than the call itself.
+"""One connection for all calls of an event loop: what a pool and a client add to each call costs
+more than the call itself.
 
-redis-py still makes the connections: address, login, TLS, Sentinel and parsing are its own.
+redis-py makes the connection (address, login, TLS, Sentinel); then its transport is ours. Calls go
+out as they come and the replies come back in that order, so that many callers share one line.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hiredis import pack_command
-from redis.exceptions import ConnectionError, OutOfMemoryError, ResponseError
+import hiredis
+from redis.asyncio.connection import DefaultParser
+from redis.exceptions import ConnectionError as DriverConnectionError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -19,56 +23,127 @@ if TYPE_CHECKING:
 
     from rqueue.store.scripts import Argument
 
+# How many commands of one call may be unanswered: more would only fill memory.
+WINDOW = 16
+
+
+class Line(asyncio.Protocol):
+    """One open connection, its replies given to those who asked, in the order of asking."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.reader = hiredis.Reader(replyError=error_of)
+        self.asked: deque[asyncio.Future[Any]] = deque()
+
+    def send(self, words: Sequence[Argument]) -> asyncio.Future[Any]:
+        """Sends one command; its reply is the future's result, an error of the server's too."""
+        if not self.is_open:
+            raise DriverConnectionError("the connection was lost")
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.asked.append(future)
+        self.transport.write(packed(words))
+        return future
+
+    def data_received(self, data: bytes) -> None:
+        """Hands out what has come in."""
+        self.reader.feed(data)
+        while (reply := self.reader.gets()) is not False:
+            future = self.asked.popleft()
+            # One that nobody waits for any more still has its place in the order.
+            if not future.done():
+                future.set_result(reply)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tells all who wait: what they sent may or may not have been carried out."""
+        self.transport.abort()
+        while self.asked:
+            future = self.asked.popleft()
+            if not future.done():
+                future.set_exception(DriverConnectionError("the connection was lost"))
+
+    @property
+    def is_open(self) -> bool:
+        return not self.transport.is_closing()
+
 
 class Wire:
-    """Connections of one event loop, each used by one call at a time, the newest first."""
+    """The line of one event loop, opened at first use and again when it is lost."""
 
     def __init__(self, client: Redis, *, reply_sec: float) -> None:
         self.client = client
         self.reply_sec = reply_sec
-        self.free: list[AbstractConnection] = []
-        # Who waits for a connection waits here: the pool never hears of one that became free.
-        self.turns = asyncio.Semaphore(client.connection_pool.max_connections)
+        self.line: Line | None = None
+        self.made: AbstractConnection | None = None
+        self.opening = asyncio.Lock()
 
     async def ask(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
         """The replies to commands that are sent one behind the other, each as soon as it is made.
 
-        A reply that does not come in time is a TimeoutError, and its connection is closed:
-        nobody may read a late answer as its own. See `checked` for errors among the replies.
+        A reply that does not come in time is a TimeoutError and closes the line: it is half-open
+        or its server is stuck, and nobody may read a late answer as its own.
         """
-        pool = self.client.connection_pool
-        async with asyncio.timeout(self.reply_sec), self.turns:
-            line = self.free.pop() if self.free else await pool.get_connection()
-            try:
-                sent = 0
-                for words in commands:
-                    await line.send_packed_command(packed(words), check_health=False)
-                    sent += 1
-                replies = [await reply_of(line) for _ in range(sent)]
-            except BaseException as error:
-                # Whatever it was, cancellation included: a reply may still come.
-                await self.drop(line)
-                if isinstance(error, ConnectionError):
-                    # The others were opened to the same server and are most likely dead too.
-                    await self.drop_free()
-                raise
-            self.free.append(line)
+        line = self.line
+        try:
+            async with asyncio.timeout(self.reply_sec):
+                if line is None or not line.is_open:
+                    line = await self.open()
+                replies = await exchange(line, commands)
+        except TimeoutError:
+            if line is not None:
+                line.transport.abort()
+            raise
+        if any(isinstance(reply, ReadOnlyError) for reply in replies):
+            # A master that was demoted: the next line leads to the new one.
+            line.transport.abort()
         return checked(replies)
 
+    async def open(self) -> Line:
+        """A new line, unless another caller has just opened one."""
+        async with self.opening:
+            if self.line is None or not self.line.is_open:
+                await self.drop()
+                self.made = await self.client.connection_pool.get_connection()
+                self.line = line_of(self.made)
+            return self.line
+
+    async def drop(self) -> None:
+        """Gives the driver its connection back, closed."""
+        if self.line is not None:
+            self.line.transport.abort()
+        if self.made is not None:
+            await self.made.disconnect(nowait=True)
+            await self.client.connection_pool.release(self.made)
+        self.line = self.made = None
+
     async def aclose(self) -> None:
-        """Closes every connection."""
-        await self.drop_free()
+        """Closes the line."""
+        await self.drop()
         await self.client.aclose()
 
-    async def drop_free(self) -> None:
-        """Closes the connections that nobody uses."""
-        while self.free:
-            await self.drop(self.free.pop())
 
-    async def drop(self, line: AbstractConnection) -> None:
-        """Closes one connection; the pool opens it again when it is needed."""
-        await line.disconnect(nowait=True)
-        await self.client.connection_pool.release(line)
+def line_of(made: AbstractConnection) -> Line:
+    """A line on the transport of a connection that redis-py has opened."""
+    writer = made._writer
+    assert writer is not None
+    transport: Any = writer.transport
+    line = Line(transport)
+    transport.set_protocol(line)
+    return line
+
+
+async def exchange(line: Line, commands: Iterable[Sequence[Argument]]) -> list[Any]:
+    """Sends commands and waits for their replies."""
+    sent: list[asyncio.Future[Any]] = []
+    for words in commands:
+        if len(sent) >= WINDOW:
+            await asyncio.wait(sent[-WINDOW:], return_when=asyncio.FIRST_COMPLETED)
+        elif sent:
+            # The transport sends the one before while the next is made.
+            await asyncio.sleep(0)
+        sent.append(line.send(words))
+    if len(sent) == 1:
+        return [await sent[0]]
+    return await asyncio.gather(*sent)
 
 
 def checked(replies: list[Any]) -> list[Any]:
@@ -84,16 +159,15 @@ def checked(replies: list[Any]) -> list[Any]:
     return replies
 
 
-async def reply_of(line: AbstractConnection) -> Any:
-    """One reply; an error of the server's is a value here, since others may follow it."""
-    try:
-        return await line.read_response()
-    except ResponseError as error:
-        return error
-
-
 def packed(words: Sequence[Argument]) -> bytes:
     """A command in the server's protocol, made by hiredis."""
     everything: Any = tuple(words)
-    command: bytes = pack_command(everything)
+    command: bytes = hiredis.pack_command(everything)
     return command
+
+
+def error_of(text: str) -> Exception:
+    """The driver's error for an error that the server answered."""
+    parse: Any = DefaultParser.parse_error
+    error: Exception = parse(text)
+    return error

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hypothesis import strategies as st
-from hypothesis.stateful import multiple, rule
+from hypothesis.stateful import multiple, precondition, rule
 
 from rqueue.store.scripts import Script
-from rqueue.testing.records import Lease, Verdict
+from rqueue.testing.records import Lease, Record, Verdict
 from tests.machine.fleet import lost
 from tests.machine.hands import Dependents
-from tests.machine.rules import BASES, DELAYS, LANES, SEATS, WorkMachine
+from tests.machine.rules import BASES, DELAYS, LANES, WorkMachine
 from tests.machine.twin import LEASE_MS, STEP_MS
 from tests.servers import Server
 
@@ -45,22 +45,26 @@ class Machine(WorkMachine):
     def reap_some(self, held: list[Lease], alone: bool) -> None:
         self.twin.reap([self.judge(lease, alone) for lease in held])
 
+    def silent(self) -> list[Record]:
+        """The leases that nobody renewed in time."""
+        now_ms = self.twin.model.now_ms
+        return [r for r in self.twin.model.in_hand() if now_ms - r.seen_ms >= LEASE_MS]
+
+    @precondition(lambda self: self.silent())
     @rule(alone=st.booleans())
     def reap_silent(self, alone: bool) -> None:
-        now_ms = self.twin.model.now_ms
-        silent = [r for r in self.twin.model.in_hand() if now_ms - r.seen_ms >= LEASE_MS]
-        self.twin.reap([self.judge((r.id, r.token), alone) for r in silent])
+        self.twin.reap([self.judge((r.id, r.token), alone) for r in self.silent()])
 
-    @rule(at=SEATS)
-    def worker_is_lost_and_its_work_comes_back(self, at: int) -> None:
+    @precondition(lambda self: self.twin.model.in_hand())
+    @rule(data=st.data())
+    def worker_is_lost_and_its_work_comes_back(self, data: st.DataObject) -> None:
         """The long way to a task that must run alone, in one rule."""
-        seat = self.seats[at]
-        held = self.twin.model.in_hand(seat.consumer)
+        owners = sorted({record.owner for record in self.twin.model.in_hand()})
+        held = self.twin.model.in_hand(data.draw(st.sampled_from(owners)))
         self.twin.start([(record.id, record.token) for record in held])
         for record in held:
             self.twin.age(record.id, LEASE_MS + 1000)
         self.twin.reap([self.judge((r.id, r.token), alone=True) for r in held if r.in_hand])
-        seat.restart()
         self.twin.pass_time(5 * STEP_MS)
         self.twin.promote()
 
@@ -82,32 +86,35 @@ class Machine(WorkMachine):
             "cancel", words, lambda: self.twin.cancel(which, request=request, dependents=rest)
         )
 
-    @rule(task=tasks, life=st.integers(0, 1), delay=st.sampled_from([0, 5_000]), new=st.booleans())
-    def revive(self, task: str, life: int, delay: int, new: bool) -> None:
-        seen = self.twin.model.tasks[task].life - life
-        definition = f"revived {task} {seen}".encode() if new else b""
-        self.twin.revive(task, life=seen, definition=definition, delay_ms=delay)
-
-    @rule(target=tasks, data=st.data(), rival=st.booleans())
-    def revive_a_dead_one(self, data: st.DataObject, rival: bool) -> object:
-        """Perhaps after another task has taken the key that it gave up."""
-        dead = sorted(self.twin.view.dead)
-        if not dead:
-            return multiple()
-        task = data.draw(st.sampled_from(dead))
+    @precondition(lambda self: self.twin.view.dead)
+    @rule(
+        target=tasks,
+        data=st.data(),
+        rival=st.booleans(),
+        delay=st.sampled_from([0, 5_000]),
+        new=st.sampled_from([b"", b"revived"]),
+    )
+    def revive(self, data: st.DataObject, rival: bool, delay: int, new: bytes) -> object:
+        """Perhaps after another task has taken the key that it gave up; sent twice."""
+        task = data.draw(st.sampled_from(sorted(self.twin.view.dead)))
         record = self.twin.model.tasks[task]
         other = replace(self.draft(LANES[0], 50_000_000), special=record.special)
         made = self.send([other]) if rival else multiple()
-        self.twin.revive(task, life=record.life)
+        life = record.life
+        for _ in range(2):
+            self.twin.revive(task, life=life, definition=new, delay_ms=delay)
         return made
 
-    @rule(which=st.lists(tasks, min_size=1, max_size=2))
-    def discard(self, which: list[str]) -> None:
-        self.twin.discard(which)
+    @precondition(lambda self: self.twin.view.dead)
+    @rule(data=st.data(), others=st.lists(tasks, max_size=1))
+    def discard(self, data: st.DataObject, others: list[str]) -> None:
+        which = [data.draw(st.sampled_from(sorted(self.twin.view.dead))), *others]
+        words = self.twin.discard(which)
+        self.sent_again("discard", words, lambda: self.twin.discard(which))
 
     @rule(task=tasks, data=st.data())
     def adjust(self, task: str, data: st.DataObject) -> None:
-        match data.draw(st.sampled_from(["priority", "time", "now", "payload", "watch"])):
+        match data.draw(st.sampled_from(["priority", "time", "now", "payload", "watch", "life"])):
             case "priority":
                 self.twin.set_priority(task, base=data.draw(BASES), was=self.bases[task])
             case "time":
@@ -120,6 +127,9 @@ class Machine(WorkMachine):
                 was = data.draw(st.sampled_from([b"else", self.twin.model.tasks[task].definition]))
                 size = data.draw(st.sampled_from([10, 200, 600]))
                 self.twin.edit(task, was=was, definition=b"e" * size)
+            case "life":
+                self.twin.revive(task, life=self.twin.model.tasks[task].life - 1)
+                self.twin.discard([task])
             case _:
                 self.twin.watch("watcher", [task])
 
@@ -127,6 +137,7 @@ class Machine(WorkMachine):
     def gate(self, what: str, verb: str) -> None:
         getattr(self.twin, verb)(what)
 
+    @precondition(lambda self: self.twin.model.outbox)
     @rule(entries=st.integers(0, 2))
     def archive_or_flush_scripts(self, entries: int) -> None:
         if entries:

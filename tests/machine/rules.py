@@ -8,7 +8,14 @@ from typing import ClassVar, Literal
 
 import redis
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    multiple,
+    precondition,
+    rule,
+)
 
 from rqueue.model.lane import Lane
 from rqueue.store.scripts import Script
@@ -107,14 +114,14 @@ class WorkMachine(RuleBasedStateMachine):
         self.twin.submit(drafts)
         return multiple(*(set(self.twin.model.tasks) - before))
 
+    @precondition(lambda self: self.batches)
     @rule(data=st.data())
     def submit_again(self, data: st.DataObject) -> None:
-        if self.batches:
-            batch = data.draw(st.sampled_from(self.batches))
-            again, before = all(d.id in self.twin.model.tasks for d in batch), self.twin.view
-            self.twin.submit(batch)
-            if again:
-                unchanged("G9 submit", before, self.twin.view)
+        batch = data.draw(st.sampled_from(self.batches))
+        again, before = all(d.id in self.twin.model.tasks for d in batch), self.twin.view
+        self.twin.submit(batch)
+        if again:
+            unchanged("G9 submit", before, self.twin.view)
 
     # workers
 
@@ -136,6 +143,7 @@ class WorkMachine(RuleBasedStateMachine):
         answer = self.twin.claim(data.draw(st.sampled_from(calls[-4:])))
         return multiple(*((grant.task, grant.token) for grant in answer.grants))
 
+    @precondition(lambda self: any(self.twin.model.boxes.get(s.box) for s in self.seats))
     @rule(target=leases, at=SEATS)
     def read_mail(self, at: int) -> object:
         return multiple(*mailed(self.twin.read_mail(self.seats[at].box)))
@@ -178,12 +186,13 @@ class WorkMachine(RuleBasedStateMachine):
         words = self.twin.park(rows)
         self.sent_again("park", words, lambda: self.twin.park(rows))
 
-    @rule(verb=st.sampled_from(["start", "complete", "fail"]))
+    @precondition(lambda self: self.twin.model.in_hand())
+    @rule(verb=st.sampled_from(["start", "validate", "complete", "fail"]))
     def all_settle(self, verb: str) -> None:
         """What is in hand now, with the tokens that hold it: the way forward."""
         held = self.twin.model.in_hand()
-        if verb == "start":
-            self.twin.start([(record.id, record.token) for record in held])
+        if verb in ("start", "validate"):
+            getattr(self.twin, verb)([(record.id, record.token) for record in held])
         elif verb == "complete":
             self.twin.complete([(record.id, record.token, b"r") for record in held])
         else:
@@ -200,6 +209,7 @@ class WorkMachine(RuleBasedStateMachine):
     def renew(self, at: int, held: list[Lease]) -> None:
         self.twin.renew(self.seats[at].consumer, held)
 
+    @precondition(lambda self: self.twin.model.in_hand())
     @rule()
     def all_renew(self) -> None:
         for consumer in {record.owner for record in self.twin.model.in_hand()}:
