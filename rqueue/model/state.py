@@ -88,6 +88,7 @@ TRANSITIONS: dict[str, Move] = {
         row("fail", HANDS, "FAILED RETRYING DEAD_LETTERED", "worker, timeout, validator"),
         row("reap", HANDS, "FAILED READY RETRYING DEAD_LETTERED", "reaper, for a lost worker"),
         row("promote", "RETRYING PENDING", "READY", "promoter, when the time has come"),
+        row("run_now", "RETRYING PENDING", "READY", "operator: its time is now"),
         row("park", "RUNNING VALIDATING", "RETRYING", "worker: rate limit, no attempt is spent"),
         row("suspend", "RUNNING", "PENDING", "worker: waits for its subtasks, no attempt is spent"),
         row("release", HANDS, "READY", "worker: drain, or a hand-off not started; no attempt"),

@@ -27,7 +27,7 @@ class Step:
 
 async def promote(shard: Shard, *, limit: int = LIMIT) -> Step:
     """Makes READY what has waited long enough."""
-    args: dict[str, Argument] = {"limit": limit, "tries": TRIES, "only": ""}
+    args: dict[str, Argument] = {"limit": limit, "tries": TRIES}
     more, moved, following = ok("task/promote", "", await shard.run("task/promote", args))
     return Step(int(moved), bool(int(more)), int(float(following)))
 

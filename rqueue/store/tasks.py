@@ -95,9 +95,12 @@ async def reschedule(
 
 async def run_now(shard: Shard, task: TaskId) -> bool:
     """Ends a task's waiting for its time; whether it was waiting for one."""
-    only = f"{task.ulid} {secrets.token_hex(8)}"
-    args: dict[str, Argument] = {"limit": 1, "tries": TRIES, "only": only}
-    return int(ok("task/promote", task, await shard.run("task/promote", args))[1]) > 0
+    args: dict[str, Argument] = {
+        "task": task.ulid,
+        "request": secrets.token_hex(8),
+        "tries": TRIES,
+    }
+    return int(ok("task/run_now", task, await shard.run("task/run_now", args))[1]) > 0
 
 
 async def edit(shard: Shard, task: TaskId, *, was: bytes, definition: bytes) -> bool:

@@ -170,8 +170,8 @@ CASES: dict[str, list[Case]] = {
         Case(dead, lambda house, lease: house.queue.discard(lease.id, "why")),
         Case(dead, lambda house, _: swept(house.queue.purge())),
     ],
+    "task/run_now": [Case(waiting, lambda house, handle: house.queue.run_now(handle.id))],
     "task/promote": [
-        Case(waiting, lambda house, handle: house.queue.run_now(handle.id)),
         Case(due, lambda house, _: ticked(house.promoter)),
     ],
     "task/recall": [Case(ready, lambda house, _: ticked(house.promoter))],

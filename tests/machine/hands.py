@@ -46,7 +46,7 @@ class Hands(Twin):
         return found
 
     def promote(self) -> int:
-        args: dict[str, Argument] = {"limit": MANY, "tries": MANY, "only": ""}
+        args: dict[str, Argument] = {"limit": MANY, "tries": MANY}
         found: int = self.step(
             "promote",
             lambda: self.wire.run("task/promote", args)[2],
@@ -55,10 +55,10 @@ class Hands(Twin):
         return found
 
     def run_now(self, task: str, *, request: str) -> str | int:
-        args: dict[str, Argument] = {"limit": 1, "tries": MANY, "only": f"{task} {request}"}
+        args: dict[str, Argument] = {"task": task, "request": request, "tries": MANY}
 
         def run() -> str | int:
-            word, *rest = self.wire.run("task/promote", args)
+            word, *rest = self.wire.run("task/run_now", args)
             return int(rest[1]) if word == "OK" else str((rest or [word])[0])
 
         found: str | int = self.step(

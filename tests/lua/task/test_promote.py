@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rqueue import State
 from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
 
-TERMS: dict[str, Argument] = {"limit": 100, "tries": 100, "only": ""}
+TERMS: dict[str, Argument] = {"limit": 100, "tries": 100}
 READY = {
     "created": "*", "def0": "*", "entry": "*", "lane": "1", "score": "*", "state": "READY",
 }  # fmt: skip
@@ -107,55 +105,6 @@ async def test_more_is_said_where_the_limit_was_reached(house: House) -> None:
     steps = [await ask(house, "task/promote", TERMS | {"limit": 2}) for _ in range(2)]
 
     assert [step[:3] for step in steps] == [["OK", 1, 2], ["OK", 0, 1]]
-
-
-async def test_only_one_is_promoted_whatever_its_time(house: House) -> None:
-    one, two = [(await house.queue.enqueue("code", {}, delay=60)).id for _ in range(2)]
-
-    said = await ask(house, "task/promote", TERMS | {"limit": 1, "only": one.ulid})
-
-    found = await afterwards(house, a=one, b=two)
-    assert said[:3] == ["OK", 0, 1]
-    assert (found["lane:1"], found["delayed"], found["blocked"]) == (["a"], ["b"], ["b"])
-    assert (found["waits:b"], found.get("waits:a")) == (["@time"], None)
-
-
-async def test_only_a_task_that_is_ready_stays_so(house: House) -> None:
-    task = (await house.queue.enqueue("code")).id
-    before = await house.dump()
-
-    said = await ask(house, "task/promote", TERMS | {"only": task.ulid})
-
-    assert said == ["OK", 0, 0, "0"]
-    assert await house.dump() == before
-
-
-async def test_only_an_unknown_task_is_gone(house: House) -> None:
-    said = await ask(house, "task/promote", TERMS | {"only": "01HZZZZZZZZZZZZZZZZZZZZZZZ"})
-
-    assert said == ["GONE"]
-    assert await house.dump() == {}
-
-
-@pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "COMPLETED", "DEAD_LETTERED", "CANCELLED"])
-async def test_only_one_that_waits_can_be_promoted(house: House, state: str) -> None:
-    lease = await house.claimed()
-    match state:
-        case "RUNNING":
-            await lease.start()
-        case "COMPLETED":
-            await lease.start()
-            await lease.complete()
-        case "DEAD_LETTERED":
-            await lease.fail(permanent=True)
-        case "CANCELLED":
-            await house.queue.cancel(lease.id)
-    before = await house.dump()
-
-    said = await ask(house, "task/promote", TERMS | {"only": lease.id.ulid})
-
-    assert said == ["STATE", state]
-    assert await house.dump() == before
 
 
 async def test_a_claim_that_waits_is_answered(house: House) -> None:

@@ -41,6 +41,7 @@ TABLE = {
     "discard": ("DEAD_LETTERED", "CANCELLED"),
     "reap": (HANDS, "FAILED READY RETRYING DEAD_LETTERED"),
     "recall": ("CLAIMED", "READY"),
+    "run_now": ("RETRYING PENDING", "READY"),
     "reschedule": ("PENDING READY RETRYING", "PENDING RETRYING"),
 }
 

@@ -1,0 +1,37 @@
+-- run_now: RETRYING | PENDING -> READY
+--
+-- Ends a task's waiting for its time. One that waits for parents as well goes on waiting for
+-- them. The same request again gets the same answer.
+--
+-- KEYS  1 ready       stream  one entry per task that may run
+-- ARGV  1 root        prefix of every key of the shard
+--       2 task        its id
+--       3 request     names this call
+--       4 tries       how many parked claims may be looked at
+-- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> stats + what answer_waiting touches
+-- FLAGS allow-oom
+-- REPLY OK <more> <1: it waited for its time> | GONE | STATE <found>
+
+-- @include now_ms
+-- @include is_waiting
+-- @include promote_task
+-- @include answer_touched
+
+local root, task, request, tries = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+local key = root .. "task:" .. task
+local row = redis.call("HMGET", key, "state", "hurried")
+if row[2] == request then
+  return { "OK", 0, 1 }
+elseif not row[1] then
+  return { "GONE" }
+elseif not is_waiting(row[1]) then
+  return { "STATE", row[1] }
+elseif not redis.call("ZSCORE", root .. "delayed", task) then
+  return { "OK", 0, 0 }
+end
+
+redis.call("HSET", key, "hurried", request)
+local lane = promote_task(root, task)
+local more = lane and answer_touched(root, now_ms(), { [lane] = true }, tries)
+return { "OK", more and 1 or 0, 1 }

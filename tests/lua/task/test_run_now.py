@@ -1,0 +1,94 @@
+"""run_now: a task's waiting for its time is over; for nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue.store.scripts import Argument
+from tests.house import House
+from tests.lua.task.afterwards import afterwards, ask, mail, parked
+
+
+def about(task: str, request: str = "r1") -> dict[str, Argument]:
+    return {"task": task, "request": request, "tries": 100}
+
+
+async def test_one_task_may_run_whatever_its_time(house: House) -> None:
+    one, two = [(await house.queue.enqueue("code", {}, delay=60)).id for _ in range(2)]
+
+    said = await ask(house, "task/run_now", about(one.ulid))
+
+    found = await afterwards(house, a=one, b=two)
+    assert said == ["OK", 0, 1]
+    assert (found["lane:1"], found["delayed"], found["blocked"]) == (["a"], ["b"], ["b"])
+    assert (found["waits:b"], found.get("waits:a")) == (["@time"], None)
+
+
+async def test_a_task_that_is_ready_stays_so(house: House) -> None:
+    task = (await house.queue.enqueue("code")).id
+    before = await house.dump()
+
+    said = await ask(house, "task/run_now", about(task.ulid))
+
+    assert said == ["OK", 0, 0]
+    assert await house.dump() == before
+
+
+async def test_an_unknown_task_is_gone(house: House) -> None:
+    said = await ask(house, "task/run_now", about("01HZZZZZZZZZZZZZZZZZZZZZZZ"))
+
+    assert said == ["GONE"]
+    assert await house.dump() == {}
+
+
+@pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "COMPLETED", "DEAD_LETTERED", "CANCELLED"])
+async def test_one_that_does_not_wait_is_left_alone(house: House, state: str) -> None:
+    lease = await house.claimed()
+    match state:
+        case "RUNNING":
+            await lease.start()
+        case "COMPLETED":
+            await lease.start()
+            await lease.complete()
+        case "DEAD_LETTERED":
+            await lease.fail(permanent=True)
+        case "CANCELLED":
+            await house.queue.cancel(lease.id)
+    before = await house.dump()
+
+    said = await ask(house, "task/run_now", about(lease.id.ulid))
+
+    assert said == ["STATE", state]
+    assert await house.dump() == before
+
+
+async def test_one_that_waits_for_a_parent_goes_on_waiting(house: House) -> None:
+    parent = (await house.queue.enqueue("code")).id
+    child = (await house.queue.enqueue("code", {}, delay=60, depends_on=[parent])).id
+
+    said = await ask(house, "task/run_now", about(child.ulid))
+
+    found = await afterwards(house, a=parent, b=child)
+    assert said == ["OK", 0, 1]
+    assert (found["waits:b"], found.get("delayed"), found["blocked"]) == (["a"], None, ["b"])
+
+
+async def test_the_same_request_again_gets_the_same_answer(house: House) -> None:
+    task = (await house.queue.enqueue("code", {}, delay=60)).id
+    first = await ask(house, "task/run_now", about(task.ulid))
+    before = await house.dump()
+
+    again = await ask(house, "task/run_now", about(task.ulid))
+    other = await ask(house, "task/run_now", about(task.ulid, "r2"))
+
+    assert (first, again, other) == (["OK", 0, 1], ["OK", 0, 1], ["OK", 0, 0])
+    assert await house.dump() == before
+
+
+async def test_a_claim_that_waits_is_answered(house: House) -> None:
+    task = (await house.queue.enqueue("code", {}, delay=60)).id
+    waiter = await parked(house)
+
+    await ask(house, "task/run_now", about(task.ulid))
+
+    assert (await mail(house, waiter))[0].startswith(f"tasks 1 {task.ulid} 1:")
