@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError
-from rqueue.store.submits import Draft, Taken, submit
+from rqueue.store.submits import Draft, Taken, submit, submit_one
 
 if TYPE_CHECKING:
     from rqueue.store.shard import Shard
@@ -35,7 +35,7 @@ class Gatherer:
             return await future
         self.busy = True
         try:
-            (answer,) = await submit(self.shard, [draft])
+            answer = await submit_one(self.shard, draft)
         finally:
             self.next()
         if isinstance(answer, RQueueError):

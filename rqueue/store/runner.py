@@ -57,8 +57,13 @@ class Runner:
             raise ScriptFault(name, reply)
         return reply
 
+    async def run_words(self, name: str, words: Sequence[Argument]) -> Reply:
+        """`run` for a caller that has packed the words itself."""
+        (reply,) = await self.execute(self.scripts[name], [lambda: words])
+        return reply
+
     async def run_all(
-        self, name: str, calls: Sequence[Callable[[], list[Argument]]]
+        self, name: str, calls: Sequence[Callable[[], Sequence[Argument]]]
     ) -> list[Reply | RQueueError]:
         """The replies to several calls of one script, sent one behind the other; Overloaded for
         those that a full server refused.
@@ -70,7 +75,7 @@ class Runner:
         return [translate(r, name) if isinstance(r, OutOfMemoryError) else r for r in replies]
 
     async def execute(
-        self, script: Script, calls: Sequence[Callable[[], list[Argument]]]
+        self, script: Script, calls: Sequence[Callable[[], Sequence[Argument]]]
     ) -> list[Reply]:
         """Calls the script by its name; by its text only where the server does not know it yet."""
         try:
@@ -89,7 +94,7 @@ class Commands:
 
     verb: str
     script: str
-    calls: Sequence[Callable[[], list[Argument]]]
+    calls: Sequence[Callable[[], Sequence[Argument]]]
 
     def __iter__(self) -> Iterator[list[Argument]]:
         for call in self.calls:

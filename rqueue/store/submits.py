@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Tasks a call: while the server works on one page the next is made, and a page stops the
 # server for less than a millisecond.
 PAGE = 50
+# A reply with nothing to tell of any task: OK, and whether more who wait are to be answered.
+PLAIN_REPLY = 2
 
 
 class Row(NamedTuple):
@@ -81,6 +83,27 @@ async def submit(
     return answers
 
 
+async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:
+    """`submit` for a single draft, with all that is the same for its lane made once."""
+    if shard.terms.wait_replicas:
+        return (await submit(shard, [draft]))[0]
+    task, lane, base, definition, more, ask = draft
+    words = [*opening(shard, lane), task[-26:], 1, base, definition, more, ask]
+    reply = await shard.runner.run_words("task/submit", words)
+    if int(reply[1]):
+        await answer_all(shard)
+    if len(reply) == PLAIN_REPLY:
+        return Taken(task, True)
+    return answered(shard, [draft], reply)[0]
+
+
+@lru_cache(maxsize=4096)
+def opening(shard: Shard, lane: Lane) -> tuple[Argument, ...]:
+    """The words of a submit before its rows, for tasks of one lane."""
+    args = {"root": shard.root, **common(shard, (lane,))}
+    return tuple(shard.runner.scripts["task/submit"].pack(shard.named["task/submit"], args))
+
+
 async def submit_page(shard: Shard, drafts: Sequence[Draft], replicas: int) -> Reply:
     """One call's reply, after the replicas have it."""
     args, rows = asked(shard, drafts)
@@ -94,13 +117,17 @@ def asked(shard: Shard, drafts: Sequence[Draft]) -> tuple[dict[str, Argument], l
         Row(task[-26:], indexes.setdefault(lane, len(indexes) + 1), base, definition, more, ask)
         for task, lane, base, definition, more, ask in drafts
     ]
-    args: dict[str, Argument] = {
-        "lanes": lanes_text(tuple(indexes)),
+    return common(shard, tuple(indexes)), rows
+
+
+def common(shard: Shard, lanes: tuple[Lane, ...]) -> dict[str, Argument]:
+    """The arguments of a call for tasks of these lanes."""
+    return {
+        "lanes": lanes_text(lanes),
         "max_lanes": shard.terms.max_lanes,
         "tries": TRIES,
         "how": ending(shard.terms),
     }
-    return args, rows
 
 
 @lru_cache(maxsize=4096)

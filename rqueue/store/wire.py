@@ -79,19 +79,18 @@ class Wire:
     async def ask(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
         """The replies to commands that are sent one behind the other, each as soon as it is made.
 
-        A reply that does not come in time is a TimeoutError and closes the line: it is half-open
-        or its server is stuck, and nobody may read a late answer as its own.
+        A reply that does not come in time closes the line: it is half-open or its server is
+        stuck, nobody may read a late answer as its own, and all who wait on it send again.
         """
         line = self.line
+        if line is None or not line.is_open:
+            line = await self.open()
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(self.reply_sec, line.transport.abort)
         try:
-            async with asyncio.timeout(self.reply_sec):
-                if line is None or not line.is_open:
-                    line = await self.open()
-                replies = await exchange(line, commands)
-        except TimeoutError:
-            if line is not None:
-                line.transport.abort()
-            raise
+            replies = await exchange(line, commands)
+        finally:
+            late.cancel()
         if any(isinstance(reply, ReadOnlyError) for reply in replies):
             # A master that was demoted: the next line leads to the new one.
             line.transport.abort()
