@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from benchmarks import ours, raw
 from benchmarks.stand import Row, Stand, at_least, at_most, timed
+
+Producer = Callable[[Stand, int], Awaitable[None]]
 
 TASKS = 10_000
 SINGLE = 2_000
@@ -17,26 +20,28 @@ BYTES = 560
 
 async def bulk(stand: Stand, runs: int) -> Row:
     """Enqueue in batches of 100, as a rate."""
-    pairs = []
-    for _ in range(runs):
-        await stand.empty()
-        theirs = TASKS / await timed(partial(raw.produce, stand, TASKS))
-        await stand.empty()
-        own = TASKS / await timed(partial(ours.produce, stand, TASKS))
-        pairs.append((own, theirs))
+    pairs = await rates(stand, runs, ours.produce, raw.produce, tasks=TASKS)
     return at_least("bulk enqueue, batches of 100", "tasks/s", pairs, 1)
 
 
 async def single(stand: Stand, runs: int) -> Row:
     """One enqueue at a time, as a rate."""
+    pairs = await rates(stand, runs, ours.produce_singly, raw.produce_singly, tasks=SINGLE)
+    return at_least("one enqueue at a time", "tasks/s", pairs, 0.7)
+
+
+async def rates(
+    stand: Stand, runs: int, own: Producer, theirs: Producer, *, tasks: int
+) -> list[tuple[float, float]]:
+    """Tasks a second, ours and theirs in turn, each on an empty server."""
     pairs = []
     for _ in range(runs):
         await stand.empty()
-        theirs = SINGLE / await timed(partial(raw.produce_singly, stand, SINGLE))
+        theirs_sec = await timed(partial(theirs, stand, tasks))
         await stand.empty()
-        own = SINGLE / await timed(partial(ours.produce_singly, stand, SINGLE))
-        pairs.append((own, theirs))
-    return at_least("one enqueue at a time", "tasks/s", pairs, 0.7)
+        own_sec = await timed(partial(own, stand, tasks))
+        pairs.append((tasks / own_sec, tasks / theirs_sec))
+    return pairs
 
 
 async def life(stand: Stand, runs: int) -> Row:
