@@ -73,9 +73,16 @@ class WorkMachine(RuleBasedStateMachine):
         self.bases[task] = base
         return Draft(task, lane, base, f"def {task}".encode())
 
-    @rule(target=tasks, lane=st.sampled_from(LANES), base=BASES, many=st.integers(1, 4))
-    def submit(self, lane: Lane, base: int, many: int) -> object:
-        return self.send([self.draft(lane, base) for _ in range(many)])
+    @rule(
+        target=tasks,
+        lane=st.sampled_from(LANES),
+        base=BASES,
+        many=st.integers(0, 3),
+        key=st.sampled_from([None, "k1", "k2"]),
+    )
+    def submit(self, lane: Lane, base: int, many: int, key: str | None) -> object:
+        first = replace(self.draft(lane, base), special=Special(idem=key))
+        return self.send([first, *(self.draft(lane, base) for _ in range(many))])
 
     @rule(
         target=tasks,
