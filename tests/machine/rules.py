@@ -119,7 +119,7 @@ class WorkMachine(RuleBasedStateMachine):
         self.batches.append(drafts)
         before = set(self.twin.model.tasks)
         self.twin.submit(drafts)
-        return multiple(*(set(self.twin.model.tasks) - before))
+        return multiple(*sorted(set(self.twin.model.tasks) - before))
 
     @precondition(lambda self: self.batches)
     @rule(data=st.data())
@@ -219,6 +219,6 @@ class WorkMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.twin.model.in_hand())
     @rule()
     def all_renew(self) -> None:
-        for consumer in {record.owner for record in self.twin.model.in_hand()}:
+        for consumer in sorted({record.owner for record in self.twin.model.in_hand()}):
             held = [(record.id, record.token) for record in self.twin.model.in_hand(consumer)]
             self.twin.renew(consumer, held)
