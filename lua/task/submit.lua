@@ -11,11 +11,12 @@
 --       4 tries       how many parked claims may be looked at
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
 -- EACH  task          its id
---       lane          number of its line
---       base          priority less its boosts at this moment, in millionths of a point
+--       place         "<number of its line> <base>": the base is its priority less its boosts at
+--                     this moment, in millionths of a point
 --       def           the definition, opaque
---       more          "" or JSON kept with the task {idem, unique, window, ext, tags, ...}
---       ask           "" or JSON of this call {delay, at, parents, if_exists}
+--       special       "" or two lines of JSON, each may be empty: what is kept with the task
+--                     {idem, unique, window, ext, tags, ...} and what is asked of this call
+--                     {delay, at, parents, if_exists}
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
 --       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events
 --       + what answer_waiting touches
@@ -28,20 +29,19 @@
 -- @include answer_touched
 
 local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local first, stride = 6, 6
+local first, stride = 6, 4
 
-local now, kinds, touched = now_ms(), {}, {}
-local lines = 0
+local now, kinds, places, touched = now_ms(), {}, {}, {}
 for rate, signature in string.gmatch(lanes, "(%S+) ([^\n]+)") do
-  lines = lines + 1
-  kinds[tostring(lines)] = { age = rate * now / 60000, signature = signature, scores = {},
-    known = {} }
+  kinds[#kinds + 1] = { age = rate * now / 60000, signature = signature, scores = {} }
 end
 -- Writing a number as text is slow; tasks of one call, lane and priority have one score.
-local function score(kind, base)
-  local known = kind.known[base] or string.format("%.0f", base + kind.age)
-  kind.known[base] = known
-  return known
+local function place_of(word)
+  local line, base = string.match(word, "^(%d+) (.+)$")
+  local kind = kinds[tonumber(line)]
+  local place = { kind = kind, score = string.format("%.0f", base + kind.age) }
+  places[word] = place
+  return place
 end
 
 local keys, reply = {}, { "OK", 0 }
@@ -51,22 +51,25 @@ end
 local any_known = redis.call("EXISTS", unpack(keys)) > 0
 local here, made = {}, 0
 for at = first, #ARGV, stride do
-  local id, kind, def = ARGV[at], kinds[ARGV[at + 1]], ARGV[at + 3]
-  local more, ask = ARGV[at + 4], ARGV[at + 5]
-  local key, word, detail = root .. "task:" .. id, nil, ""
+  local id, def, special = ARGV[at], ARGV[at + 2], ARGV[at + 3]
+  local place = places[ARGV[at + 1]] or place_of(ARGV[at + 1])
+  local kind, points = place.kind, place.score
+  local key, word, detail, kept = keys[(at - first) / stride + 1], nil, "", ""
   if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
     word = "KNOWN"
-  elseif more ~= "" or ask ~= "" then
+  elseif special ~= "" then
+    local more, ask = string.match(special, "^([^\n]*)\n(.*)$")
+    kept = more
     word, detail = submit_special(root, now, { id = id, kind = kind, max_lanes = max_lanes,
-      score = score(kind, ARGV[at + 2]), def = def, more = more, ask = ask, how = how })
+      score = points, def = def, more = more, ask = ask, how = how })
   elseif not lane_number(root, kind, max_lanes) then
     word = "LANES"
   end
   if not word then
-    local points, scores = score(kind, ARGV[at + 2]), kind.scores
+    local scores = kind.scores
     write_plain(root, id, key, kind.number, points, def)
     touched[kind.number] = true
-    if more == "" then
+    if kept == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
     else
       -- A later task of this very call may replace or delay it: it stands in its lane at once.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_PAYLOAD_BYTES = 256 * 1024
 MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
+BACKSLASH = ord("\\")
 
 STRINGS = frozenset({str})
 WORDS = frozenset({str, bool, type(None)})
@@ -78,7 +79,7 @@ def quick(value: object, depth: int = MAX_DEPTH) -> bytes | None:
     except ValueError:
         return None
     # The search for one byte is much the cheaper, and most texts have no escapes.
-    return None if b"\\" in data and b"\\u0000" in data else data
+    return None if BACKSLASH in data and b"\\u0000" in data else data
 
 
 def is_plain(value: object, depth: int) -> bool:

@@ -139,24 +139,31 @@ class Ids:
         self._head = ""
         self._low = 0
 
-    def ulid(self, shard: int = 0) -> str:
-        """The next ULID, of this shard."""
+    def ulids(self, count: int, shard: int = 0) -> list[str]:
+        """The next ULIDs, of this shard."""
         if not 0 <= shard < SHARDS:
             raise ConfigError("shard", f"is a number from 0 to {SHARDS - 1}")
-        now_ms = self._clock_ms()
+        now_ms, end = self._clock_ms(), PAIRS[shard]
+        found = []
         with self._lock:
-            if now_ms > self._ms:
-                self._begin(now_ms)
-            else:
-                # A random step, so that an id does not tell its neighbours.
-                self._low += 1 + (self._word() >> 40)
-                if self._low >> LOW_BITS:
-                    self._begin(self._ms + 1)
-            head, low = self._head, self._low
-        return (
-            f"{head}{PAIRS[low >> 30]}{PAIRS[low >> 20 & 1023]}"
-            f"{PAIRS[low >> 10 & 1023]}{PAIRS[low & 1023]}{PAIRS[shard]}"
-        )
+            for _ in range(count):
+                low = self._next(now_ms)
+                found.append(
+                    f"{self._head}{PAIRS[low >> 30]}{PAIRS[low >> 20 & 1023]}"
+                    f"{PAIRS[low >> 10 & 1023]}{PAIRS[low & 1023]}{end}"
+                )
+        return found
+
+    def _next(self, now_ms: int) -> int:
+        """The next count within a millisecond, or the first of the next."""
+        if now_ms > self._ms:
+            self._begin(now_ms)
+        else:
+            # A random step, so that an id does not tell its neighbours.
+            self._low += 1 + (self._word() >> 40)
+            if self._low >> LOW_BITS:
+                self._begin(self._ms + 1)
+        return self._low
 
     def _begin(self, ms: int) -> None:
         """Start a millisecond: new random bits, the upper half of the count left free."""
@@ -181,9 +188,14 @@ os.register_at_fork(after_in_child=IDS.reseed)
 
 def new_task_id(shard: int = 0) -> TaskId:
     """An id for a new task of this shard."""
-    return TaskId.from_ulid(IDS.ulid(shard))
+    return new_task_ids(1, shard)[0]
+
+
+def new_task_ids(count: int, shard: int = 0) -> list[TaskId]:
+    """Ids for new tasks of this shard, each above the one before."""
+    return [TaskId.from_ulid(ulid) for ulid in IDS.ulids(count, shard)]
 
 
 def new_dag_id(shard: int = 0) -> DagId:
     """An id for a new DAG of this shard."""
-    return DagId.from_ulid(IDS.ulid(shard))
+    return DagId.from_ulid(IDS.ulids(1, shard)[0])

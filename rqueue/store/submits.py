@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 
-# Tasks a call: while the server works on one page the next is made, and a page stops the
-# server for less than a millisecond.
-PAGE = 50
+# Tasks a call: while the server works on one page the next is made, so the first is small and
+# each is twice the one before; the largest stops the server for about a millisecond.
+FIRST_PAGE, LAST_PAGE = 16, 64
 # A reply with nothing to tell of any task: OK, and whether more who wait are to be answered.
 PLAIN_REPLY = 2
 
@@ -31,11 +31,9 @@ class Row(NamedTuple):
     """One task as lua/task/submit.lua reads it."""
 
     task: str
-    lane: int
-    base: int
+    place: str
     definition: bytes
-    more: str
-    ask: str
+    special: str = ""
 
 
 class Draft(NamedTuple):
@@ -65,7 +63,7 @@ async def submit(
     """
     if replicas is None:
         replicas = shard.terms.wait_replicas
-    pages = [drafts[start : start + PAGE] for start in range(0, len(drafts), PAGE)]
+    pages = list(pages_of(drafts))
     if replicas:
         replies: list[Reply | RQueueError] = [
             await submit_page(shard, page, replicas) for page in pages
@@ -83,12 +81,20 @@ async def submit(
     return answers
 
 
+def pages_of(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
+    """The drafts in the portions that are sent."""
+    start, size = 0, FIRST_PAGE
+    while start < len(drafts):
+        yield drafts[start : start + size]
+        start, size = start + size, min(2 * size, LAST_PAGE)
+
+
 async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:
     """`submit` for a single draft, with all that is the same for its lane made once."""
     if shard.terms.wait_replicas:
         return (await submit(shard, [draft]))[0]
     task, lane, base, definition, more, ask = draft
-    words = [*opening(shard, lane), task[-26:], 1, base, definition, more, ask]
+    words = [*opening(shard, lane), task[-26:], f"1 {base}", definition, special(more, ask)]
     reply = await shard.runner.run_words("task/submit", words)
     if int(reply[1]):
         await answer_all(shard)
@@ -113,11 +119,19 @@ async def submit_page(shard: Shard, drafts: Sequence[Draft], replicas: int) -> R
 def asked(shard: Shard, drafts: Sequence[Draft]) -> tuple[dict[str, Argument], list[Row]]:
     """The arguments and rows of one call."""
     indexes: dict[Lane, int] = {}
-    rows = [
-        Row(task[-26:], indexes.setdefault(lane, len(indexes) + 1), base, definition, more, ask)
-        for task, lane, base, definition, more, ask in drafts
-    ]
+    rows: list[Row] = []
+    last: Lane | None = None
+    for task, lane, base, definition, more, ask in drafts:
+        # Neighbours mostly share their lane; its hash costs more than all else here.
+        if lane is not last:
+            index, last = indexes.setdefault(lane, len(indexes) + 1), lane
+        rows.append(Row(task[-26:], f"{index} {base}", definition, special(more, ask)))
     return common(shard, tuple(indexes)), rows
+
+
+def special(more: str, ask: str) -> str:
+    """What is not plain about a task, as the script reads it."""
+    return f"{more}\n{ask}" if more or ask else ""
 
 
 def common(shard: Shard, lanes: tuple[Lane, ...]) -> dict[str, Argument]:

@@ -14,7 +14,7 @@ from rqueue.store.lanes import read_lanes
 from rqueue.store.leases import Held
 from rqueue.store.reaping import read_seen
 from rqueue.store.shard import ending
-from rqueue.store.submits import Row, lanes_text
+from rqueue.store.submits import Row, lanes_text, special
 from tests.house import House
 
 # Without ageing a score is the base alone, so that tests can say it.
@@ -51,7 +51,8 @@ def a_row(
 ) -> Row:
     """One task of a submit, by default a plain one."""
     name = task or new_task_id().ulid
-    return Row(name, lane, base, definition.encode(), to_json(more), to_json(ask))
+    asked = special(to_json(more), to_json(ask))
+    return Row(name, f"{lane} {base}", definition.encode(), asked)
 
 
 async def submit(

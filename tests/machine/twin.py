@@ -7,7 +7,7 @@ from typing import Any
 
 from rqueue.model.lane import signature
 from rqueue.store.scripts import Argument
-from rqueue.store.submits import lanes_text
+from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
 from rqueue.testing.model import Model
 from rqueue.testing.records import Answer, Claim, Draft, Lease, Limits, Verdict
@@ -96,7 +96,12 @@ class Twin:
     def submit(self, drafts: Sequence[Draft]) -> dict[int, tuple[str, str]]:
         lanes = list({draft.lane: None for draft in drafts})
         rows = [
-            (draft.id, lanes.index(draft.lane) + 1, draft.base, draft.definition, *asks(draft))
+            Row(
+                draft.id,
+                f"{lanes.index(draft.lane) + 1} {draft.base}",
+                draft.definition,
+                special(*asks(draft)),
+            )
             for draft in drafts
         ]
         args: dict[str, Argument] = {

@@ -59,8 +59,8 @@ async def test_many_tasks_of_one_call_share_lanes_and_a_count(house: House) -> N
         f"task:{row.task}" for row in rows
     }
     assert found["stats"] == {"submitted": "10"}
-    assert found["lane:1"] == {row.task: float(row.base) for row in rows[::2]}
-    assert found["lane:2"] == {row.task: float(row.base) for row in rows[1::2]}
+    assert found["lane:1"] == {row.task: float(at) for at, row in enumerate(rows) if at % 2 == 0}
+    assert found["lane:2"] == {row.task: float(at) for at, row in enumerate(rows) if at % 2 == 1}
     assert [fields["task"] for fields in found["ready"][0].values()] == [r.task for r in rows]
 
 
@@ -169,7 +169,7 @@ async def test_tags_an_own_id_and_a_deadline_are_indexed(house: House) -> None:
     assert found["ext:sha"] == row.task
     assert found["deadlines"] == {row.task: 99.0}
     assert list(found["tag:a:b"]) == list(found["tag:c/d"]) == [row.task]
-    assert found[f"task:{row.task}"]["more"] == row.more
+    assert found[f"task:{row.task}"]["more"] == row.special.split("\n")[0]
     assert found[f"task:{row.task}"]["flags"] == "m"
 
 

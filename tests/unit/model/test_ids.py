@@ -19,7 +19,7 @@ MS = st.integers(0, 2**48 - 1)
 
 
 def an_id(ms: int = 1_770_541_200_000, shard: int = 0, seed: int = 7) -> TaskId:
-    return TaskId.from_ulid(Ids(lambda: ms, Random(seed).getrandbits).ulid(shard))
+    return TaskId.from_ulid(Ids(lambda: ms, Random(seed).getrandbits).ulids(1, shard)[0])
 
 
 def above_shard(task: str) -> str:
@@ -57,7 +57,7 @@ def test_ids_rise_strictly_whatever_the_clock_does_and_whatever_the_shard(
     times = iter([ms for ms, _ in steps])
     ids = Ids(lambda: next(times), Random(3).getrandbits)
 
-    made = [above_shard(ids.ulid(shard)) for _, shard in steps]
+    made = [above_shard(ids.ulids(1, shard)[0]) for _, shard in steps]
 
     assert made == sorted(set(made))
 
@@ -65,7 +65,7 @@ def test_ids_rise_strictly_whatever_the_clock_does_and_whatever_the_shard(
 def test_ids_beyond_what_a_millisecond_holds_borrow_from_the_next() -> None:
     ids = Ids(lambda: 1000, lambda bits: (1 << bits) - 1)
 
-    made = [ids.ulid() for _ in range(40_000)]
+    made = ids.ulids(40_000)
 
     assert made == sorted(set(made))
     assert TaskId.from_ulid(made[-1]).created_ms == 1001
