@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from benchmarks import ours, raw
 from benchmarks.stand import Row, Stand, at_least, at_most, timed
+
+if TYPE_CHECKING:
+    from rqueue.store.claims import Waiter
 
 Producer = Callable[[Stand, int], Awaitable[None]]
 
@@ -14,19 +18,24 @@ TASKS = 10_000
 SINGLE = 2_000
 QUEUED = 100_000
 LANES = 50
+FEW = 1_000
+# Rates hang on the weather of the machine more than costs do: more and shorter turns.
+SHORT = 5
 MICRO = 1e6
 BYTES = 560
 
 
 async def bulk(stand: Stand, runs: int) -> Row:
     """Enqueue in batches of 100, as a rate."""
-    pairs = await rates(stand, runs, ours.produce, raw.produce, tasks=TASKS)
+    pairs = await rates(stand, SHORT * runs, ours.produce, raw.produce, tasks=TASKS // SHORT)
     return at_least("bulk enqueue, batches of 100", "tasks/s", pairs, 1)
 
 
 async def single(stand: Stand, runs: int) -> Row:
     """One enqueue at a time, as a rate."""
-    pairs = await rates(stand, runs, ours.produce_singly, raw.produce_singly, tasks=SINGLE)
+    pairs = await rates(
+        stand, SHORT * runs, ours.produce_singly, raw.produce_singly, tasks=SINGLE // SHORT
+    )
     return at_least("one enqueue at a time", "tasks/s", pairs, 0.7)
 
 
@@ -93,44 +102,38 @@ async def claim_cost(stand: Stand, count: int) -> tuple[float, float]:
     waiter = ours.worker(stand)
     await waiter.claim(1)
 
-    async def batches() -> None:
-        await ours.claim(waiter, TASKS // 2, 100)
-
-    async def singly() -> None:
-        await ours.claim(waiter, SINGLE // 2, 1)
-
-    batch = await stand.spent(batches)
-    single = await stand.spent(singly)
+    batch = await stand.spent(partial(take, waiter, TASKS // 2, 100))
+    single = await stand.spent(partial(take, waiter, SINGLE // 2, 1))
     return batch / (TASKS // 2) * MICRO, single / (SINGLE // 2) * MICRO
 
 
 async def backlog(stand: Stand, runs: int, size: int) -> Row:
-    """Claims in batches of 100 out of a large backlog, against one of a thousand."""
-    small = []
-    for _ in range(runs):
-        await stand.empty()
-        small.append(await backlog_cost(stand, 1_000, rounds=runs))
+    """Claims in batches of 100 out of a large backlog, against a queue of a thousand beside it."""
     await stand.empty()
+    few = stand.beside("few")
+    await ours.produce(few, FEW)
     await ours.produce(stand, size)
-    large = [await drain_cost(stand, 900, refill=900) for _ in range(runs)]
-    pairs = list(zip(large, small, strict=True))
-    return at_most(f"claim, backlog {size:,} / 1,000", "us of Redis/task", pairs, 1.5)
+    pairs = []
+    for _ in range(runs):
+        small = await drain_cost(few, runs)
+        pairs.append((await drain_cost(stand, runs), small))
+    await few.queue.aclose()
+    return at_most(f"claim, backlog {size:,} / {FEW:,}", "us of Redis/task", pairs, 1.5)
 
 
-async def backlog_cost(stand: Stand, size: int, rounds: int) -> float:
-    """The cost out of a backlog of this size, filled anew for each round."""
-    await ours.produce(stand, size)
-    return sum([await drain_cost(stand, 900, refill=900) for _ in range(rounds)]) / rounds
+async def drain_cost(stand: Stand, rounds: int) -> float:
+    """The server's time a task for claiming nearly all of a few; each time as many are put in
+    again.
+    """
+    tasks, spent = FEW * 9 // 10, 0.0
+    for _ in range(rounds):
+        waiter = ours.worker(stand)
+        await stand.client.delete(stand.keys.waiter("w1"))
+        spent += await stand.spent(partial(take, waiter, tasks, 100))
+        await ours.produce(stand, tasks)
+    return spent / (rounds * tasks) * MICRO
 
 
-async def drain_cost(stand: Stand, tasks: int, *, refill: int) -> float:
-    """The server's time a task for claiming so many; then as many are put in again."""
-    waiter = ours.worker(stand)
-    await stand.client.delete(stand.keys.waiter("w1"))
-
-    async def work() -> None:
-        await ours.claim(waiter, tasks, 100)
-
-    cost = await stand.spent(work) / tasks * MICRO
-    await ours.produce(stand, refill)
-    return cost
+async def take(waiter: Waiter, tasks: int, batch: int) -> None:
+    """Claims, for their cost alone."""
+    await ours.claim(waiter, tasks, batch)

@@ -39,6 +39,10 @@ class Stand:
     def keys(self) -> Keys:
         return self.queue.shard.keys
 
+    def beside(self, name: str) -> Stand:
+        """Another queue on the same server."""
+        return Stand(self.server, self.client, queue_of(self.server, name))
+
     async def empty(self) -> None:
         """Forgets all data; what was counted before does not weigh on what comes after."""
         await self.client.flushall()
@@ -68,9 +72,14 @@ def server_of(kind: str) -> Iterator[Server]:
 
 
 def stand_of(server: Server) -> Stand:
-    """A stand on a server: archive on, everything else as it comes."""
+    """A stand on a server."""
     client = aredis.Redis.from_url(server.url, protocol=2)
-    return Stand(server, client, Queue(NAME, url=server.url, archive="postgres"))
+    return Stand(server, client, queue_of(server, NAME))
+
+
+def queue_of(server: Server, name: str) -> Queue:
+    """A queue with its archive on, everything else as it comes."""
+    return Queue(name, url=server.url, archive="postgres")
 
 
 async def timed(work: Callable[[], Awaitable[None]]) -> float:

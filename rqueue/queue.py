@@ -21,7 +21,6 @@ from rqueue.clock import SYSTEM, Clock
 from rqueue.errors import InvalidTask, RQueueError
 from rqueue.model.checked import LABEL, LABEL_RULE
 from rqueue.model.forms import view
-from rqueue.model.ids import new_task_id
 from rqueue.model.state import State
 from rqueue.policy.capability import Offer
 from rqueue.runtime import Runtime, open_runtime
@@ -103,15 +102,14 @@ class Queue:
         if wait_replicas is not None:
             (handle,) = await self.enqueue_many([call], wait_replicas=wait_replicas)
             return handle
-        taken = await self.local.gatherer.submit(self.drafter.draft(call, new_task_id()))
+        taken = await self.local.gatherer.submit(self.drafter.draft(call))
         return Handle(taken.id, taken.created, self)
 
     async def enqueue_document(
         self, document: Mapping[str, Any] | str | bytes, *, form: Form | None = None
     ) -> Handle:
         """Takes a task written as one of the documents A, B or C, or natively."""
-        draft = self.drafter.of_document(document, form, new_task_id())
-        taken = await self.local.gatherer.submit(draft)
+        taken = await self.local.gatherer.submit(self.drafter.of_document(document, form))
         return Handle(taken.id, taken.created, self)
 
     async def enqueue_many(
@@ -120,7 +118,7 @@ class Queue:
         """Takes many tasks in few calls, in this order. All are checked before any is sent;
         raises the first refusal of the server, after the others were taken.
         """
-        drafts = self.drafter.drafts(calls)
+        drafts = [self.drafter.draft(call) for call in calls]
         handles: list[Handle] = []
         for answer in await submit(self.shard, drafts, replicas=wait_replicas):
             if isinstance(answer, RQueueError):

@@ -1,7 +1,7 @@
 -- @include def_fields rarely
--- Writes a READY task but for its place in the lane, which the caller adds for many at once.
-local function write_plain(root, id, key, lane, score, def)
-  local entry = redis.call("XADD", root .. "ready", "*", "task", id)
+-- Writes a READY task that has its entry already, but for its place in the lane, which the
+-- caller adds for many at once.
+local function write_plain(root, id, key, entry, lane, score, def)
   if #def <= 64 then
     redis.call("HSET", key, "state", "READY", "lane", lane, "entry", entry, "score", score,
       "def0", def)

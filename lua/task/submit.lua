@@ -22,26 +22,25 @@
 --       + what answer_waiting touches
 -- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id
 
--- @include now_ms
--- @include lane_number
--- @include write_plain
--- @include submit_special rarely
--- @include answer_touched
+-- @include submit_alone
 
 local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local first, stride = 6, 4
+local ready, first, stride = KEYS[1], 6, 4
+local alone = #ARGV == first + stride - 1 and ARGV[first + 3] == ""
+  and submit_alone(root, lanes, tries, ARGV[first], ARGV[first + 1], ARGV[first + 2])
+if alone then
+  return alone
+end
+
+-- @include now_ms
+-- @include lane_number
+-- @include place_of
+-- @include submit_special rarely
+-- @include answer_touched
 
 local now, kinds, places, touched = now_ms(), {}, {}, {}
 for rate, signature in string.gmatch(lanes, "(%S+) ([^\n]+)") do
   kinds[#kinds + 1] = { age = rate * now / 60000, signature = signature, scores = {} }
-end
--- Writing a number as text is slow; tasks of one call, lane and priority have one score.
-local function place_of(word)
-  local line, base = string.match(word, "^(%d+) (.+)$")
-  local kind = kinds[tonumber(line)]
-  local place = { kind = kind, score = string.format("%.0f", base + kind.age) }
-  places[word] = place
-  return place
 end
 
 local keys, reply = {}, { "OK", 0 }
@@ -52,7 +51,8 @@ local any_known = redis.call("EXISTS", unpack(keys)) > 0
 local here, made = {}, 0
 for at = first, #ARGV, stride do
   local id, def, special = ARGV[at], ARGV[at + 2], ARGV[at + 3]
-  local place = places[ARGV[at + 1]] or place_of(ARGV[at + 1])
+  local place = places[ARGV[at + 1]] or place_of(kinds, ARGV[at + 1])
+  places[ARGV[at + 1]] = place
   local kind, points = place.kind, place.score
   local key, word, detail, kept = keys[(at - first) / stride + 1], nil, "", ""
   if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
@@ -67,7 +67,8 @@ for at = first, #ARGV, stride do
   end
   if not word then
     local scores = kind.scores
-    write_plain(root, id, key, kind.number, points, def)
+    local entry = redis.call("XADD", ready, "*", "task", id)
+    write_plain(root, id, key, entry, kind.number, points, def)
     touched[kind.number] = true
     if kept == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id

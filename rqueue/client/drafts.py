@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rqueue.model.definition import plain
 from rqueue.model.forms import Form, form_of, read
-from rqueue.model.ids import TaskId, external_key, new_task_ids
+from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import Lane, micro
 from rqueue.model.scale import DEFAULT_PRIORITY, to_native
 from rqueue.model.spec import TaskSpec
@@ -46,33 +46,25 @@ class Drafter:
         # One lane object a type: the plain way makes none anew.
         self.plain_lane = lru_cache(maxsize=4096)(lambda type: Lane(type, rate))
 
-    def drafts(self, calls: Iterable[Call | Mapping[str, Any]]) -> list[Draft]:
-        """The drafts of many calls, in order; raises InvalidTask for the first that is wrong."""
-        asked = list(calls)
-        return [self.draft(*pair) for pair in zip(asked, new_task_ids(len(asked)), strict=True)]
-
-    def draft(self, call: Call | Mapping[str, Any], task: TaskId) -> Draft:
+    def draft(self, call: Call | Mapping[str, Any]) -> Draft:
         """The draft of a call, or of a mapping that says the same; raises InvalidTask."""
         if not isinstance(call, Call):
-            return self.of_mapping(call, task)
+            return self.of_mapping(call)
         payload = {} if call.payload is None else call.payload
         if not call.options and not self.by_content:
             definition = plain(call.type, payload, self.settings.max_payload_bytes)
-            return Draft(task, self.plain_lane(call.type), PLAIN_BASE, definition)
-        fields = {**call.options, "type": call.type, "payload": payload}
-        return self.of_spec(self.spec(fields), task)
+            return Draft(self.plain_lane(call.type), PLAIN_BASE, definition)
+        return self.of_spec(self.spec({**call.options, "type": call.type, "payload": payload}))
 
-    def of_mapping(self, fields: Mapping[str, Any], task: TaskId) -> Draft:
+    def of_mapping(self, fields: Mapping[str, Any]) -> Draft:
         """The draft of a call written as a mapping, or of a document that bears a form's marks."""
         if not isinstance(fields, Mapping) or form_of(fields) != "native":
-            return self.of_document(fields, None, task)
-        return self.of_spec(self.spec(fields), task)
+            return self.of_document(fields, None)
+        return self.of_spec(self.spec(fields))
 
-    def of_document(
-        self, document: Mapping[str, Any] | str | bytes, form: Form | None, task: TaskId
-    ) -> Draft:
+    def of_document(self, document: Mapping[str, Any] | str | bytes, form: Form | None) -> Draft:
         """The draft of a task written as a document; its own scale holds, not the queue's."""
-        return self.of_spec(read(document, form), task)
+        return self.of_spec(read(document, form))
 
     def spec(self, fields: Mapping[str, Any]) -> TaskSpec:
         """The spec of a call; a priority is read on the queue's scale where none is named."""
@@ -82,14 +74,13 @@ class Drafter:
             given["priority"] = to_native(given["priority"], scale)
         return TaskSpec.parse(given)
 
-    def of_spec(self, spec: TaskSpec, task: TaskId) -> Draft:
+    def of_spec(self, spec: TaskSpec) -> Draft:
         """The draft of a spec."""
         now = self.clock.now()
-        spec.admit(task, now)
+        spec.admit(now)
         if self.by_content and spec.idempotency_key is None and spec.dedupe is None:
             spec = spec.model_copy(update={"dedupe": "content"})
         return Draft(
-            id=task,
             lane=lane_for(spec, self.settings),
             base=micro(spec.priority - boost(spec, now)),
             definition=spec.definition(max_bytes=self.settings.max_payload_bytes),

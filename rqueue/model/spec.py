@@ -144,12 +144,10 @@ class TaskSpec(Checked):
         options = self.model_dump(mode="json", exclude_defaults=True, exclude={"type", "payload"})
         return compose(self.type, self._body, options)
 
-    def admit(self, task: str, now: datetime) -> None:
-        """Check what needs the task's id and the time: it waits neither for itself nor for ever."""
-        if task in self.depends_on or self.external_id in self.depends_on:
+    def admit(self, now: datetime) -> None:
+        """Check what needs the time, and that it waits neither for itself nor for ever."""
+        if self.external_id in self.depends_on:
             raise InvalidTask("depends_on", "names the task itself")
-        if task == self.parent_id:
-            raise InvalidTask("parent_id", "names the task itself")
         if self.at is not None and self.at - now > timedelta(seconds=YEAR_SEC):
             raise InvalidTask("at", "is more than a year away")
 

@@ -64,6 +64,12 @@ class Clients:
                 replies.append(error)
         return checked(replies)
 
+    async def ask_one(self, words: Sequence[Argument]) -> Any:
+        """The reply to one command, by the quickest way there is."""
+        if self.wire is not None:
+            return await self.wire.ask_one(words)
+        return await self.main.execute_command(*words)
+
 
 class Connection:
     """One server as this process sees it.
@@ -133,13 +139,20 @@ class Connection:
 
         `commands` is gone through anew for each try.
         """
+        return await self.quickly(lambda: self.clients().ask(commands), what)
+
+    async def ask_one(self, words: Sequence[Argument], *, what: str) -> Any:
+        """`ask` for one command."""
+        return await self.quickly(lambda: self.clients().ask_one(words), what)
+
+    async def quickly(self, send: Callable[[], Awaitable[T]], what: str) -> T:
+        """What `send` answers; only where the server is away, the long way of trying."""
         try:
-            return await self.clients().ask(commands)
+            return await send()
         except DRIVER_ERRORS as error:
-            # The common case costs nothing more than this; only then the long way.
             if not isinstance(translate(error, what), StoreUnavailable):
                 raise translate(error, f"{self.address} {what}") from error
-        return await self.until_answered(lambda: self.clients().ask(commands), what, None)
+        return await self.until_answered(send, what, None)
 
     async def until_answered(
         self, send: Callable[[], Awaitable[T]], what: str, timeout_sec: float | None

@@ -52,14 +52,20 @@ class Runner:
                 lambda client: execute_replicated(client, script, words, replicas), what=name
             )
         else:
-            (reply,) = await self.execute(script, [lambda: words])
+            reply = await self.run_words(name, words)
         if not isinstance(reply, list) or not reply:
             raise ScriptFault(name, reply)
         return reply
 
     async def run_words(self, name: str, words: Sequence[Argument]) -> Reply:
         """`run` for a caller that has packed the words itself."""
-        (reply,) = await self.execute(self.scripts[name], [lambda: words])
+        script, ask = self.scripts[name], self.connection.ask_one
+        try:
+            reply: Reply = await ask(("EVALSHA", script.sha, *words), what=name)
+        except ScriptFault as fault:
+            if not isinstance(fault.__cause__, NoScriptError):
+                raise
+            reply = await ask(("EVAL", script.source, *words), what=name)
         return reply
 
     async def run_all(
@@ -70,22 +76,14 @@ class Runner:
 
         Each call's words are made only when it is its turn: the server works meanwhile.
         """
-        script = self.scripts[name]
-        replies: list[Any] = await self.execute(script, calls)
-        return [translate(r, name) if isinstance(r, OutOfMemoryError) else r for r in replies]
-
-    async def execute(
-        self, script: Script, calls: Sequence[Callable[[], Sequence[Argument]]]
-    ) -> list[Reply]:
-        """Calls the script by its name; by its text only where the server does not know it yet."""
+        script, ask = self.scripts[name], self.connection.ask
         try:
-            return await self.connection.ask(
-                Commands("EVALSHA", script.sha, calls), what=script.name
-            )
+            replies = await ask(Commands("EVALSHA", script.sha, calls), what=name)
         except ScriptFault as fault:
             if not isinstance(fault.__cause__, NoScriptError):
                 raise
-        return await self.connection.ask(Commands("EVAL", script.source, calls), what=script.name)
+            replies = await ask(Commands("EVAL", script.source, calls), what=name)
+        return [translate(r, name) if isinstance(r, OutOfMemoryError) else r for r in replies]
 
 
 @dataclass(frozen=True, slots=True)

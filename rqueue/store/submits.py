@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.errors import InvalidGraph, RQueueError, ScriptFault, TooManyLanes
 from rqueue.model.definition import fields_of
-from rqueue.model.ids import TaskId, external_key
+from rqueue.model.ids import TaskId, external_key, new_task_id, new_task_ids
 from rqueue.model.lane import Lane, signature
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import ok, text
@@ -37,14 +37,29 @@ class Row(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """One task ready to be sent: its id, its lane, its place in it, and what is special."""
+    """One task ready to be sent: its lane, its place in it, and what is special."""
 
-    id: TaskId
     lane: Lane
     base: int
     definition: bytes
     more: str = ""
     ask: str = ""
+
+
+class Page:
+    """The drafts of one call. Their ids are made when they are first sent, and kept."""
+
+    __slots__ = ("drafts", "ids")
+
+    def __init__(self, drafts: Sequence[Draft], ids: Sequence[TaskId] = ()) -> None:
+        self.drafts = drafts
+        self.ids = ids
+
+    def named(self) -> Sequence[TaskId]:
+        """The ids, the same for each time it is sent."""
+        if not self.ids:
+            self.ids = new_task_ids(len(self.drafts))
+        return self.ids
 
 
 class Taken(NamedTuple):
@@ -81,11 +96,11 @@ async def submit(
     return answers
 
 
-def pages_of(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
+def pages_of(drafts: Sequence[Draft]) -> Iterator[Page]:
     """The drafts in the portions that are sent."""
     start, size = 0, FIRST_PAGE
     while start < len(drafts):
-        yield drafts[start : start + size]
+        yield Page(drafts[start : start + size])
         start, size = start + size, min(2 * size, LAST_PAGE)
 
 
@@ -93,14 +108,15 @@ async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:
     """`submit` for a single draft, with all that is the same for its lane made once."""
     if shard.terms.wait_replicas:
         return (await submit(shard, [draft]))[0]
-    task, lane, base, definition, more, ask = draft
+    lane, base, definition, more, ask = draft
+    task = new_task_id()
     words = [*opening(shard, lane), task[-26:], f"1 {base}", definition, special(more, ask)]
     reply = await shard.runner.run_words("task/submit", words)
     if int(reply[1]):
         await answer_all(shard)
     if len(reply) == PLAIN_REPLY:
         return Taken(task, True)
-    return answered(shard, [draft], reply)[0]
+    return answered(shard, Page([draft], [task]), reply)[0]
 
 
 @lru_cache(maxsize=4096)
@@ -110,18 +126,19 @@ def opening(shard: Shard, lane: Lane) -> tuple[Argument, ...]:
     return tuple(shard.runner.scripts["task/submit"].pack(shard.named["task/submit"], args))
 
 
-async def submit_page(shard: Shard, drafts: Sequence[Draft], replicas: int) -> Reply:
+async def submit_page(shard: Shard, page: Page, replicas: int) -> Reply:
     """One call's reply, after the replicas have it."""
-    args, rows = asked(shard, drafts)
+    args, rows = asked(shard, page)
     return await shard.run("task/submit", args, rows, replicas=replicas)
 
 
-def asked(shard: Shard, drafts: Sequence[Draft]) -> tuple[dict[str, Argument], list[Row]]:
+def asked(shard: Shard, page: Page) -> tuple[dict[str, Argument], list[Row]]:
     """The arguments and rows of one call."""
     indexes: dict[Lane, int] = {}
     rows: list[Row] = []
     last: Lane | None = None
-    for task, lane, base, definition, more, ask in drafts:
+    for task, draft in zip(page.named(), page.drafts, strict=True):
+        lane, base, definition, more, ask = draft
         # Neighbours mostly share their lane; its hash costs more than all else here.
         if lane is not last:
             index, last = indexes.setdefault(lane, len(indexes) + 1), lane
@@ -150,21 +167,21 @@ def lanes_text(lanes: tuple[Lane, ...]) -> str:
     return "\n".join(f"{lane.micro_rate} {signature(lane)}" for lane in lanes)
 
 
-def answered(
-    shard: Shard, drafts: Sequence[Draft], reply: Reply | RQueueError
-) -> list[Taken | RQueueError]:
+def answered(shard: Shard, page: Page, reply: Reply | RQueueError) -> list[Taken | RQueueError]:
     """What became of each draft of one call."""
     if isinstance(reply, RQueueError):
-        return [reply] * len(drafts)
+        return [reply] * len(page.drafts)
     rest = ok("task/submit", "", reply)
-    answers: list[Taken | RQueueError] = [Taken(draft.id, True) for draft in drafts]
+    answers: list[Taken | RQueueError] = [Taken(task, True) for task in page.ids]
     for at in range(1, len(rest), 3):
         index, word, detail = int(rest[at]), text(rest[at + 1]), text(rest[at + 2])
-        answers[index] = exception(shard, drafts[index], word, detail)
+        answers[index] = exception(shard, page, index, word, detail=detail)
     return answers
 
 
-def exception(shard: Shard, draft: Draft, word: str, detail: str) -> Taken | RQueueError:
+def exception(
+    shard: Shard, page: Page, index: int, word: str, *, detail: str
+) -> Taken | RQueueError:
     """What became of a draft that was not simply taken."""
     match word:
         case "EXISTS":
@@ -174,7 +191,7 @@ def exception(shard: Shard, draft: Draft, word: str, detail: str) -> Taken | RQu
         case "PARENT":
             return InvalidGraph(
                 "depends on a task that is not there or was cancelled",
-                (draft.id, parent_named(draft, detail)),
+                (page.ids[index], parent_named(page.drafts[index], detail)),
             )
         case _:
             return ScriptFault("task/submit", [word, detail])

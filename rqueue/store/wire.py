@@ -85,8 +85,7 @@ class Wire:
         line = self.line
         if line is None or not line.is_open:
             line = await self.open()
-        loop = asyncio.get_running_loop()
-        late = loop.call_later(self.reply_sec, line.transport.abort)
+        late = asyncio.get_running_loop().call_later(self.reply_sec, line.transport.abort)
         try:
             replies = await exchange(line, commands)
         finally:
@@ -95,6 +94,22 @@ class Wire:
             # A master that was demoted: the next line leads to the new one.
             line.transport.abort()
         return checked(replies)
+
+    async def ask_one(self, words: Sequence[Argument]) -> Any:
+        """`ask` for one command: most calls are such, and the loop around it costs them."""
+        line = self.line
+        if line is None or not line.is_open:
+            line = await self.open()
+        late = asyncio.get_running_loop().call_later(self.reply_sec, line.transport.abort)
+        try:
+            reply = await line.send(words)
+        finally:
+            late.cancel()
+        if isinstance(reply, ResponseError):
+            if isinstance(reply, ReadOnlyError):
+                line.transport.abort()
+            raise reply
+        return reply
 
     async def open(self) -> Line:
         """A new line, unless another caller has just opened one."""

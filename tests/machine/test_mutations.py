@@ -47,6 +47,9 @@ MUTATIONS = {
     "a submit sent again is taken again": Mutation(
         "task/submit.lua", 'redis.call("EXISTS", unpack(keys)) > 0', "false"
     ),
+    "a single submit sent again is taken again": Mutation(
+        "include/submit_alone.lua", ' or redis.call("EXISTS", key) == 1', ""
+    ),
     "a dependency is a matter of luck": Mutation(
         "include/unblock_task.lua", 'redis.call("SCARD", waits) > 0 or ', ""
     ),

@@ -1,7 +1,8 @@
 """The real scripts on a real server, called by hand, with a clock that the test moves.
 
-The copy of the scripts that runs here differs in one include: `now_ms` reads a key. So due times,
-waits, hand-offs and limits pass when the test says so, and both sides know the same time.
+The copy of the scripts that runs here differs in two includes: `now_ms` and `entry_ms` read a key.
+So due times, waits, hand-offs and limits pass when the test says so, and both sides know the same
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from rqueue.store.scripts import Argument, Script, folder, load, names
 
 KEYS = Keys("rq", "machine")
 CLOCK = "clock"
-NOW_MS = f"""local function now_ms()
+# `{name}` is the include that it stands for.
+READ_CLOCK = f"""local function {{name}}()
   return tonumber(redis.call("GET", "{CLOCK}"))
 end
 """
@@ -61,7 +63,8 @@ class Mutation:
 def clockwork(where: Path, *mutations: Mutation) -> dict[str, Script]:
     """The scripts with the test's clock, from a copy in `where`, changed as asked."""
     shutil.copytree(folder(), where)
-    (where / "include" / "now_ms.lua").write_text(NOW_MS)
+    for name in ("now_ms", "entry_ms"):
+        (where / "include" / f"{name}.lua").write_text(READ_CLOCK.replace("{name}", name))
     for mutation in mutations:
         path = where / mutation.file
         text = path.read_text()

@@ -104,7 +104,7 @@ async def test_sent_again_it_changes_nothing(house: House) -> None:
 
 async def test_the_store_asks_for_every_lane(house: House) -> None:
     await beside_work(house, waiters=1, tasks=1)
-    await submit(house.queue.shard, house.queue.drafter.drafts([house.queue.call("review")]))
+    await submit(house.queue.shard, [house.queue.drafter.draft(house.queue.call("review"))])
 
     assert await answer(house.queue.shard, await read_lanes(house.queue.shard)) == [0]
 

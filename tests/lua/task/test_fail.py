@@ -197,7 +197,7 @@ async def test_an_unknown_task_is_lost(house: House) -> None:
 
 async def test_many_end_in_one_call_each_as_decided(archived_house: House) -> None:
     house = archived_house
-    drafts = house.queue.drafter.drafts([house.queue.call("code")] * 3)
+    drafts = [house.queue.drafter.draft(house.queue.call("code"))] * 3
     await submit(house.queue.shard, drafts)
     one, two, three = await house.queue.claim(worker="w1", types=["code"], n=3)
     await two.start()

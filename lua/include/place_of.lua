@@ -1,0 +1,7 @@
+-- Where a task of a submit goes: the kind of its line, and its score as text. Writing a number as
+-- text is slow; tasks of one call, lane and priority share it.
+local function place_of(kinds, word)
+  local line, base = string.match(word, "^(%d+) (.+)$")
+  local kind = kinds[tonumber(line)]
+  return { kind = kind, score = string.format("%.0f", base + kind.age) }
+end

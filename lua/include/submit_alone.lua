@@ -1,0 +1,20 @@
+-- @include entry_ms
+-- @include write_plain
+-- @include answer_lanes
+-- The reply to a call for one new, plain task of a lane that is there; nil for any other call.
+-- Most calls are of this kind, and what the others need costs them a fifth of their time.
+local function submit_alone(root, lanes, tries, id, place, def)
+  local rate, signature = string.match(lanes, "^(%S+) ([^\n]+)$")
+  local lane = signature and redis.call("HGET", root .. "lanes", signature)
+  local key = root .. "task:" .. id
+  if not lane or redis.call("EXISTS", key) == 1 then
+    return nil
+  end
+  local entry = redis.call("XADD", root .. "ready", "*", "task", id)
+  local now = entry_ms(entry)
+  local score = string.format("%.0f", string.sub(place, 3) + rate * now / 60000)
+  write_plain(root, id, key, entry, lane, score, def)
+  redis.call("ZADD", root .. "lane:" .. lane, score, id)
+  redis.call("HINCRBY", root .. "stats", "submitted", 1)
+  return { "OK", answer_lanes(root, now, { lane }, tonumber(tries)) and 1 or 0 }
+end
