@@ -8,11 +8,11 @@ STAMP := .venv/.installed
 CODE := rqueue tests tools $(sort $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
 QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
 
-.PHONY: help run test slow check format bench docs clean
+.PHONY: help run test slow check format bench bench-peers docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(STAMP) ## Run the first steps: an embedded server, a few tasks, their results
 	$(BIN)/python examples/first_steps.py
@@ -39,12 +39,15 @@ format: $(STAMP) ## Format the code and fix what can be fixed
 bench: $(STAMP) ## Measure everything beside raw Redis commands, one table
 	$(BIN)/python -m benchmarks
 
+bench-peers: $(STAMP) ## Measure beside other task queues, each in its own environment, about an hour
+	$(BIN)/python -m benchmarks.peers --kill --write
+
 docs: $(STAMP) ## Write the generated pages of docs/ anew
 	$(BIN)/python -m tools.generate_docs
 
 clean: ## Remove what the targets made
-	rm -rf .venv .rqueue dist build .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache \
-		.import_linter_cache
+	rm -rf .venv .bench .rqueue dist build .coverage .hypothesis .mypy_cache .pytest_cache \
+		.ruff_cache .import_linter_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml

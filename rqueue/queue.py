@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
+from rqueue.client import door
 from rqueue.client.claimer import HandClaim
-from rqueue.client.counts import Counts, counts_of
-from rqueue.client.desk import Desk, Swept, filter_of
+from rqueue.client.desk import Desk
 from rqueue.client.drafts import Call, Drafter
-from rqueue.client.gatherer import Gatherer
 from rqueue.client.handle import Handle
-from rqueue.client.lease import Lease
+from rqueue.client.lease import Lease, taken_up
+from rqueue.client.local import Local
 from rqueue.client.settler import Settler
-from rqueue.client.watcher import Watcher
 from rqueue.clock import SYSTEM, Clock
-from rqueue.errors import InvalidTask, RQueueError
-from rqueue.model.checked import LABEL, LABEL_RULE
+from rqueue.control import Control
+from rqueue.errors import RQueueError
+from rqueue.function import Decorator, decorator
+from rqueue.hooks import Hooks
 from rqueue.model.forms import view
-from rqueue.model.state import State
 from rqueue.policy.capability import Offer
+from rqueue.registry import Ack, Kind, Registry
 from rqueue.runtime import Runtime, open_runtime
+from rqueue.services.desk import Parts
+from rqueue.services.worker import Worker, worker_name
 from rqueue.settings import Settings
-from rqueue.store import queue as whole
-from rqueue.store import tasks
 from rqueue.store.submits import submit
 from rqueue.sync import Blocking
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rqueue.model.forms import Form
     from rqueue.model.ids import TaskId
     from rqueue.model.task import Task
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 MAX_CLAIM = 500
 
 
-class Queue:
+class Queue(Control):
     """One queue on one server.
 
     Nothing is sent before the first call. The same object may be used from several event loops
@@ -57,6 +56,8 @@ class Queue:
         self.desk = Desk(self.shard, self.runtime.reader, self.settings)
         self.settler = Settler(self.shard, self.settings, self.clock, Random())
         self.locals: WeakKeyDictionary[asyncio.AbstractEventLoop, Local] = WeakKeyDictionary()
+        self.registry = Registry()
+        self.hooks = Hooks()
         self.sync = Blocking(self)
 
     def __repr__(self) -> str:
@@ -69,7 +70,9 @@ class Queue:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes this event loop's connections; a later call opens them again."""
+        """Closes this event loop's connections; a later call opens them again. Who still waits for
+        a result gets StoreUnavailable; the task goes on.
+        """
         local = self.locals.pop(asyncio.get_running_loop(), None)
         if local is not None:
             await local.aclose()
@@ -81,7 +84,7 @@ class Queue:
         loop = asyncio.get_running_loop()
         found = self.locals.get(loop)
         if found is None:
-            found = self.locals[loop] = Local(self)
+            found = self.locals[loop] = Local(self.shard)
         return found
 
     # The producer.
@@ -102,8 +105,7 @@ class Queue:
         if wait_replicas is not None:
             (handle,) = await self.enqueue_many([call], wait_replicas=wait_replicas)
             return handle
-        taken = await self.local.gatherer.submit(self.drafter.draft(call))
-        return Handle(taken.id, taken.created, self)
+        return await self.enqueue_call(call)
 
     async def enqueue_document(
         self, document: Mapping[str, Any] | str | bytes, *, form: Form | None = None
@@ -125,6 +127,26 @@ class Queue:
                 raise answer
             handles.append(Handle(answer.id, answer.created, self))
         return handles
+
+    async def enqueue_call(self, call: Call) -> Handle:
+        """Takes one task that was written as a call."""
+        taken = await self.local.gatherer.submit(self.drafter.draft(call))
+        return Handle(taken.id, taken.created, self)
+
+    def task(
+        self,
+        type: str,
+        *,
+        kind: Kind | None = None,
+        ack: Ack = "after",
+        **options: Any,
+    ) -> Decorator:
+        """Makes a function the handler of a type; options are those of its tasks.
+
+        `kind="process"` runs it in a process of its own that can be killed; plain functions run in
+        a thread. `ack="before"` completes a task before it runs: at most once instead of at least.
+        """
+        return decorator(self, type, options, kind=kind, ack=ack)
 
     def call(self, type: str, payload: object = None, **options: Any) -> Call:
         """A task to be given to `enqueue_many`."""
@@ -157,121 +179,39 @@ class Queue:
         """Leases of up to `n` of the best tasks that this offer may serve; without any, those
         that come within `wait` seconds. No types means every type.
         """
-        if LABEL.fullmatch(worker) is None:
-            raise InvalidTask("worker", LABEL_RULE)
-        if not 1 <= n <= MAX_CLAIM:
-            raise InvalidTask("n", f"is from 1 to {MAX_CLAIM}")
-        offer = Offer.of(types, capabilities, agents)
-        grants = await HandClaim(self.shard, worker, offer).claim(n, wait)
-        return [Lease(grant, worker, self.settler) for grant in grants]
+        name = door.label_of("worker", worker)
+        number, wait_sec = door.number_of("n", n, most=MAX_CLAIM), door.seconds_of("wait", wait)
+        offer = door.offer_of(types, capabilities, agents)
+        grants = await HandClaim(self.shard, name, offer).claim(number, wait_sec)
+        return [Lease(grant, name, self.settler) for grant in grants]
 
-    # The operator.
+    async def lease(self, task: str, token: str, *, worker: str | None = None) -> Lease:
+        """The lease of who has its token, held or not: each of its calls finds out."""
+        shown = door.label_of("token", token)
+        return taken_up(await self.get(task), shown, worker, self.settler)
 
-    async def cancel(
-        self,
-        task: str,
-        reason: str = "",
-        *,
-        dependents: Literal["cascade", "unblock"] = "cascade",
-    ) -> bool:
-        """Ends a task that has not ended; whether there was one. What depends on it is cancelled
-        too, or unblocked.
-        """
-        known = await self.desk.id_of(task)
-        words = await tasks.cancel(self.shard, [known.ulid], reason=reason, dependents=dependents)
-        return words[0] == "OK"
-
-    async def cancel_many(
+    def worker(
         self,
         *,
-        states: Iterable[State | str] | None = None,
-        type: str | None = None,
-        tag: str | None = None,
-        before: datetime | None = None,
-        reason: str = "cancelled in bulk",
-        dry_run: bool = False,
-    ) -> Swept:
-        """Cancels all live tasks that fit; with `dry_run` only says which."""
-        wanted = filter_of(states, type, tag, before)
-        return await self.desk.sweep(wanted, reason=reason, dry_run=dry_run)
-
-    async def purge(
-        self,
-        *,
-        states: Iterable[State | str] = (State.DEAD_LETTERED,),
-        type: str | None = None,
-        tag: str | None = None,
-        before: datetime | None = None,
-        reason: str = "purged",
-        dry_run: bool = False,
-    ) -> Swept:
-        """Discards dead tasks, and cancels live ones of the named states, that fit."""
-        wanted = filter_of(states, type, tag, before)
-        return await self.desk.sweep(wanted, reason=reason, dry_run=dry_run)
-
-    async def find(
-        self,
-        *,
-        states: Iterable[State | str] | None = None,
-        type: str | None = None,
-        tag: str | None = None,
-        before: datetime | None = None,
-    ) -> AsyncIterator[Task]:
-        """The live (and, where named, dead) tasks that fit, read as they are walked."""
-        async for task in self.desk.find(filter_of(states, type, tag, before)):
-            yield task
-
-    async def set_priority(self, task: str, priority: float, *, scale: str | None = None) -> None:
-        """Gives a task another base priority; its age still counts."""
-        await self.desk.set_priority(task, priority, scale)
-
-    async def reschedule(
-        self, task: str, *, delay: float | None = None, at: datetime | None = None
-    ) -> None:
-        """Lets a waiting task wait until another time."""
-        await self.desk.reschedule(task, delay=delay, at=at)
-
-    async def run_now(self, task: str) -> bool:
-        """Ends a task's waiting for its time; whether it was waiting for one."""
-        return await tasks.run_now(self.shard, await self.desk.id_of(task))
-
-    async def edit(self, task: str, payload: object) -> None:
-        """Replaces the payload of a task that nobody has claimed yet."""
-        await self.desk.edit(task, payload)
-
-    async def revive(self, task: str, *, payload: object = None, delay: float = 0) -> State:
-        """Gives a dead task a new life, changed where a payload is given."""
-        return await self.desk.revive(task, payload=payload, delay=delay)
-
-    async def discard(self, task: str, reason: str = "") -> None:
-        """Gives a dead task up."""
-        await self.desk.discard(task, reason)
-
-    async def pause(self, *, type: str | None = None, lane: int | None = None) -> None:
-        """Hands out nothing of the queue, a type or a lane until it is resumed."""
-        await whole.pause(self.shard, whole.gate(type, lane))
-
-    async def resume(self, *, type: str | None = None, lane: int | None = None) -> None:
-        """Ends a pause; who waited is answered at once."""
-        await whole.resume(self.shard, whole.gate(type, lane))
-
-    async def counts(self) -> Counts:
-        """How many tasks there are by state, type and tier; the work grows with the lanes only."""
-        return counts_of(await whole.tally(self.shard))
-
-
-class Local:
-    """What of a queue belongs to one event loop."""
-
-    def __init__(self, queue: Queue) -> None:
-        self.gatherer = Gatherer(queue.shard)
-        self.watcher = Watcher(queue.shard)
-
-    async def aclose(self) -> None:
-        """Ends what runs in the background."""
-        if self.watcher.listener is not None:
-            self.watcher.listener.cancel()
-            await asyncio.gather(self.watcher.listener, return_exceptions=True)
+        concurrency: int = 10,
+        types: Iterable[str] | None = None,
+        capabilities: Iterable[str] = (),
+        agents: Iterable[str] = (),
+        name: str | None = None,
+    ) -> Worker:
+        """A worker for this queue's handlers, `concurrency` tasks at once; `run` it."""
+        served = self.registry.handlers if types is None else types
+        parts = Parts(
+            shard=self.shard,
+            reader=self.runtime.reader,
+            settings=self.settings,
+            registry=self.registry,
+            hooks=self.hooks,
+            clock=self.clock,
+            random=Random(),
+        )
+        offer = Offer.of(served, capabilities, agents)
+        return Worker(parts, offer, name=name or worker_name(), concurrency=concurrency)
 
 
 __all__: Sequence[str] = ["Queue"]

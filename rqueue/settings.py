@@ -42,7 +42,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     name: Name = Field(description="the queue's name")
-    url: str | None = Field(None, repr=False, description="the server, see docs/operations.md")
+    url: str | None = Field(
+        None,
+        repr=False,
+        description="the server: redis://, rediss://, unix://, redis+sentinel://, redis+cluster://",
+    )
     embedded: bool = Field(False, description="use the Valkey of the `embedded` extra instead")
     data_dir: Path = Field(Path(".rqueue"), description="where the embedded server keeps its data")
     namespace: Name = Field("rq", description="first part of every key")
@@ -116,6 +120,8 @@ class Settings(BaseModel):
             raise broken(error) from None
         if settings.embedded and settings.url is not None:
             raise ConfigError("embedded", "is given together with url; one server is enough")
+        if settings.claim_memo_sec < 2 * settings.park_sec:
+            raise ConfigError("claim_memo_sec", "is at least twice park_sec")
         return settings
 
 

@@ -1,14 +1,20 @@
--- @include is_waiting
 -- @include delay_task
 -- @include write_def
--- Where the new task asked for it, gives the waiting task that holds its key the new definition,
--- and lets it wait anew.
-local function debounce_holder(root, now, holder, row, new)
-  if new.ask ~= "debounce" or not is_waiting(row.state) then
+-- Gives the waiting task that holds a new one's key its definition and priority, and lets it wait
+-- anew. `debounced` names the last ones that did so: sent again, one changes nothing.
+local function debounce_holder(root, now, holder, row, new, due)
+  local key = root .. "task:" .. holder
+  local names = redis.call("HGET", key, "debounced") or ""
+  if string.find(names, new.id, 1, true) then
     return
   end
+  redis.call("HSET", key, "score", new.score,
+    "debounced", string.sub(new.id .. " " .. names, 1, 16 * (#new.id + 1)))
+  redis.call("HDEL", key, "priority")
   write_def(root, holder, new.def)
-  if new.due then
-    delay_task(root, now, holder, row, new.due)
+  if due then
+    delay_task(root, now, holder, row, due)
+  elseif row.state == "READY" then
+    redis.call("ZADD", root .. "lane:" .. row.lane, new.score, holder)
   end
 end

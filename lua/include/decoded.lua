@@ -3,5 +3,7 @@ local function decoded(text)
   if not text or text == "" then
     return {}
   end
-  return cjson.decode(text)
+  -- Stored bytes may be broken: one task must not stop a call for many.
+  local is_json, found = pcall(cjson.decode, text)
+  return is_json and type(found) == "table" and found or {}
 end

@@ -9,6 +9,10 @@ local function forget_later(root, id, ttl, flags, more)
   if flagged(flags, "f") then
     redis.call("PEXPIRE", root .. "failures:" .. id, ttl)
   end
+  if flagged(flags, "n") then
+    redis.call("PEXPIRE", root .. "notes:" .. id, ttl)
+    redis.call("PEXPIRE", root .. "logs:" .. id, ttl)
+  end
   for _, tag in ipairs(more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end

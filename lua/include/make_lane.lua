@@ -1,6 +1,7 @@
 -- @include call_lanes
 -- Makes a lane and tells those who wait; its number, nil when there are too many already.
-local function make_lane(root, signature, max_lanes)
+-- Versions begin at the time: those of a server that has lost its data must not come again.
+local function make_lane(root, signature, max_lanes, now)
   local lanes = root .. "lanes"
   -- `next` and `version` stand in the same hash.
   if redis.call("HLEN", lanes) - 2 >= tonumber(max_lanes) then
@@ -8,6 +9,7 @@ local function make_lane(root, signature, max_lanes)
   end
   local number = redis.call("HINCRBY", lanes, "next", 1)
   redis.call("HSET", lanes, signature, number)
-  call_lanes(root, redis.call("HINCRBY", lanes, "version", 1))
+  redis.call("HSETNX", lanes, "version", string.format("%.0f", now))
+  call_lanes(root, string.format("%.0f", redis.call("HINCRBY", lanes, "version", 1)))
   return tostring(number)
 end

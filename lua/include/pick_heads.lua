@@ -1,7 +1,8 @@
 -- @include next_head
+-- @include may_run_alone
 -- The `n` best tasks over several open lanes in exact order: lowest effective priority, then
 -- lowest id. Adds to each lane the ids `picked` from it.
-local function pick_heads(root, now, open, n)
+local function pick_heads(root, now, open, n, who)
   local minutes, chunk = now / 60000, math.ceil(2 * n / #open)
   local picks, live, value, head = {}, {}, {}, {}
   for _, lane in ipairs(open) do
@@ -20,13 +21,13 @@ local function pick_heads(root, now, open, n)
     end
     local lane = live[best]
     -- A task that was lost once runs alone: nothing is given beside it.
-    local taken = not lane.alone or #picks == 0
-    if taken then
+    local verdict = lane.alone and may_run_alone(root, now, lane, #picks, who)
+    if not verdict or verdict == "run" then
       picks[#picks + 1] = head[best]
       lane.picked[#lane.picked + 1] = head[best]
-      n = lane.alone and 0 or n
     end
-    head[best] = taken and next_head(root, lane, chunk)
+    n = (verdict == "run" or verdict == "drain") and 0 or n
+    head[best] = not verdict and next_head(root, lane, chunk)
     if head[best] then
       value[best] = lane.heads[lane.at + 1] - lane.rate * minutes
     else

@@ -4,5 +4,7 @@
 local function snapshot(root, id)
   local fields = fields_of(root .. "task:" .. id)
   return cjson.encode({ task = fields, def = def_of(root, id, fields),
-    failures = redis.call("LRANGE", root .. "failures:" .. id, 0, -1) })
+    failures = redis.call("LRANGE", root .. "failures:" .. id, 0, -1),
+    notes = fields_of(root .. "notes:" .. id),
+    logs = redis.call("LRANGE", root .. "logs:" .. id, 0, -1) })
 end

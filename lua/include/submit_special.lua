@@ -1,11 +1,10 @@
 -- @include task_row
--- @include debounce_holder
+-- @include meet_holder
 -- @include open_parents
 -- @include replace_holder
 -- @include write_special
 -- @include lane_number
 -- @include named_already
--- @include is_among
 -- @include due_of
 -- A task with a key, a delay, parents, tags or a deadline. Nothing is written unless it is taken.
 -- Returns nil when the caller shall make it READY, else a word and its detail.
@@ -18,18 +17,15 @@ local function submit_special(root, now, new)
   local due = due_of(ask, now)
   local holder = more.idem and redis.call("GET", root .. "idem:" .. more.idem)
   local row = holder and task_row(root, holder)
-  if holder and not (ask.if_exists == "replace" and is_waiting(row.state)) then
-    debounce_holder(root, now, holder, row, { ask = ask.if_exists, def = new.def, due = due })
-    return "EXISTS", holder
-  end
-  if holder and is_among(parents, holder) then
-    return "PARENT", holder
+  local met = holder and meet_holder(root, now, holder, row, new, ask, parents, due)
+  if met then
+    return met, holder
   end
   local known = named_already(root, more.ext, holder)
   if known then
     return "EXISTS", known
   end
-  local lane = lane_number(root, new.kind, new.max_lanes)
+  local lane = lane_number(root, new.kind, new.max_lanes, now)
   if not lane then
     return "LANES", ""
   end

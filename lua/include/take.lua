@@ -18,8 +18,10 @@ local function take(root, now, lanes, n, who)
   if holding == "alone" then
     return {}
   end
-  local open = open_lanes(root, lanes, holding == "none")
-  local picks = #open == 1 and pick_one_lane(root, open[1], n) or pick_heads(root, now, open, n)
+  who.solo = holding == "none"
+  local open = open_lanes(root, lanes)
+  local picks = #open == 1 and pick_one_lane(root, now, open[1], n, who)
+    or pick_heads(root, now, open, n, who)
   if #picks == 0 then
     return {}
   end

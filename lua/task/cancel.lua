@@ -22,6 +22,7 @@
 -- @include task_row
 -- @include cancel_task
 -- @include cancel_dependents
+-- @include cancel_later
 -- @include send_to_outbox
 -- @include answer_touched
 
@@ -33,19 +34,20 @@ how.request = request
 local now, reply = now_ms(), { "OK", 0, 0 }
 local ended, touched, list = {}, {}, {}
 for at = first, #ARGV, stride do
-  list[#list + 1] = { ARGV[at], reason }
+  list[#list + 1] = { ARGV[at], reason, dependents }
 end
 local asked = #list
 if asked == 0 then
   local left = redis.call("HGETALL", root .. "cancelling")
   for i = 1, math.min(#left, limit * 2), 2 do
-    list[#list + 1] = { left[i], left[i + 1] }
+    local rule, why = string.match(left[i + 1], "^(%S+) (.*)$")
+    list[#list + 1] = { left[i], why, rule }
   end
 end
 
 local at = 1
 while at <= #list and at <= limit do
-  local id, why = list[at][1], list[at][2]
+  local id, why, rule = list[at][1], list[at][2], list[at][3]
   local row = task_row(root, id)
   local word = "OK"
   redis.call("HDEL", root .. "cancelling", id)
@@ -57,16 +59,14 @@ while at <= #list and at <= limit do
   else
     ended[#ended + 1] = id
     ended[#ended + 1] = cancel_task(root, now, id, row, why, how)
-    cancel_dependents(root, id, row.flags, dependents, list, touched, limit)
+    cancel_dependents(root, id, row.flags, rule, list, touched, limit)
   end
   if at <= asked then
     reply[at + 3] = word
   end
   at = at + 1
 end
-for left = at, #list do
-  redis.call("HSET", root .. "cancelling", list[left][1], list[left][2])
-end
+cancel_later(root, list, at)
 
 reply[3] = #ended / 2
 send_to_outbox(root, how.archive, ended)

@@ -11,7 +11,7 @@
 --       4 consumer    the worker that will own the leases
 --       5 bits        128 random bits: token = <epoch>:<bits>
 --       6 n           free slots
---       7 start       1: hand them out RUNNING
+--       7 start       1: hand them out RUNNING, those that were mailed before too
 --       8 version     the lane version that `lanes` was made from
 --       9 lanes       JSON [[number, rate, type, alone], ...] the worker may serve
 --      10 profile     name of that set of lanes
@@ -25,59 +25,9 @@
 -- REPLY OK <version> <wait_ms> [row]... | STALE | LANES <version> [signature number]...
 
 -- @include now_ms
--- @include waiter_of
--- @include still_held rarely
--- @include take
--- @include named
--- @include park_claim rarely
--- @include handoff
+-- @include claim_tasks
 
-local root, waiter, seq, consumer, bits = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local n, start, version, lanes, profile = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local box, park_ms, handoff_ms, memo_ms = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14]
-
-local now = now_ms()
-local record = waiter_of(root, waiter)
-local last = tonumber(record.seq or "0")
-if seq < last then
-  return { "STALE" }
-end
-if seq == last then
-  local held = still_held(root, record.given .. " " .. record.mailed)
-  return { "OK", version, math.max(0, tonumber(record["until"]) - now), unpack(held) }
-end
-local known = redis.call("HGET", root .. "lanes", "version") or "0"
-if known ~= version then
-  return { "LANES", known, unpack(redis.call("HGETALL", root .. "lanes")) }
-end
-
-local mailed = record.mailed or ""
-local carried = mailed ~= "" and still_held(root, mailed) or {}
-for _, row in ipairs(carried) do
-  redis.call("ZREM", root .. "handoffs", handoff(row[1], row[2]))
-end
-if record.profile then
-  redis.call("ZREM", root .. "waiting:" .. record.profile, waiter)
-end
-
-local wanted = cjson.decode(lanes)
-local given = take(root, now, wanted, n - #carried,
-  { consumer = consumer, bits = bits, started = start == "1" })
-local short = n - #carried - #given
-for _, row in ipairs(carried) do
-  given[#given + 1] = row
-end
-
-local parks = park_ms > 0 and short > 0
-local memo = root .. "waiter:" .. waiter
-redis.call("HSET", memo, "seq", seq, "bits", bits, "consumer", consumer, "given", named(given),
-  "mailed", "", "n", short, "profile", profile, "box", box, "handoff", handoff_ms,
-  "until", parks and now + park_ms or 0)
-if memo_ms ~= "0" then
-  redis.call("PEXPIRE", memo, memo_ms)
-end
-redis.call("ZADD", root .. "workers", now, consumer)
-if parks then
-  park_claim(root, now, waiter, { profile = profile }, lanes, wanted, park_ms * 12)
-end
-return { "OK", known, parks and park_ms or 0, unpack(given) }
+return claim_tasks(ARGV[1], now_ms(), { waiter = ARGV[2], seq = tonumber(ARGV[3]),
+  consumer = ARGV[4], bits = ARGV[5], n = tonumber(ARGV[6]), start = ARGV[7] == "1",
+  version = ARGV[8], lanes = ARGV[9], profile = ARGV[10], box = ARGV[11],
+  park_ms = tonumber(ARGV[12]), handoff_ms = ARGV[13], memo_ms = ARGV[14] })

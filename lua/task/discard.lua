@@ -5,11 +5,10 @@
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 reason      why, kept with the task
---       3 ttl         how long it is kept, ms
---       4 events      length of the events stream
+--       3 how         JSON {archive, ttl, events}
 -- EACH  task          its id
 -- TOUCHES task:<id> def:<id> failures:<id> dependents:<id> dead stats events tag:<t> ext:<sha>
---       cancelling
+--       cancelling outbox notes:<id> logs:<id>
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found>]...
 
@@ -17,13 +16,15 @@
 -- @include task_row
 -- @include forget_later
 -- @include cancel_dependents
+-- @include cancel_later
+-- @include send_to_outbox
 -- @include count
 -- @include emit
 
-local root, reason, ttl, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first, stride = 5, 1
+local root, reason, how = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
+local first, stride = 4, 1
 
-local now, reply, orphaned = now_ms(), { "OK" }, {}
+local now, reply, orphaned, ended = now_ms(), { "OK" }, {}, {}
 for at = first, #ARGV, stride do
   local id = ARGV[at]
   local row = task_row(root, id)
@@ -40,13 +41,16 @@ for at = first, #ARGV, stride do
       "settled", "discard", "discarded", now)
     count(root, row.lane, "DEAD_LETTERED", -1)
     count(root, row.lane, "CANCELLED", 1)
-    forget_later(root, id, ttl, row.flags, row.more)
+    if how.archive == "1" then
+      ended[#ended + 1], ended[#ended + 2] = id, (row.more.life or 1) .. " CANCELLED"
+    else
+      forget_later(root, id, how.ttl, row.flags, row.more)
+    end
     cancel_dependents(root, id, row.flags, "cascade", orphaned, {}, 0)
-    emit(root, events, "task.discarded", id, reason)
+    emit(root, how.events, "task.discarded", id, reason)
   end
   reply[#reply + 1] = word
 end
-for _, child in ipairs(orphaned) do
-  redis.call("HSET", root .. "cancelling", child[1], child[2])
-end
+cancel_later(root, orphaned, 1)
+send_to_outbox(root, how.archive, ended)
 return reply

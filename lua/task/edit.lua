@@ -8,6 +8,7 @@
 --       3 was         the definition that the editor saw
 --       4 def         the new one
 -- TOUCHES task:<id> def:<id>
+-- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found> | CHANGED
 
 -- @include is_waiting

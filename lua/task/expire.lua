@@ -18,7 +18,9 @@
 -- @include task_row
 -- @include cancel_task
 -- @include cancel_dependents
+-- @include cancel_later
 -- @include bury_task
+-- @include keep_parents
 -- @include send_to_outbox
 
 local root, limit, how, again_ms = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -35,6 +37,7 @@ for _, id in ipairs(due) do
     cancel_dependents(root, id, row.flags, "cascade", orphaned, {}, limit)
   elseif is_waiting(row.state) and row.more.on_deadline == "fail" then
     options.reason = "timeout"
+    keep_parents(root, id)
     leave_indexes(root, id, row.state, row.lane, row.entry, row.token)
     ended[#ended + 1] = id
     ended[#ended + 1] = bury_task(root, now, id, row,
@@ -43,8 +46,6 @@ for _, id in ipairs(due) do
     redis.call("ZADD", root .. "deadlines", now + again_ms, id)
   end
 end
-for _, child in ipairs(orphaned) do
-  redis.call("HSET", root .. "cancelling", child[1], child[2])
-end
+cancel_later(root, orphaned, 1)
 send_to_outbox(root, options.archive, ended)
 return { "OK", #due == limit and 1 or 0, #ended / 2 }

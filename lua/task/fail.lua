@@ -37,8 +37,8 @@ for at = first, #ARGV, stride do
   if held then
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
-      record = ARGV[at + 6], settled = "fail" }, how)
-  elseif settled_by(root, id, row, token, "fail") then
+      record = ARGV[at + 6], settled = "fail " .. token }, how)
+  elseif settled_by(root, id, token, "fail") then
     reply[#reply + 1] = ARGV[at + 2] == "" and "DEAD_LETTERED" or "RETRYING"
   else
     reply[#reply + 1] = "LOST"

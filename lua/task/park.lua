@@ -29,12 +29,13 @@ for at = first, #ARGV, stride do
   if held and row[1] == "CLAIMED" then
     reply[#reply + 1] = "STATE:CLAIMED"
   elseif held then
-    retry_later(root, id, row, now + ARGV[at + 2], { "reason", reason, "settled", "park" })
+    retry_later(root, id, row, now + ARGV[at + 2],
+      { "reason", reason, "settled", "park " .. token })
     redis.call("HINCRBY", root .. "task:" .. id, "parks", 1)
     emit(root, events, "task.parked", id, reason)
     reply[#reply + 1] = "OK"
   else
-    reply[#reply + 1] = settled_by(root, id, row, token, "park") and "OK" or "LOST"
+    reply[#reply + 1] = settled_by(root, id, token, "park") and "OK" or "LOST"
   end
 end
 return reply

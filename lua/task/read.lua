@@ -5,10 +5,10 @@
 -- KEYS  1 ready       stream  its pending list says when a holder was last heard of
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
--- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id>
+-- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id> notes:<id> logs:<id>
 -- FLAGS no-writes allow-oom
--- REPLY OK <now> [[hash, def, result, failures, waits, idle ms or ""]]...; an unknown task has
---       an empty hash
+-- REPLY OK <now> [[hash, def, result, failures, waits, idle ms or "", notes, logs]]...; an
+--       unknown task has an empty hash
 
 -- @include now_ms
 -- @include fields_of
@@ -30,6 +30,8 @@ for at = first, #ARGV, stride do
   reply[#reply + 1] = { flat, def_of(root, id, fields),
     redis.call("GET", root .. "result:" .. id) or "",
     redis.call("LRANGE", root .. "failures:" .. id, 0, -1),
-    redis.call("SMEMBERS", root .. "waits:" .. id), idle }
+    redis.call("SMEMBERS", root .. "waits:" .. id), idle,
+    redis.call("HGETALL", root .. "notes:" .. id),
+    redis.call("LRANGE", root .. "logs:" .. id, 0, -1) }
 end
 return reply

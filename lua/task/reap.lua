@@ -54,7 +54,7 @@ for at = first, #ARGV, stride do
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], settled = "reap" }, how)
-    local lane = alone ~= "" and lane_number(root, { signature = alone }, max_lanes)
+    local lane = alone ~= "" and lane_number(root, { signature = alone }, max_lanes, now)
     if lane and lane ~= was then
       redis.call("HSET", root .. "task:" .. id, "lane", lane)
       count(root, was, reply[#reply], -1)

@@ -25,10 +25,10 @@ for at = first, #ARGV, stride do
   local id, token = ARGV[at], ARGV[at + 1]
   local held, row = lease_held(root, id, token)
   if held then
-    touched[give_back(root, id, row, "release")] = true
+    touched[give_back(root, id, row, "release " .. token)] = true
     reply[#reply + 1] = "OK"
   else
-    reply[#reply + 1] = settled_by(root, id, row, token, "release") and "OK" or "LOST"
+    reply[#reply + 1] = settled_by(root, id, token, "release") and "OK" or "LOST"
   end
 end
 if answer_touched(root, now, touched, tries) then

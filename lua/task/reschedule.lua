@@ -8,6 +8,7 @@
 --       3 delay       ms from now; "" where `at` says it
 --       4 at          instant in ms; "" where `delay` says it
 -- TOUCHES task:<id> lane:<n> delayed blocked waits:<id> stats
+-- FLAGS allow-oom
 -- REPLY OK <due> | GONE | STATE <found>
 
 -- @include now_ms

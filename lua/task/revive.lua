@@ -11,14 +11,16 @@
 --       5 delay       ms to wait first; 0: none
 --       6 tries       how many parked claims may be looked at
 --       7 events      length of the events stream
--- TOUCHES task:<id> def:<id> dead delayed blocked waits:<id> lane:<n> stats idem:<sha> events
---       deadlines + what answer_waiting touches
--- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder>
+-- TOUCHES task:<id> def:<id> dead delayed blocked waits:<id> dependents:<id> lane:<n> stats
+--       idem:<sha> ext:<sha> events deadlines + what answer_waiting touches
+-- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder> | PARENT <id>
 
 -- @include now_ms
 -- @include task_row
 -- @include ready_task
 -- @include block_task
+-- @include open_parents
+-- @include named_already
 -- @include write_def
 -- @include flag
 -- @include count
@@ -41,11 +43,23 @@ local other = holder and redis.call("HGET", root .. "task:" .. holder, "state")
 if other and other ~= "COMPLETED" then
   return { "EXISTS", holder }
 end
+local parents = {}
+for parent in string.gmatch(redis.call("HGET", key, "parents") or "", "%S+") do
+  parents[#parents + 1] = parent
+end
+local open, lost = open_parents(root, parents)
+if not open then
+  return { "PARENT", lost }
+end
+local namesake = named_already(root, row.more.ext, task)
+if namesake then
+  return { "EXISTS", namesake }
+end
 
 local now, more = now_ms(), row.more
 redis.call("ZREM", root .. "dead", task)
 redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
-  "due")
+  "due", "parents")
 more.life = life + 1
 redis.call("HSET", key, "more", cjson.encode(more))
 flag(root, task, "m")
@@ -54,6 +68,9 @@ if more.deadline and more.deadline > now then
 end
 if more.idem then
   redis.call("SET", root .. "idem:" .. more.idem, task)
+end
+if more.ext then
+  redis.call("SET", root .. "ext:" .. more.ext, task)
 end
 if def ~= "" then
   write_def(root, task, def)
@@ -64,9 +81,9 @@ if row.entry then
 end
 count(root, row.lane, "DEAD_LETTERED", -1)
 emit(root, events, "task.revived", task, tostring(more.life))
-if delay > 0 or redis.call("SCARD", root .. "waits:" .. task) > 0 then
+if delay > 0 or #open > 0 then
   local due = delay > 0 and now + delay or nil
-  block_task(root, now, task, {}, due)
+  block_task(root, now, task, open, due)
   redis.call("HSET", key, "state", "PENDING", unpack(due and { "due", due } or {}))
   count(root, row.lane, "PENDING", 1)
   return { "OK", 0, "PENDING" }

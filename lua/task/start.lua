@@ -13,12 +13,7 @@
 
 -- @include now_ms
 -- @include lease_held
--- @include more_of
--- @include free_key
--- @include handoff
--- @include holder_of
--- @include lease_entries
--- @include count
+-- @include start_task
 
 local root = ARGV[1]
 local first, stride = 2, 2
@@ -33,17 +28,7 @@ for at = first, #ARGV, stride do
     reply[#reply + 1] = "STATE:VALIDATING"
   else
     if row[1] == "CLAIMED" then
-      local key = root .. "task:" .. id
-      redis.call("ZREM", root .. "handoffs", handoff(id, token))
-      local claimed, _, owner = holder_of(redis.call("HGET", key, "holder"))
-      redis.call("HSET", key, "state", "RUNNING", "holder", claimed .. " " .. now .. " " .. owner)
-      lease_entries(root, owner, { row[4] })
-      count(root, row[3], "CLAIMED", -1)
-      count(root, row[3], "RUNNING", 1)
-      local more = more_of(root, id, row[5])
-      if more.unique == "until_start" then
-        free_key(root, id, more)
-      end
+      start_task(root, now, id, token, row)
     end
     reply[#reply + 1] = "OK"
   end

@@ -62,7 +62,7 @@ for at = first, #ARGV, stride do
     kept = more
     word, detail = submit_special(root, now, { id = id, kind = kind, max_lanes = max_lanes,
       score = points, def = def, more = more, ask = ask, how = how })
-  elseif not lane_number(root, kind, max_lanes) then
+  elseif not lane_number(root, kind, max_lanes, now) then
     word = "LANES"
   end
   if not word then

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError, StoreUnavailable
 from rqueue.store import leases
-from rqueue.store.claims import Grant, Waiter, new_box
+from rqueue.store.claims import Answer, Grant, Waiter, new_box
 from rqueue.store.leases import Held
 from rqueue.store.mail import read_mail
 
@@ -24,15 +24,23 @@ class HandClaim:
         self.shard = shard
         name = f"{worker}/{secrets.token_hex(8)}"
         self.waiter = Waiter(shard, worker, offer, name=name, lasts=False)
+        # All that this call was given: what its caller does not get must be given back.
+        self.given: dict[str, Grant] = {}
+
+    async def ask(self, n: int, *, wait_ms: int = 0) -> Answer:
+        """A claim of the conversation; what it gives is remembered."""
+        answer = await self.waiter.claim(n, wait_ms=wait_ms)
+        self.given |= {grant.task: grant for grant in answer.grants}
+        return answer
 
     async def claim(self, n: int, wait_sec: float) -> list[Grant]:
         """Up to `n` tasks, at once if there are any, else the first that come in time."""
         try:
-            answer = await self.waiter.claim(n)
+            answer = await self.ask(n)
             if answer.grants or wait_sec <= 0:
                 return answer.grants
             return await self.wait(n, asyncio.get_running_loop().time() + wait_sec)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, StoreUnavailable):
             # What was given to a caller that has gone would be lost until its lease expires.
             FAREWELLS.add(task := asyncio.get_running_loop().create_task(self.leave()))
             task.add_done_callback(FAREWELLS.discard)
@@ -43,14 +51,14 @@ class HandClaim:
         loop = asyncio.get_running_loop()
         while (left := until - loop.time()) > 0:
             park_ms = min(round(left * 1000) + 1, self.shard.terms.park_ms)
-            answer = await self.waiter.claim(n, wait_ms=park_ms)
+            answer = await self.ask(n, wait_ms=park_ms)
             if not answer.grants:
                 await self.listen(min(left, park_ms / 1000))
-                answer = await self.waiter.claim(n)
+                await self.ask(n)
             elif answer.wait_ms:
-                answer.grants += (await self.waiter.claim(0)).grants
-            if answer.grants:
-                return answer.grants
+                await self.ask(0)
+            if self.given:
+                return list(self.given.values())
         return []
 
     async def listen(self, wait_sec: float) -> None:
@@ -65,10 +73,11 @@ class HandClaim:
         try:
             # The last claim again: its answer may have been on its way when the caller left.
             self.waiter.seq -= 1
-            grants = {grant.task: grant for grant in (await self.waiter.claim(0)).grants}
-            grants |= {grant.task: grant for grant in (await self.waiter.claim(0)).grants}
-            if grants:
-                await leases.release(self.shard, [Held(g.task, g.token) for g in grants.values()])
+            await self.ask(0)
+            await self.ask(0)
+            if self.given:
+                held = [Held(grant.task, grant.token) for grant in self.given.values()]
+                await leases.release(self.shard, held)
         except RQueueError:
             # Out of reach: the hand-off expires by itself and the tasks come back.
             return

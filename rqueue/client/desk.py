@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from rqueue.client import door
 from rqueue.client.drafts import to_ms
 from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidTask, TaskNotFound
-from rqueue.model.checked import YEAR_SEC, within_a_year
+from rqueue.model.checked import YEAR_SEC
 from rqueue.model.codec import encode
 from rqueue.model.definition import compose, fields_of
 from rqueue.model.field import task_reference
@@ -18,6 +19,7 @@ from rqueue.model.lane import micro
 from rqueue.model.scale import to_native
 from rqueue.model.state import LIVE, State
 from rqueue.store import index, tasks
+from rqueue.store.tasks import Dependents
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from rqueue.settings import Settings
     from rqueue.store.reader import Reader
     from rqueue.store.shard import Shard
+
+DEPENDENTS: tuple[Dependents, ...] = get_args(Dependents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,17 @@ class Desk:
             return named
         raise TaskNotFound(task)
 
+    async def cancel(self, task: str, *, reason: str, dependents: Dependents) -> bool:
+        """Ends a task that has not ended; False where there is none, by whatever id."""
+        why = door.reason_of(reason)
+        how = door.word_of("dependents", dependents, DEPENDENTS)
+        try:
+            known = await self.id_of(task)
+        except TaskNotFound:
+            return False
+        words = await tasks.cancel(self.shard, [known.ulid], reason=why, dependents=how)
+        return words[0] == "OK"
+
     async def set_priority(self, task: str, priority: float, scale: str | None = None) -> None:
         """Gives a live task another base priority; its age still counts."""
         native = to_native(priority, scale or self.settings.scale)
@@ -94,17 +109,18 @@ class Desk:
         await tasks.set_priority(self.shard, found.id, base=micro(native), was=was)
 
     async def reschedule(
-        self, task: str, *, delay: float | None = None, at: datetime | None = None
+        self, task: str, *, delay: float | None = None, at: datetime | str | None = None
     ) -> None:
         """Lets a waiting task wait for `delay` seconds from now, or until `at`."""
         if (delay is None) == (at is None):
             raise InvalidTask("delay", "give delay or at, one of them")
-        delay_ms = None if delay is None else within_a_year("delay", delay)
-        if at is not None and at.utcoffset() is None:
-            raise InvalidTask("at", "has no time zone; say which")
-        if at is not None and (at - SYSTEM.now()).total_seconds() > YEAR_SEC:
-            raise InvalidTask("at", "is more than a year away")
-        at_ms = None if at is None else to_ms(at)
+        delay_ms = None if delay is None else ms(door.seconds_of("delay", delay))
+        at_ms = None
+        if at is not None:
+            when = door.instant_of("at", at)
+            if (when - SYSTEM.now()).total_seconds() > YEAR_SEC:
+                raise InvalidTask("at", "is more than a year away")
+            at_ms = to_ms(when)
         known = await self.id_of(task)
         await tasks.reschedule(self.shard, known, delay_ms=delay_ms, at_ms=at_ms)
 
@@ -126,6 +142,7 @@ class Desk:
 
     async def revive(self, task: str, *, payload: object = None, delay: float = 0) -> State:
         """Gives a dead task a new life; with a payload it comes back changed."""
+        delay_ms = ms(door.seconds_of("delay", delay))
         found = await self.get(task)
         definition = b""
         if payload is not None:
@@ -135,13 +152,14 @@ class Desk:
             found.id,
             life=found.life,
             definition=definition,
-            delay_ms=within_a_year("delay", delay),
+            delay_ms=delay_ms,
         )
 
     async def discard(self, task: str, reason: str = "") -> None:
         """Gives a dead task up; raises WrongState where it is not dead."""
+        why = door.reason_of(reason)
         known = await self.id_of(task)
-        (word,) = await tasks.discard(self.shard, [known], reason=reason)
+        (word,) = await tasks.discard(self.shard, [known], reason=why)
         tasks.check("task/discard", known, word)
 
     async def find(self, wanted: Filter) -> AsyncIterator[Task]:
@@ -157,26 +175,41 @@ class Desk:
 
     async def sweep(self, wanted: Filter, *, reason: str, dry_run: bool) -> Swept:
         """Cancels what lives and discards what is dead, of all that a filter means."""
-        swept = Swept()
-        found = [task async for task in self.find(wanted)]
-        swept.found = len(found)
-        swept.tasks = [task.id for task in found]
+        why, swept = door.reason_of(reason), Swept()
+        dead: list[TaskId] = []
+        live: list[str] = []
+        # Ids alone are kept: the payloads of all that fits may be more than memory holds.
+        async for task in self.find(wanted):
+            swept.tasks.append(task.id)
+            if task.state is State.DEAD_LETTERED:
+                dead.append(task.id)
+            else:
+                live.append(task.id.ulid)
+        swept.found = len(swept.tasks)
         if dry_run:
             return swept
-        dead = [task.id for task in found if task.state is State.DEAD_LETTERED]
-        live = [task.id.ulid for task in found if task.state is not State.DEAD_LETTERED]
-        words = await tasks.cancel(self.shard, live, reason=reason) if live else []
+        words = await tasks.cancel(self.shard, live, reason=why) if live else []
         for start in range(0, len(dead), index.PAGE):
-            words += await tasks.discard(
-                self.shard, dead[start : start + index.PAGE], reason=reason
-            )
+            words += await tasks.discard(self.shard, dead[start : start + index.PAGE], reason=why)
         swept.done = words.count("OK")
         return swept
 
 
 def filter_of(
-    states: Iterable[State | str] | None, type: str | None, tag: str | None, before: datetime | None
+    states: Iterable[State | str] | None,
+    type: str | None,
+    tag: str | None,
+    before: datetime | str | None,
 ) -> Filter:
-    """The filter of these words; every live state where none is named."""
-    chosen = LIVE if states is None else frozenset(State(state) for state in states)
-    return Filter(chosen, type, tag, before)
+    """The filter of these words; every live state where none is named. Raises InvalidTask."""
+    return Filter(
+        states=LIVE if states is None else door.states_of(states),
+        type=None if type is None else door.name_of("type", type),
+        tag=None if tag is None else door.label_of("tag", tag),
+        before=None if before is None else door.instant_of("before", before),
+    )
+
+
+def ms(seconds: float) -> int:
+    """Seconds as the server counts."""
+    return round(seconds * 1000)

@@ -103,9 +103,11 @@ class Drafter:
         if spec.time_limit_sec is not None:
             own = spec.timeout_sec or self.settings.timeout_sec
             found["timeout"] = round(min(own, spec.max_duration_sec or own) * 1000)
-        if spec.deadline is not None and spec.on_deadline != "run":
+        if spec.deadline is not None:
+            # One that runs late all the same is in the list too: its urgency moves with time.
             found["deadline"] = to_ms(spec.deadline)
-            found["on_deadline"] = spec.on_deadline
+            if spec.on_deadline != "run":
+                found["on_deadline"] = spec.on_deadline
         if spec.result_ttl_sec is not None:
             # Kept at least until no call that is sent again can find the task missing.
             shortest = 2 * self.settings.call_timeout_sec

@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rqueue.client.door import word_of
 from rqueue.errors import LeaseLost
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.ids import TaskId
-from rqueue.model.spec import TaskSpec
-from rqueue.model.state import State
-from rqueue.model.task import Task
 from rqueue.store import leases
+from rqueue.store.claims import Grant
 from rqueue.store.leases import Held, Parking, Settled
-from rqueue.store.reader import counters, moment
 from rqueue.store.replies import lease_fault
+from rqueue.store.stored import claimed
 
 if TYPE_CHECKING:
     from rqueue.client.settler import Settler
-    from rqueue.store.claims import Grant
+    from rqueue.model.state import State
+    from rqueue.model.task import Task
 
 
 class Lease:
@@ -39,20 +39,8 @@ class Lease:
 
     @cached_property
     def task(self) -> Task:
-        """The task as it was claimed."""
-        fields = {
-            "attempts": str(self.grant.attempts),
-            "reclaims": str(self.grant.reclaims),
-            "token": self.token,
-            "more": self.grant.more.decode() or "{}",
-        }
-        return Task(
-            id=self.id,
-            spec=TaskSpec.from_definition(self.grant.definition),
-            state=State.CLAIMED,
-            created_at=moment(self.grant.created_ms),
-            **counters(fields),
-        )
+        """The task as it was claimed; where it cannot be read, it says so."""
+        return claimed(self.grant)
 
     async def start(self) -> None:
         """Says that the work begins: CLAIMED to RUNNING."""
@@ -113,10 +101,19 @@ class Lease:
             raise fault
 
 
+def taken_up(task: Task, token: str, worker: str | None, settler: Settler) -> Lease:
+    """The lease of a task that was read, for who has its token; its holder's where none is named.
+
+    The task is read first and the token judged by each call: whatever changed since means LOST.
+    """
+    holder = worker or (task.claim.agent_id if task.claim else "")
+    created_ms = round(task.created_at.timestamp() * 1000)
+    counted = (task.attempts, task.reclaims, created_ms)
+    lease = Lease(Grant(task.id.ulid, token, *counted, b"", b""), holder, settler)
+    lease.task = task
+    return lease
+
+
 def reason_named(word: str) -> Reason:
-    """The reason of this name; raises ValueError with all of them where there is none."""
-    try:
-        return Reason(word)
-    except ValueError:
-        known = ", ".join(Reason)
-        raise ValueError(f"reason: {word!r} is not one of {known}") from None
+    """The reason of this name; raises InvalidTask with all of them where there is none."""
+    return word_of("reason", word, Reason)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from rqueue.errors import InvalidTask
 from rqueue.model.checked import NAME, NAME_RULE
@@ -46,6 +46,21 @@ def compose(type: str, body: bytes, options: Mapping[str, object]) -> bytes:
     if options:
         parts.append(to_json(options)[1:-1])
     return b",".join(parts) + b"}"
+
+
+def quick_parts(data: bytes) -> tuple[str, JsonValue] | None:
+    """Type and payload of a definition that has nothing else; None for any other."""
+    try:
+        found = from_json(data)
+    except ValueError:
+        return None
+    match found:
+        case {"t": str(type), "p": payload} if len(found) == len(SHORT):
+            return type, payload
+        case {"t": str(type)} if len(found) == 1:
+            return type, {}
+        case _:
+            return None
 
 
 def fields_of(data: bytes) -> dict[str, JsonValue]:

@@ -23,6 +23,10 @@ class Lane:
     capabilities: tuple[str, ...] = ()
     alone: bool = False
 
+    def __post_init__(self) -> None:
+        # Equal lanes must have one name: -0.0 equals 0.0 and is written otherwise.
+        object.__setattr__(self, "rate", self.rate + 0.0)
+
     @property
     def micro_rate(self) -> int:
         """The rate as scripts count."""

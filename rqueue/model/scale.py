@@ -7,7 +7,6 @@ C writes 0 to 3 with 0 the most urgent.
 from __future__ import annotations
 
 from enum import StrEnum
-from math import isfinite
 from typing import Literal
 
 from rqueue.errors import InvalidTask
@@ -49,7 +48,7 @@ def to_native(value: object, scale: str = "native", *, field: str = "priority") 
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidTask(field, "is a number")
     if scale == "native":
-        if not (isfinite(value) and HIGHEST <= value <= LOWEST):
+        if not HIGHEST <= value <= LOWEST:
             raise InvalidTask(field, "is from 0 (most urgent) to 100")
         return float(value)
     steps = steps_of(scale)

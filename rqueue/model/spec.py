@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, PrivateAttr, SkipValidation, model_valida
 
 from rqueue.errors import InvalidTask
 from rqueue.model.checked import (
+    NAME,
     YEAR_SEC,
     Checked,
     Instant,
@@ -40,6 +41,9 @@ from rqueue.model.scale import DEFAULT_PRIORITY, check_scale, to_native
 ALIASES = {"timeout": "timeout_sec", "delay": "delay_sec"}
 # No payload's size is judged when a spec is made: the limit is the queue's, see `definition`.
 NO_LIMIT = 1 << 62
+# The type of a task that nothing says the type of.
+UNKNOWN = "unknown"
+MAX_REASON = 500
 
 
 class TaskSpec(Checked):
@@ -117,8 +121,30 @@ class TaskSpec(Checked):
 
     @classmethod
     def from_definition(cls, data: bytes) -> Self:
-        """The spec that `definition` wrote; the bytes are not trusted."""
-        return super().parse(fields_of(data))
+        """The spec that `definition` wrote; the bytes are not trusted.
+
+        A field that is not known is a newer release's: it is passed over, and stays in the bytes.
+        """
+        given = known(cls, fields_of(data))
+        retry, dedupe_fields = given.get("retry"), given.get("dedupe_fields")
+        if isinstance(retry, dict):
+            given["retry"] = known(RetryPolicy, retry)
+        if isinstance(dedupe_fields, list):
+            given["dedupe_fields"] = [
+                name for name in dedupe_fields if str(name) in cls.model_fields
+            ]
+        return super().parse(given)
+
+    @classmethod
+    def salvage(cls, data: bytes, type: str | None = None) -> tuple[Self, str | None]:
+        """The spec of a definition, or one of the same type without payload, and why it is not
+        the real one. `type` is what the task is known as elsewhere.
+        """
+        try:
+            return cls.from_definition(data), None
+        except InvalidTask as error:
+            name = name_of(type) or name_of(type_in(data)) or UNKNOWN
+            return cls.parse({"type": name, "payload": None}), str(error)[:MAX_REASON]
 
     @model_validator(mode="after")
     def check_whole(self) -> Self:
@@ -155,11 +181,12 @@ class TaskSpec(Checked):
         """The hash under which a second task like this one is known, if it is to be unique."""
         if self.idempotency_key is not None:
             return content_key("key", self.idempotency_key)
-        if self.dedupe is None:
-            return None
         if self.dedupe_fields:
+            # To name the fields is to ask for it.
             chosen = self.model_dump(mode="json", include=set(self.dedupe_fields))
             return content_key("content", chosen)
+        if self.dedupe is None:
+            return None
         return content_key("content", namespace, self.type, self.payload)
 
     @property
@@ -172,3 +199,22 @@ class TaskSpec(Checked):
         """How long an attempt may run: the smaller of its two limits; None is the queue's."""
         limits = [sec for sec in (self.timeout_sec, self.max_duration_sec) if sec is not None]
         return min(limits, default=None)
+
+
+def known(model: type[Checked], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """What is given of the fields that this release has."""
+    fields = model.model_fields
+    return {field: value for field, value in given.items() if field in fields}
+
+
+def type_in(data: bytes) -> object:
+    """The type that a definition gives, if that much of it can be read."""
+    try:
+        return fields_of(data).get("type")
+    except InvalidTask:
+        return None
+
+
+def name_of(value: object) -> str | None:
+    """The value, if it is a name."""
+    return value if isinstance(value, str) and NAME.fullmatch(value) else None

@@ -36,11 +36,17 @@ class Task(Checked):
 
     `available_at` is when a task that waits for a time may run; document B calls it retry_at.
     `effective_priority` is there only where the reader asked for the order.
+
+    What is stored may be anyone's bytes. `unreadable` says why the definition cannot be read: the
+    spec is then a stand-in of its type, without payload, and no attempt can succeed. `damaged`
+    names the other parts that cannot be read and are left out here.
     """
 
     id: TaskId
     spec: TaskSpec
     state: State
+    unreadable: str | None = None
+    damaged: tuple[str, ...] = ()
 
     life: Count = 0
     attempts: Count = 0
@@ -63,6 +69,8 @@ class Task(Checked):
     poison_pill: bool = False
 
     progress: Json = None
+    checkpoint: Json = None
+    logs: tuple[str, ...] = ()
     cost_usd: float = 0.0
     tokens_used: Tokens = Tokens()
     result: Json = None

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rqueue.client.settler import delay_of, reason_of, rules_of
-from rqueue.model.attempt import AttemptRecord, Lost, Reason
+from rqueue.errors import ScriptFault
+from rqueue.model.attempt import Lost
 from rqueue.model.lane import signature
 from rqueue.model.state import IN_HAND, State
-from rqueue.policy.lease import Seen, look
-from rqueue.policy.retry import Facts, decide
+from rqueue.policy.leading import reap_sec
+from rqueue.policy.lease import Pace, Seen, look
+from rqueue.policy.verdict import Report, rule, rules_of
 from rqueue.store import leases
 from rqueue.store.leases import Reaping
 from rqueue.store.queue import InHand, in_hand
@@ -31,12 +32,16 @@ PAGE = 200
 
 @dataclass(slots=True)
 class Reaped:
-    """What one tick did; `holding` where it reclaimed nothing on purpose."""
+    """What one tick did; `holding` where it reclaimed nothing on purpose.
+
+    `stuck` are leases that it could not take, because what is stored of their tasks is damaged.
+    """
 
     ready: int = 0
     retrying: int = 0
     dead: int = 0
     held: int = 0
+    stuck: int = 0
     holding: bool = False
 
     def count(self, word: str) -> None:
@@ -48,6 +53,8 @@ class Reaped:
                 self.retrying += 1
             case State.DEAD_LETTERED:
                 self.dead += 1
+            case "STUCK":
+                self.stuck += 1
             case _:
                 self.held += 1
 
@@ -58,7 +65,14 @@ class Reaper:
     """
 
     def __init__(
-        self, shard: Shard, reader: Reader, settings: Settings, *, clock: Clock, random: Random
+        self,
+        shard: Shard,
+        reader: Reader,
+        settings: Settings,
+        *,
+        clock: Clock,
+        random: Random,
+        interval_sec: float | None = None,
     ) -> None:
         self.shard = shard
         self.reader = reader
@@ -66,6 +80,8 @@ class Reaper:
         self.clock = clock
         self.random = random
         self.lease_ms = round(settings.lease_sec * 1000)
+        self.interval_sec = interval_sec or reap_sec(settings.lease_sec)
+        self.pace = Pace(self.lease_ms, round(self.interval_sec * 1000))
 
     async def tick(self) -> Reaped:
         """Takes every silent lease, unless the silence may be the server's own."""
@@ -83,7 +99,9 @@ class Reaper:
         """Whether a restart, a pause or a step of the clock makes idle times worthless."""
         run_id = (await self.shard.runner.connection.server_info()).run_id
         now_ms, seen = await read_seen(self.shard)
-        found = look(seen, now_ms, run_id, self.lease_ms)
+        found = look(seen, now_ms, run_id, self.pace)
+        if seen is not None:
+            self.pace = replace(self.pace, last_gap_ms=max(0, now_ms - seen.at_ms))
         if found.stepped_back:
             await restamp(self.shard)
         await write_seen(self.shard, Seen(now_ms, run_id, found.hold_until_ms))
@@ -93,36 +111,34 @@ class Reaper:
         """Decides about a page of leases and carries it out."""
         known = [lease for lease in page if lease.state in IN_HAND]
         tasks = await self.reader.read([lease.task for lease in known])
-        rows = [
-            await self.verdict(lease, task)
-            for lease, task in zip(known, tasks, strict=True)
-            if task is not None
-        ]
-        return await leases.reap(self.shard, rows, idle_ms=self.lease_ms) if rows else []
+        sound: list[Reaping] = []
+        damaged: list[Reaping] = []
+        for lease, task in zip(known, tasks, strict=True):
+            if task is not None:
+                rows = damaged if task.damaged else sound
+                rows.append(await self.verdict(lease, task))
+        words = await leases.reap(self.shard, sound, idle_ms=self.lease_ms) if sound else []
+        return words + [await self.reap_alone(row) for row in damaged]
+
+    async def reap_alone(self, row: Reaping) -> str:
+        """Reaps a task in whose hash something is wrong: where the script stumbles over it, no
+        other task is in the same call.
+        """
+        try:
+            (word,) = await leases.reap(self.shard, [row], idle_ms=self.lease_ms)
+        except ScriptFault as fault:
+            self.reader.warn(row.task, f"cannot be reaped: {fault.reply}")
+            return "STUCK"
+        return word
 
     async def verdict(self, lease: InHand, task: Task) -> Reaping:
         """What becomes of a task whose worker is silent."""
-        facts = Facts(task.attempts, task.reclaims)
+        error = f"the worker was silent for {lease.idle_ms / 1000:.0f} s"
+        report = Report(lease.consumer, error, self.clock.now())
         rules = rules_of(task.spec, self.settings)
-        decision = decide(Lost(State(lease.state)), facts, rules, self.random)
-        record = AttemptRecord(
-            attempt=decision.attempts,
-            epoch=int(lease.token.split(":")[0]),
-            agent=lease.consumer,
-            reason=Reason.HEARTBEAT_TIMEOUT,
-            error=f"the worker was silent for {lease.idle_ms / 1000:.0f} s",
-            at=self.clock.now(),
-        )
-        return Reaping(
-            lease.task,
-            lease.token,
-            delay_of(decision),
-            decision.attempts,
-            decision.reclaims,
-            reason_of(decision, Reason.HEARTBEAT_TIMEOUT),
-            record.model_dump_json(exclude_defaults=True),
-            await self.alone(lease.lane),
-        )
+        outcome = Lost(State(lease.state))
+        ruling = rule(task, outcome, report, rules, random=self.random)
+        return Reaping(lease.task, lease.token, *ruling, await self.alone(lease.lane))
 
     async def alone(self, number: int) -> str:
         """The lane in which a task is claimed alone: it may be what kills its workers."""

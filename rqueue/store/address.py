@@ -140,7 +140,8 @@ def open_client(
         return RedisCluster(startup_nodes=nodes, max_connections=size, **options, **secure)
     if address.kind == SENTINEL:
         own = {"db": address.db, "max_connections": size}
-        watch = driver_options(timeout_sec) | secure
+        # All of them and then the master within one reply's time: the first may be out of reach.
+        watch = driver_options(timeout_sec / (len(address.hosts) + 1)) | secure
         sentinel = Sentinel(list(address.hosts), sentinel_kwargs=watch, **options, **secure, **own)
         master: Redis = sentinel.master_for(address.path)
         return master

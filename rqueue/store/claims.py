@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.errors import ScriptFault
 from rqueue.store.lanes import Lanes, lanes_of
+from rqueue.store.leases import completing
 from rqueue.store.replies import text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rqueue.policy.capability import Offer
+    from rqueue.store.leases import Settled
+    from rqueue.store.runner import Reply
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
 
@@ -37,6 +42,17 @@ class Answer:
     stale: bool = False
 
 
+@dataclass(slots=True)
+class Turned:
+    """A word for each task that was to be completed, what was claimed, and whether more who wait
+    are to be answered.
+    """
+
+    words: list[str]
+    answer: Answer
+    more: bool
+
+
 class Waiter:
     """One claiming conversation: its name, its number, the lanes it knows, where its mail goes.
 
@@ -59,33 +75,62 @@ class Waiter:
 
     async def claim(self, n: int, *, wait_ms: int = 0, start: bool = False) -> Answer:
         """Up to `n` tasks; with none to give, the claim stays at the server for `wait_ms`."""
+        args = {
+            **self.asked(n, wait_ms),
+            "start": int(start),
+            "memo_ms": 0 if self.lasts else self.shard.terms.memo_ms,
+        }
+        while True:
+            answer = self.read(await self.shard.run("task/claim", {**args, **self.known()}))
+            if answer is not None:
+                return answer
+
+    async def turn(self, done: Sequence[Settled], n: int, *, wait_ms: int = 0) -> Turned:
+        """Completes what is done and claims up to `n` tasks, started, in one round trip."""
+        args = {**self.asked(n, wait_ms), **completing(self.shard)}
+        while True:
+            reply = await self.shard.run("task/turn", {**args, **self.known()}, done)
+            _, (_, more, *found), claimed = reply
+            answer = self.read(claimed)
+            if answer is not None:
+                return Turned([text(word) for word in found], answer, more=int(more) != 0)
+
+    def asked(self, n: int, wait_ms: int) -> dict[str, Argument]:
+        """What is the same each time this claim is sent; a number is used once."""
         self.seq += 1
-        args: dict[str, Argument] = {
+        return {
             "waiter": self.name,
             "seq": self.seq,
             "consumer": self.consumer,
             "bits": secrets.token_urlsafe(16),
             "n": n,
-            "start": int(start),
             "box": self.box,
             "park_ms": wait_ms,
             "handoff_ms": self.shard.terms.handoff_ms,
-            "memo_ms": 0 if self.lasts else self.shard.terms.memo_ms,
         }
-        while True:
-            args["version"] = self.lanes.version
-            args["lanes"], args["profile"] = self.served.lanes, self.served.profile
-            word, *rest = await self.shard.run("task/claim", args)
-            match text(word):
-                case "OK":
-                    return Answer([grant(row) for row in rest[2:]], int(rest[1]))
-                case "STALE":
-                    return Answer([], 0, stale=True)
-                case "LANES":
-                    self.lanes = lanes_of(rest[1:])
-                    self.served = self.lanes.served(self.offer)
-                case _:
-                    raise ScriptFault("task/claim", [word, *rest])
+
+    def known(self) -> dict[str, Argument]:
+        """The lanes this waiter knows and may serve."""
+        return {
+            "version": self.lanes.version,
+            "lanes": self.served.lanes,
+            "profile": self.served.profile,
+        }
+
+    def read(self, reply: Reply) -> Answer | None:
+        """The answer of a claim; None where the lanes were old, which it knows now."""
+        word, *rest = reply
+        match text(word):
+            case "OK":
+                return Answer([grant(row) for row in rest[2:]], int(rest[1]))
+            case "STALE":
+                return Answer([], 0, stale=True)
+            case "LANES":
+                self.lanes = lanes_of(rest[1:])
+                self.served = self.lanes.served(self.offer)
+                return None
+            case _:
+                raise ScriptFault("task/claim", reply)
 
 
 def grant(row: list[bytes]) -> Grant:
@@ -95,12 +140,17 @@ def grant(row: list[bytes]) -> Grant:
     return Grant(
         task=task.decode(),
         token=token.decode(),
-        attempts=int(attempts),
-        reclaims=int(reclaims),
-        created_ms=int(created.split(b"-")[0]),
+        attempts=number(attempts),
+        reclaims=number(reclaims),
+        created_ms=number(created.split(b"-")[0]),
         more=more,
         definition=definition,
     )
+
+
+def number(word: bytes) -> int:
+    """A counter as it is stored; broken bytes count as nothing, so that neighbours are served."""
+    return int(word) if word.isdigit() else 0
 
 
 def new_box() -> str:

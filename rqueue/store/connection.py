@@ -8,15 +8,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
 from rqueue.errors import ConfigError, StoreUnavailable
 from rqueue.store.address import CLUSTER, Address, Client, close_client, open_client, parse
 from rqueue.store.faults import DRIVER_ERRORS, translate, translated
+from rqueue.store.server import ServerInfo, ask_info, read_info
 from rqueue.store.wire import Wire, checked
 
 if TYPE_CHECKING:
@@ -32,16 +34,6 @@ BLOCK_SEC = 5.0
 FIRST_PAUSE_SEC = 0.02
 LONGEST_PAUSE_SEC = 1.0
 OLDEST: Final = (7, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """What the server says it is."""
-
-    name: str
-    version: tuple[int, int]
-    run_id: str
-    cluster: bool
 
 
 @dataclass(slots=True)
@@ -117,6 +109,9 @@ class Connection:
         loop = asyncio.get_running_loop()
         found = self.loops.get(loop)
         if found is None:
+            # A loop that was closed without closing us is held by its own clients: let both go.
+            for closed in [known for known in self.loops if known.is_closed()]:
+                del self.loops[closed]
             found = self.loops[loop] = self.opener()
         return found
 
@@ -147,32 +142,42 @@ class Connection:
 
     async def quickly(self, send: Callable[[], Awaitable[T]], what: str) -> T:
         """What `send` answers; only where the server is away, the long way of trying."""
+        if self.cluster:
+            # Its client bounds each of its steps; a wire bounds a try as a whole, by this time.
+            return await self.until_answered(send, what, None)
+        began = monotonic()
         try:
             return await send()
         except DRIVER_ERRORS as error:
-            if not isinstance(translate(error, what), StoreUnavailable):
-                raise translate(error, f"{self.address} {what}") from error
-        return await self.until_answered(send, what, None)
+            fault = translate(error, f"{self.address} {what}")
+            left = began + self.timeout_sec - monotonic()
+            if not isinstance(fault, StoreUnavailable) or left <= 0:
+                raise fault from error
+        return await self.until_answered(send, what, left)
 
     async def until_answered(
         self, send: Callable[[], Awaitable[T]], what: str, timeout_sec: float | None
     ) -> T:
-        """What `send` answers, tried until the time is up."""
+        """What `send` answers, tried until the time is up; a try under way then is given up."""
         loop = asyncio.get_running_loop()
         until = loop.time() + (self.timeout_sec if timeout_sec is None else timeout_sec)
         pause, cancels = FIRST_PAUSE_SEC, cancels_so_far()
-        while True:
-            try:
-                answer = await send()
-                check_cancelled(cancels)
-                return answer
-            except DRIVER_ERRORS as error:
-                fault = translate(error, f"{self.address} {what}")
-                wait = pause * self.random.uniform(0.5, 1.5)
-                if not isinstance(fault, StoreUnavailable) or loop.time() + wait >= until:
-                    raise fault from error
-            await asyncio.sleep(wait)
-            pause = min(pause * 2, LONGEST_PAUSE_SEC)
+        try:
+            async with asyncio.timeout_at(until):
+                while True:
+                    try:
+                        answer = await send()
+                        check_cancelled(cancels)
+                        return answer
+                    except DRIVER_ERRORS as error:
+                        fault = translate(error, f"{self.address} {what}")
+                        wait = pause * self.random.uniform(0.5, 1.5)
+                        if not isinstance(fault, StoreUnavailable) or loop.time() + wait >= until:
+                            raise fault from error
+                    await asyncio.sleep(wait)
+                    pause = min(pause * 2, LONGEST_PAUSE_SEC)
+        except TimeoutError as error:
+            raise StoreUnavailable(f"{self.address} {what}: no answer in time") from error
 
     async def server_info(self) -> ServerInfo:
         """What the server is; one that is too old is refused with a ConfigError."""
@@ -263,25 +268,3 @@ def open_wire(address: Address, *, reply_sec: float, wait_sec: float, size: int)
 def wrap(client: Redis, *, timeout_sec: float = 10) -> Connection:
     """A connection over a client that exists already, such as fakeredis."""
     return Connection("client", lambda: Clients(client, client), timeout_sec=timeout_sec)
-
-
-async def ask_info(client: Client) -> dict[str, Any]:
-    """INFO, from one node of a cluster or from the server."""
-    if isinstance(client, RedisCluster):
-        answer = await client.info(target_nodes=RedisCluster.DEFAULT_NODE)
-    else:
-        answer = await client.info()
-    return dict(answer)
-
-
-def read_info(facts: dict[str, Any]) -> ServerInfo:
-    """The facts we look at, among all that INFO says."""
-    name = str(facts.get("server_name", "redis")).lower()
-    text = facts.get("valkey_version") or facts.get("redis_version") or "0.0"
-    major, minor = (int(number) for number in str(text).split(".")[:2])
-    return ServerInfo(
-        name=name,
-        version=(major, minor),
-        run_id=str(facts.get("run_id", "")),
-        cluster=bool(facts.get("cluster_enabled", 0)),
-    )

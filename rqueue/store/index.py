@@ -18,7 +18,8 @@ PAGE = 500
 async def ids(
     shard: Shard, states: Iterable[State], *, type: str | None = None, tag: str | None = None
 ) -> AsyncIterator[list[str]]:
-    """Pages of ULIDs that may be in these states; the reader of a task sees whether it still is.
+    """Pages of ULIDs that may be in these states, in no order and perhaps twice; the reader of a
+    task sees whether it still is. What stays in its place through the walk is among them.
 
     Ended tasks are in no index but the dead ones: the archive has them.
     """
@@ -26,37 +27,43 @@ async def ids(
         async for page in walk(shard, shard.keys.tag_list(tag)):
             yield page
         return
-    wanted = frozenset(states)
-    for key in await keys_of(shard, wanted, type):
-        async for page in walk(shard, key):
-            yield page
-    if wanted & IN_HAND:
-        async for page in held(shard):
+    async for pages in places(shard, frozenset(states), type):
+        async for page in pages:
             yield page
 
 
-async def keys_of(shard: Shard, states: frozenset[State], type: str | None) -> list[str]:
-    """The sorted sets that hold tasks of these states."""
-    found: list[str] = []
-    if State.READY in states:
-        lanes = (await read_lanes(shard)).numbers
-        found += [shard.keys.lane(lanes[lane]) for lane in lanes if type in (None, lane.type)]
+async def places(
+    shard: Shard, states: frozenset[State], type: str | None
+) -> AsyncIterator[AsyncIterator[list[str]]]:
+    """The pages of each place that holds tasks of these states, in the order of a task's life:
+    one that moves on meanwhile is met again where it has gone.
+    """
     if State.PENDING in states:
-        found.append(shard.keys.blocked())
+        yield walk(shard, shard.keys.blocked())
     if State.RETRYING in states:
-        found.append(shard.keys.delayed())
+        yield walk(shard, shard.keys.delayed())
+    if State.READY in states:
+        for lane, number in (await read_lanes(shard)).numbers.items():
+            if type in (None, lane.type):
+                yield walk(shard, shard.keys.lane(number))
+    if states & IN_HAND:
+        yield held(shard)
     if State.DEAD_LETTERED in states:
-        found.append(shard.keys.dead())
-    return found
+        yield walk(shard, shard.keys.dead())
 
 
 async def walk(shard: Shard, key: str) -> AsyncIterator[list[str]]:
-    """A sorted set from end to start: what is taken away behind the reader shifts no rank."""
-    total = await call(shard, lambda client: client.zcard(key))
-    for stop in range(total - 1, -1, -PAGE):
-        start = max(0, stop - PAGE + 1)
-        page = await call(shard, lambda client, a=start, b=stop: client.zrange(key, a, b))
-        yield [member.decode() for member in page]
+    """A sorted set in no order. By ZSCAN, which alone misses nothing that is there all the time,
+    however much is put in, taken out or moved meanwhile; ranks and scores shift.
+    """
+    cursor = 0
+    while True:
+        cursor, page = await call(
+            shard, lambda client, at=cursor: client.zscan(key, at, count=PAGE)
+        )
+        yield [member.decode() for member, _ in page]
+        if int(cursor) == 0:
+            return
 
 
 async def held(shard: Shard) -> AsyncIterator[list[str]]:

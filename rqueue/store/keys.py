@@ -49,6 +49,14 @@ class Keys:
         """list: the records of failed attempts, oldest first, bounded."""
         return f"{self.root}failures:{task}"
 
+    def notes(self, task: str) -> str:
+        """hash: what a task says of itself: progress, checkpoint, micro_usd, tokens."""
+        return f"{self.root}notes:{task}"
+
+    def logs(self, task: str) -> str:
+        """list: the last log lines of a task."""
+        return f"{self.root}logs:{task}"
+
     def delayed(self) -> str:
         """zset: task by due time in ms: retries, parked and scheduled tasks."""
         return f"{self.root}delayed"
@@ -72,6 +80,10 @@ class Keys:
     def unblocking(self) -> str:
         """set: completed tasks whose dependents are still being told."""
         return f"{self.root}unblocking"
+
+    def draining(self) -> str:
+        """hash: lane of tasks that run alone -> `<until ms> <worker>` that keeps its hands free."""
+        return f"{self.root}draining"
 
     def cancelling(self) -> str:
         """hash: task -> reason: what a cascade has still to cancel."""
@@ -137,6 +149,14 @@ class Keys:
         """set: what is paused: `queue`, `type=<type>`, `lane=<number>`."""
         return f"{self.root}paused"
 
+    def inbox(self) -> str:
+        """stream: tasks that producers of any language sent with plain XADD, see protocol.md."""
+        return f"{self.root}inbox"
+
+    def rejected(self) -> str:
+        """stream: what of the inbox was refused: entry, at, reason, form, cut, task; capped."""
+        return f"{self.root}rejected"
+
     def outbox(self) -> str:
         """stream: what has ended, on its way to the archive; task -> life, state, snapshot."""
         return f"{self.root}outbox"
@@ -149,6 +169,10 @@ class Keys:
         """hash: what the reaper saw last: server time and run id."""
         return f"{self.root}reaper:seen"
 
+    def leader(self) -> str:
+        """hash: who runs the services of the shard: owner, epoch, until_ms, ttl_ms."""
+        return f"{self.root}leader"
+
     def stats(self) -> str:
-        """hash: counters: `<lane>:<state>`, `submitted`, `outbox`."""
+        """hash: counters: `<lane>:<state>`, `submitted`, `outbox`, `repaired`."""
         return f"{self.root}stats"

@@ -13,6 +13,8 @@ from rqueue.policy.capability import Offer, serves
 if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
+# For how long a worker keeps its hands free for a task that runs alone, unless it claims again.
+DRAIN_MS = 30_000
 META = frozenset({"next", "version"})
 
 
@@ -26,7 +28,7 @@ class Lanes:
     def served(self, offer: Offer) -> Served:
         """The lanes that an offer may serve, in the words of the claim script."""
         found = [
-            [number, lane.micro_rate, lane.type, lane.alone]
+            [number, lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
             for lane, number in self.numbers.items()
             if serves(offer, lane)
         ]

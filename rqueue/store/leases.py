@@ -107,13 +107,17 @@ async def renew(shard: Shard, consumer: str, leases: Sequence[Held]) -> list[str
 
 async def complete(shard: Shard, leases: Sequence[Settled]) -> list[str]:
     """RUNNING or VALIDATING to COMPLETED: OK, LOST or STATE:<found> for each."""
-    args: dict[str, Argument] = {
+    return await words_and_answers(shard, "task/complete", leases, completing(shard))
+
+
+def completing(shard: Shard) -> dict[str, Argument]:
+    """How this queue's tasks are completed, as the scripts read it."""
+    return {
         "archive": int(shard.terms.archive),
         "ttl": shard.terms.result_ttl_ms,
         "limit": LIMIT,
         "tries": TRIES,
     }
-    return await words_and_answers(shard, "task/complete", leases, args)
 
 
 async def fail(shard: Shard, leases: Sequence[Verdict]) -> list[str]:

@@ -95,18 +95,25 @@ async def tally(shard: Shard) -> Tally:
     bounds = [micro(bound) for bound, _ in BOUNDS]
     args: dict[str, Argument] = {"rates": json.dumps(rates), "bounds": json.dumps(bounds)}
     stats, paused, *rows = ok("queue/counts", "", await shard.run("queue/counts", args))
-    counters = {text(stats[at]): int(stats[at + 1]) for at in range(0, len(stats), 2)}
+    counters, states = split_stats(stats)
     found = []
     for number, *ready in rows:
-        states = {
-            name.partition(":")[2]: count
-            for name, count in counters.items()
-            if name.startswith(f"{number}:")
-        }
         tiers = dict(zip(TIERS, map(int, ready), strict=True))
-        found.append(LaneCount(lanes[int(number)], tiers, states))
-    plain = {name: count for name, count in counters.items() if ":" not in name}
-    return Tally(found, plain, frozenset(text(what) for what in paused))
+        found.append(LaneCount(lanes[int(number)], tiers, states.get(str(number), {})))
+    return Tally(found, counters, frozenset(text(what) for what in paused))
+
+
+def split_stats(flat: list[bytes]) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    """The shard's counters, and each lane's by state: `<name>` and `<lane>:<state>` in the hash."""
+    counters: dict[str, int] = {}
+    states: dict[str, dict[str, int]] = {}
+    for name, count in zip(map(text, flat[::2]), map(int, flat[1::2]), strict=True):
+        lane, colon, state = name.partition(":")
+        if colon:
+            states.setdefault(lane, {})[state] = count
+        else:
+            counters[name] = count
+    return counters, states
 
 
 async def in_hand(shard: Shard, *, idle_ms: int, after: str = "", limit: int = 500) -> list[InHand]:
@@ -125,7 +132,8 @@ async def in_hand(shard: Shard, *, idle_ms: int, after: str = "", limit: int = 5
             idle_ms=int(row[3]),
             state=text(row[4]),
             token=text(row[5]),
-            lane=int(row[6]),
+            # Broken bytes are no lane; the reaper goes on with the rest of the page.
+            lane=int(row[6]) if row[6].isdigit() else 0,
         )
         for row in rows
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rqueue.errors import KeyTaken, LeaseLost, ScriptFault, TaskNotFound, WrongState
+from rqueue.errors import InvalidGraph, KeyTaken, LeaseLost, ScriptFault, TaskNotFound, WrongState
 from rqueue.model.ids import TaskId
 from rqueue.model.state import TRANSITIONS, State
 
@@ -34,6 +34,9 @@ def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
             raise TaskNotFound(task)
         case ["STATE", found]:
             raise WrongState(task, found=text(found), wanted=wanted(script))
+        case ["PARENT", parent]:
+            rule = "depends on a task that is not there or was cancelled"
+            raise InvalidGraph(rule, (task, TaskId.from_ulid(text(parent))))
         case ["EXISTS", holder]:
             raise KeyTaken(task, TaskId.from_ulid(text(holder)))
         case _:

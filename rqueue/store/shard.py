@@ -21,6 +21,8 @@ Asked = tuple[Mapping[str, "Argument"], Iterable[Sequence["Argument"]]]
 CHUNK = 500
 LIMIT = 1000
 TRIES = 100
+# Money is counted in millionths of a dollar: whole numbers, never floats.
+MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,15 +70,20 @@ class Taken(NamedTuple):
 
 
 async def submit(
-    shard: Shard, drafts: Sequence[Draft], *, replicas: int | None = None
+    shard: Shard,
+    drafts: Sequence[Draft],
+    *,
+    ids: Sequence[TaskId] = (),
+    replicas: int | None = None,
 ) -> list[Taken | RQueueError]:
     """Each draft's answer, in order. Sent again it creates nothing and says the same.
 
-    With `replicas` (by default as the queue's terms say), after so many of them have it.
+    With `ids`, one for each draft, the tasks get these; one that is there already is left as it
+    is. With `replicas` (by default as the queue's terms say), after so many of them have it.
     """
     if replicas is None:
         replicas = shard.terms.wait_replicas
-    pages = list(pages_of(drafts))
+    pages = list(pages_of(drafts, ids))
     if replicas:
         replies: list[Reply | RQueueError] = [
             await submit_page(shard, page, replicas) for page in pages
@@ -96,12 +101,13 @@ async def submit(
     return answers
 
 
-def pages_of(drafts: Sequence[Draft]) -> Iterator[Page]:
-    """The drafts in the portions that are sent."""
+def pages_of(drafts: Sequence[Draft], ids: Sequence[TaskId] = ()) -> Iterator[Page]:
+    """The drafts, with their ids where they have some, in the portions that are sent."""
     start, size = 0, FIRST_PAGE
     while start < len(drafts):
-        yield Page(drafts[start : start + size])
-        start, size = start + size, min(2 * size, LAST_PAGE)
+        end = start + size
+        yield Page(drafts[start:end], ids[start:end])
+        start, size = end, min(2 * size, LAST_PAGE)
 
 
 async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:

@@ -64,11 +64,7 @@ async def revive(
 
 async def discard(shard: Shard, tasks: Sequence[TaskId], *, reason: str) -> list[str]:
     """Gives dead tasks up: OK, GONE or STATE:<found> for each."""
-    args: dict[str, Argument] = {
-        "reason": reason,
-        "ttl": shard.terms.result_ttl_ms,
-        "events": shard.terms.events,
-    }
+    args: dict[str, Argument] = {"reason": reason, "how": ending(shard.terms)}
     rows = [(task.ulid,) for task in tasks]
     return [
         text(word) for word in ok("task/discard", "", await shard.run("task/discard", args, rows))

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as DriverConnectionError
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError
+
+from rqueue.store.address import close_client
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -39,9 +41,11 @@ class Line(asyncio.Protocol):
         """Sends one command; its reply is the future's result, an error of the server's too."""
         if not self.is_open:
             raise DriverConnectionError("the connection was lost")
+        # Packed first: what cannot be sent must have no place among those that wait for replies.
+        command = packed(words)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.asked.append(future)
-        self.transport.write(packed(words))
+        self.transport.write(command)
         return future
 
     def data_received(self, data: bytes) -> None:
@@ -85,11 +89,7 @@ class Wire:
         line = self.line
         if line is None or not line.is_open:
             line = await self.open()
-        late = asyncio.get_running_loop().call_later(self.reply_sec, line.transport.abort)
-        try:
-            replies = await exchange(line, commands)
-        finally:
-            late.cancel()
+        replies = await exchange(line, commands, self.reply_sec)
         if any(isinstance(reply, ReadOnlyError) for reply in replies):
             # A master that was demoted: the next line leads to the new one.
             line.transport.abort()
@@ -105,15 +105,19 @@ class Wire:
             reply = await line.send(words)
         finally:
             late.cancel()
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, RedisError):
             if isinstance(reply, ReadOnlyError):
                 line.transport.abort()
             raise reply
         return reply
 
     async def open(self) -> Line:
-        """A new line, unless another caller has just opened one."""
-        async with self.opening:
+        """A new line, unless another caller has just opened one.
+
+        In the time of one reply, with the wait for others who try: a server that takes the
+        connection and says nothing must hold nobody.
+        """
+        async with asyncio.timeout(self.reply_sec), self.opening:
             if self.line is None or not self.line.is_open:
                 await self.drop()
                 self.made = await self.client.connection_pool.get_connection()
@@ -132,7 +136,7 @@ class Wire:
     async def aclose(self) -> None:
         """Closes the line."""
         await self.drop()
-        await self.client.aclose()
+        await close_client(self.client)
 
 
 def line_of(made: AbstractConnection) -> Line:
@@ -145,19 +149,39 @@ def line_of(made: AbstractConnection) -> Line:
     return line
 
 
-async def exchange(line: Line, commands: Iterable[Sequence[Argument]]) -> list[Any]:
-    """Sends commands and waits for their replies."""
+async def exchange(
+    line: Line, commands: Iterable[Sequence[Argument]], reply_sec: float
+) -> list[Any]:
+    """Sends commands and waits for their replies, each in `reply_sec` after the one before."""
+    loop = asyncio.get_running_loop()
+    late = loop.call_later(reply_sec, line.transport.abort)
     sent: list[asyncio.Future[Any]] = []
-    for words in commands:
-        if len(sent) >= WINDOW:
-            await asyncio.wait(sent[-WINDOW:], return_when=asyncio.FIRST_COMPLETED)
-        elif sent:
-            # The transport sends the one before while the next is made.
-            await asyncio.sleep(0)
-        sent.append(line.send(words))
-    if len(sent) == 1:
-        return [await sent[0]]
-    return await asyncio.gather(*sent)
+    replies: list[Any] = []
+    try:
+        for words in commands:
+            if sent:
+                # The transport sends the one before while the next is made.
+                await asyncio.sleep(0)
+            if len(sent) - len(replies) >= WINDOW:
+                replies.append(await sent[len(replies)])
+                late.cancel()
+                late = loop.call_later(reply_sec, line.transport.abort)
+            sent.append(line.send(words))
+        for future in sent[len(replies) :]:
+            replies.append(await future)
+            late.cancel()
+            late = loop.call_later(reply_sec, line.transport.abort)
+        return replies
+    finally:
+        late.cancel()
+        forget(sent)
+
+
+def forget(sent: list[asyncio.Future[Any]]) -> None:
+    """Lets go of replies: one error is told, the loop need not complain of the others."""
+    for future in sent:
+        if not future.cancel() and not future.cancelled():
+            future.exception()
 
 
 def checked(replies: list[Any]) -> list[Any]:
@@ -166,9 +190,8 @@ def checked(replies: list[Any]) -> list[Any]:
     """
     several = len(replies) > 1
     for reply in replies:
-        if isinstance(reply, ResponseError) and not (
-            several and isinstance(reply, OutOfMemoryError)
-        ):
+        # Not every error that a server answers is a ResponseError: LOADING is none.
+        if isinstance(reply, RedisError) and not (several and isinstance(reply, OutOfMemoryError)):
             raise reply
     return replies
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.state import State
 from rqueue.testing.records import Answer, Claim, Grant, Lease, Record, Waiter
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rqueue.testing.model import Model
 
 MINUTE_MS = 60_000
+DRAIN_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,13 @@ def claim(model: Model, call: Claim) -> Answer:
     if waiter and call.seq == last:
         left = max(0, waiter.until_ms - model.now_ms)
         return Answer("OK", left, still_held(model, waiter.given + waiter.mailed))
-    if call.version != len(model.lanes):
+    if call.version != model.version:
         return Answer("LANES")
     carried = still_held(model, waiter.mailed if waiter else [])
     for grant in carried:
         model.handoffs.pop((grant.task, model.tasks[grant.task].epoch), None)
+        if call.start and model.tasks[grant.task].state is State.CLAIMED:
+            begin(model, model.tasks[grant.task])
     if waiter:
         waiter.since_ms = None
     who = Who(call.consumer, call.bits, call.start)
@@ -51,6 +54,15 @@ def claim(model: Model, call: Claim) -> Answer:
         return Answer("OK", 0, grants)
     kept.since_ms, kept.until_ms = model.now_ms, model.now_ms + call.park_ms
     return Answer("OK", call.park_ms, grants)
+
+
+def begin(model: Model, record: Record) -> None:
+    """Starts a task that is CLAIMED."""
+    model.handoffs.pop((record.id, record.epoch), None)
+    record.state = State.RUNNING
+    record.started_ms = record.seen_ms = model.now_ms
+    if record.special.unique == "until_start":
+        model.free_key(record)
 
 
 def still_held(model: Model, leases: Iterable[Lease]) -> tuple[Grant, ...]:
@@ -70,24 +82,36 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
     served = {number: lanes[number] for number in numbers}
     if n < 1 or runs_alone(model, who.consumer, served):
         return ()
-    solo = not model.in_hand(who.consumer)
-    open_ = {
-        number: lane
-        for number, lane in served.items()
-        if not shut(model, number, lane) and (solo or not lane.alone)
-    }
+    open_ = {n: lane for n, lane in served.items() if not shut(model, n, lane)}
     picks: list[Record] = []
     for record in in_order(model, open_):
         if len(picks) >= n:
             break
-        if open_[record.lane].alone:
-            # A task that was lost once runs alone: nothing is given beside it.
-            if not picks:
-                model.alone[who.consumer] = record.id
-                return (lease(model, record, who),)
+        if not open_[record.lane].alone:
+            picks.append(record)
             continue
-        picks.append(record)
+        # A task that was lost once runs alone: nothing is given beside it.
+        verdict = may_run_alone(model, who.consumer, record.lane, picked=len(picks))
+        if verdict == "run":
+            model.alone[who.consumer] = record.id
+            return (lease(model, record, who),)
+        if verdict == "drain":
+            break
     return tuple(lease(model, record, who) for record in picks)
+
+
+def may_run_alone(
+    model: Model, consumer: str, lane: int, *, picked: int
+) -> Literal["run", "drain", "skip"]:
+    """Whether a task that runs alone may be picked now, or hands are kept free for it."""
+    if picked == 0 and not model.in_hand(consumer):
+        model.draining.pop(lane, None)
+        return "run"
+    until_ms, by = model.draining.get(lane, (0, consumer))
+    if by != consumer and until_ms > model.now_ms:
+        return "skip"
+    model.draining[lane] = (model.now_ms + DRAIN_MS, consumer)
+    return "drain"
 
 
 def runs_alone(model: Model, consumer: str, served: dict[int, Lane]) -> bool:

@@ -35,6 +35,7 @@ class Model:
         self.submitted = 0
         self.tasks: dict[str, Record] = {}
         self.lanes: dict[Lane, int] = {}
+        self.version = 0
         self.keys: dict[str, Key] = {}
         self.waiters: dict[str, Waiter] = {}
         self.boxes: dict[str, list[str]] = {}
@@ -43,6 +44,7 @@ class Model:
         self.alone: dict[str, str] = {}
         self.paused: set[str] = set()
         self.cancelling: dict[str, str] = {}
+        self.draining: dict[int, tuple[int, str]] = {}
         self.watchers: dict[str, set[str]] = {}
         self.outbox: list[list[Ended]] = []
 
@@ -100,9 +102,10 @@ class Model:
             if len(self.lanes) >= self.max_lanes:
                 return None
             self.lanes[lane] = len(self.lanes) + 1
+            self.version = (self.version or self.now_ms) + 1
             for waiter in self.waiters.values():
                 if waiter.since_ms is not None:
-                    self.mail(waiter.claim.box, f"lanes {len(self.lanes)}")
+                    self.mail(waiter.claim.box, f"lanes {self.version}")
         return self.lanes[lane]
 
     def mail(self, box: str, line: str) -> None:

@@ -40,7 +40,8 @@ def cancel(
         else:
             words.append("OK")
             ended.append(cancel_one(model, record, f"cancel {request}"))
-            if dependents == "unblock":
+            # What another cascade left goes on by that one's rule.
+            if dependents == "unblock" and tasks:
                 touched |= tell_dependents(model, task)
             else:
                 asked += [child.id for child in model.dependents(task)]
@@ -67,13 +68,9 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
     record = model.find(task)
     if record is None:
         return "GONE"
-    if record.life == life + 1 and life > 0:
-        return f"OK {record.state}"
-    if record.state is not State.DEAD_LETTERED or record.life != life:
-        return f"STATE {record.state}"
-    other = model.find(model.holder(record.special.idem) or "")
-    if other is not None and other.state is not State.COMPLETED:
-        return f"EXISTS {other.id}"
+    refused = why_not(model, record, life)
+    if refused is not None:
+        return refused
     begin_life(model, record, life + 1)
     record.definition = definition or record.definition
     if delay_ms > 0:
@@ -87,9 +84,30 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
     return "OK READY"
 
 
+def why_not(model: Model, record: Record, life: int) -> str | None:
+    """What a revival is answered that finds no dead task of this life, or one that cannot run."""
+    if record.life == life + 1 and life > 0:
+        return f"OK {record.state}"
+    if record.state is not State.DEAD_LETTERED or record.life != life:
+        return f"STATE {record.state}"
+    other = model.find(model.holder(record.special.idem) or "")
+    if other is not None and other.state is not State.COMPLETED:
+        return f"EXISTS {other.id}"
+    lost = next((p for p in record.parents if not can_complete(model, p)), None)
+    return None if lost is None else f"PARENT {lost}"
+
+
+def can_complete(model: Model, task: str) -> bool:
+    """Whether a parent has completed or still may."""
+    record = model.find(task)
+    return record is not None and record.state is not State.CANCELLED
+
+
 def begin_life(model: Model, record: Record, life: int) -> None:
     """Attempts start again; key and deadline are taken up again."""
     record.life, record.settled = life, ""
+    record.waits = {p for p in record.parents if model.tasks[p].state is not State.COMPLETED}
+    record.parents = []
     record.attempts = record.reclaims = record.parks = 0
     special = record.special
     if special.idem is not None:
@@ -100,19 +118,24 @@ def begin_life(model: Model, record: Record, life: int) -> None:
 
 def discard(model: Model, tasks: Sequence[str]) -> list[str]:
     """Gives dead tasks up; what waited for them is cancelled next."""
-    words = []
+    words: list[str] = []
+    ended: list[Ended] = []
     for task in tasks:
         record = model.find(task)
         if record is None:
             words.append("GONE")
         elif record.state is State.DEAD_LETTERED:
             record.state, record.settled = State.CANCELLED, "discard"
-            record.expires_ms = model.now_ms + model.result_ttl_ms
+            if model.archive:
+                ended.append((record.id, record.life, State.CANCELLED))
+            else:
+                record.expires_ms = model.now_ms + model.result_ttl_ms
             orphan(model, record)
             words.append("OK")
         else:
             again = record.state is State.CANCELLED and record.settled == "discard"
             words.append("OK" if again else f"STATE:{record.state}")
+    model.send(ended)
     return words
 
 

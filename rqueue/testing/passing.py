@@ -108,7 +108,8 @@ def expire(model: Model, *, again_ms: int) -> int:
         elif record.waiting and record.special.on_deadline == "cancel":
             orphan(model, record)
             ended.append(cancel_one(model, record))
-        elif record.waiting:
+        elif record.waiting and record.special.on_deadline == "fail":
+            record.parents = sorted(record.waits - {TIME})
             record.waits.clear()
             ended.append(model.end(record, State.DEAD_LETTERED, "expire"))
     model.send(ended)

@@ -57,6 +57,7 @@ class Record:
     state: State = State.READY
     life: int = 1
     waits: set[str] = field(default_factory=set)
+    parents: list[str] = field(default_factory=list)
     due_ms: int = 0
     epoch: int = 0
     token: str = ""
@@ -69,6 +70,7 @@ class Record:
     parks: int = 0
     failures: list[str] = field(default_factory=list)
     settled: str = ""
+    debounced: list[str] = field(default_factory=list)
     hurried: str = ""
     result: bytes = b""
     priority: int | None = None
@@ -88,8 +90,7 @@ class Record:
 
     def settled_by(self, token: str, move: str) -> bool:
         """Whether this very token ended its lease by this very move: a call sent again."""
-        completed = self.state is State.COMPLETED
-        return self.token == token and self.settled == move and not completed
+        return self.settled == f"{move} {token}"
 
 
 @dataclass(slots=True)

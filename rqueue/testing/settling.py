@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
-from rqueue.testing.claiming import answer
+from rqueue.testing.claiming import answer, begin
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
 
 if TYPE_CHECKING:
@@ -38,11 +38,7 @@ def start_one(model: Model, record: Record | None) -> str:
     if record.state is State.VALIDATING:
         return "STATE:VALIDATING"
     if record.state is State.CLAIMED:
-        model.handoffs.pop((record.id, record.epoch), None)
-        record.state = State.RUNNING
-        record.started_ms = record.seen_ms = model.now_ms
-        if record.special.unique == "until_start":
-            model.free_key(record)
+        begin(model, record)
     return "OK"
 
 
@@ -123,7 +119,7 @@ def fail(model: Model, verdicts: Sequence[Verdict]) -> list[str]:
         lease = (verdict.task, verdict.token)
         record = held(model, lease)
         if record is not None:
-            words.append(fail_one(model, record, verdict, "fail", ended=ended))
+            words.append(fail_one(model, record, verdict, f"fail {record.token}", ended=ended))
         elif again(model, lease, "fail"):
             words.append("DEAD_LETTERED" if verdict.delay_ms is None else "RETRYING")
         else:
@@ -162,7 +158,7 @@ def park(model: Model, leases: Sequence[tuple[str, str, int]]) -> list[str]:
         elif record.state is State.CLAIMED:
             words.append("STATE:CLAIMED")
         else:
-            retry_later(model, record, delay_ms, "park")
+            retry_later(model, record, delay_ms, f"park {token}")
             record.parks += 1
             words.append("OK")
     return words
@@ -181,7 +177,7 @@ def release(model: Model, leases: Sequence[Lease]) -> list[str]:
     for lease in leases:
         record = held(model, lease)
         if record is not None:
-            touched.add(give_back(model, record, "release"))
+            touched.add(give_back(model, record, f"release {record.token}"))
             words.append("OK")
         else:
             words.append("OK" if again(model, lease, "release") else LOST)

@@ -45,11 +45,10 @@ def submit_one(model: Model, draft: Draft) -> Record | Refusal:
         return "PARENT", lost
     due_ms = model.now_ms + draft.delay_ms if draft.delay_ms > 0 else None
     holder = holder_of(model, draft)
-    if holder is not None and not (draft.if_exists == "replace" and holder.waiting):
-        if draft.if_exists == "debounce" and holder.waiting:
-            holder.definition = draft.definition
-            if due_ms is not None:
-                model.delay(holder, due_ms)
+    if holder is not None and not (draft.if_exists != "keep" and holder.waiting):
+        return "EXISTS", holder.id
+    if holder is not None and draft.if_exists == "debounce" and same_kind(model, holder, draft):
+        debounce(model, holder, draft, due_ms)
         return "EXISTS", holder.id
     if holder is not None and holder.id in parents:
         return "PARENT", holder.id
@@ -60,6 +59,30 @@ def submit_one(model: Model, draft: Draft) -> Record | Refusal:
         model.send([cancel_one(model, holder)])
         orphan(model, holder)
     return write(model, draft, number, parents=parents, due_ms=due_ms)
+
+
+def same_kind(model: Model, holder: Record, draft: Draft) -> bool:
+    """Whether it differs from the task that holds its key in payload and priority only."""
+    parents, _ = open_parents(model, draft)
+    same = model.lanes.get(draft.lane) == holder.lane and holder.special == draft.special
+    return same and holder.life == 1 and not parents
+
+
+def debounce(model: Model, holder: Record, draft: Draft, due_ms: int | None) -> None:
+    """Gives a waiting task the new one's definition and priority, and lets it wait anew."""
+    if draft.id in holder.debounced:
+        return
+    holder.debounced = [draft.id, *holder.debounced][:16]
+    holder.definition, holder.priority = draft.definition, None
+    holder.score = score_of(model, draft)
+    if due_ms is not None:
+        model.delay(holder, due_ms)
+
+
+def score_of(model: Model, draft: Draft) -> int:
+    """The score of a task that is submitted now."""
+    exact = draft.base + draft.lane.micro_rate * model.now_ms / MINUTE_MS
+    return int(f"{exact:.0f}")
 
 
 def holder_of(model: Model, draft: Draft) -> Record | None:
@@ -83,8 +106,8 @@ def write(
     model: Model, draft: Draft, number: int, *, parents: set[str], due_ms: int | None
 ) -> Record:
     """The accepted task: READY, or PENDING where it waits for something."""
-    exact = draft.base + draft.lane.micro_rate * model.now_ms / MINUTE_MS
-    record = Record(draft.id, number, int(f"{exact:.0f}"), draft.definition, draft.special)
+    score = score_of(model, draft)
+    record = Record(draft.id, number, score, draft.definition, draft.special)
     model.tasks[draft.id] = record
     if draft.special.idem is not None:
         model.keys[draft.special.idem] = Key(draft.id)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rqueue import Queue
+from rqueue import Handle, Queue
+from rqueue.client import gatherer
 from rqueue.errors import InvalidGraph, InvalidTask, StoreUnavailable
 from rqueue.model.ids import new_task_id
 from tests.house import House
@@ -109,6 +110,34 @@ async def test_a_refused_one_fails_alone(alone: House) -> None:
     assert isinstance(answers[5], InvalidGraph)
     assert isinstance(answers[7], InvalidTask)
     assert sum(isinstance(answer, BaseException) for answer in answers) == 2
+
+
+async def test_an_error_that_is_not_ours_reaches_each(
+    alone: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(gatherer, "submit", broken)
+    calls = [alone.queue.enqueue("code", n) for n in range(5)]
+    first, *others = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert isinstance(first, Handle)
+    assert [str(other) for other in others] == ["a bug"] * 4
+    monkeypatch.undo()
+    assert (await alone.queue.enqueue("code")).created
+
+
+async def test_who_has_gone_before_being_sent_is_not_sent(alone: House) -> None:
+    calls = [asyncio.create_task(alone.queue.enqueue("code", n)) for n in range(3)]
+    await asyncio.sleep(0)
+
+    for call in calls[1:]:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+    assert (await alone.queue.enqueue("code")).created
+    assert (await alone.queue.counts())["READY"] == 2
 
 
 async def test_an_unreachable_server_fails_each() -> None:

@@ -151,7 +151,8 @@ async def test_what_is_not_there_cannot_be_operated(house: House) -> None:
     ):
         with pytest.raises(TaskNotFound):
             await call
-    assert await house.queue.cancel(stranger) is False
+    for unknown in (stranger, str(stranger.uuid), "never-seen", "\ud800"):
+        assert await house.queue.cancel(unknown) is False
     assert await house.dump() == {}
 
 

@@ -143,6 +143,52 @@ async def test_lost_mail_is_healed_by_asking_again(
     assert await waiting == "healed"
 
 
+async def test_lost_mail_is_healed_however_much_other_mail_comes(
+    alone: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "ASK_AGAIN_SEC", 0.2)
+    handle = await alone.queue.enqueue("code")
+    waiting = asyncio.create_task(handle.result(timeout=5))
+    await watched(alone, handle.id.ulid)
+
+    await alone.client.delete(alone.keys.watchers(handle.id.ulid))
+    await complete(alone, "healed")
+    box = alone.keys.mail(alone.queue.local.watcher.box)
+    while not waiting.done():
+        await alone.client.rpush(box, "ended another")
+
+    assert await waiting == "healed"
+
+
+async def test_closing_ends_the_wait_at_once(alone: House) -> None:
+    handle = await alone.queue.enqueue("code")
+    waiting = [asyncio.create_task(handle.result(timeout)) for timeout in (None, 30)]
+    await watched(alone, handle.id.ulid)
+    await blocked(alone)
+
+    async with asyncio.timeout(2):
+        await alone.queue.aclose()
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 2
+    assert "closed" in str(answers[0])
+    await complete(alone, "later")
+    assert await handle.result(timeout=5) == "later"
+
+
+async def test_closing_ends_a_wait_that_has_just_begun(alone: House) -> None:
+    handle = await alone.queue.enqueue("code")
+    waiting = asyncio.create_task(handle.result())
+    await asyncio.sleep(0)
+
+    async with asyncio.timeout(2):
+        await alone.queue.aclose()
+        with pytest.raises(StoreUnavailable):
+            await waiting
+
+    assert alone.queue.runtime.connection.loops == {}
+
+
 async def test_a_line_that_is_killed_while_waiting_heals(alone: House) -> None:
     handle = await alone.queue.enqueue("code")
     waiting = asyncio.create_task(handle.result(timeout=30))

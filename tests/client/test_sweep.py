@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from rqueue import State
+from rqueue import State, Task
 from rqueue.clock import SYSTEM
 from rqueue.model.scale import Tier
+from rqueue.store import tasks
 from tests.house import House
 
 
@@ -118,3 +121,62 @@ async def test_more_than_one_page_is_swept(alone: House) -> None:
 
     assert (swept.found, swept.done) == (1201, 1201)
     assert (await alone.queue.counts()).live == 0
+
+
+async def test_what_is_there_all_the_time_is_found_once_whatever_comes(alone: House) -> None:
+    there = {handle.id for handle in await alone.queue.enqueue_many([{"type": "code"}] * 1201)}
+    urgent = [{"type": "code", "priority": 1}] * 1500
+    found: list[str] = []
+
+    async for task in alone.queue.find():
+        if not found:
+            await alone.queue.enqueue_many(urgent)
+        found.append(task.id)
+
+    assert there <= set(found)
+    assert len(found) == len(set(found))
+
+
+async def test_what_is_there_all_the_time_is_found_whatever_goes_or_moves(alone: House) -> None:
+    handles = await alone.queue.enqueue_many([{"type": "code"}] * 1201)
+    found: list[str] = []
+
+    async for task in alone.queue.find(states=["READY"]):
+        if not found:
+            await alone.queue.claim(worker="w1", n=400)
+            for handle in handles[400:450]:
+                await alone.queue.set_priority(handle.id, 100)
+        found.append(task.id)
+
+    assert {handle.id for handle in handles[400:]} <= set(found)
+    assert len(found) == len(set(found))
+
+
+async def test_a_task_that_is_claimed_meanwhile_is_still_found(house: House) -> None:
+    first, second = await house.queue.enqueue_many(
+        [{"type": "code", "delay": 60}, {"type": "code"}]
+    )
+    found: list[str] = []
+
+    async for task in house.queue.find():
+        if not found:
+            await house.queue.claim(worker="w1")
+        found.append(task.id)
+
+    assert sorted(found) == sorted([first.id, second.id])
+
+
+async def test_a_sweep_keeps_no_payloads(alone: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    await alone.queue.enqueue_many([{"type": "code"}] * 1201)
+    cancel, kept = tasks.cancel, []
+
+    async def counting(*args: Any, **options: Any) -> list[str]:
+        gc.collect()
+        kept.append(sum(isinstance(thing, Task) for thing in gc.get_objects()))
+        return await cancel(*args, **options)
+
+    monkeypatch.setattr(tasks, "cancel", counting)
+    swept = await alone.queue.cancel_many()
+
+    assert (swept.found, swept.done) == (1201, 1201)
+    assert max(kept) <= 600

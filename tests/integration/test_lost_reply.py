@@ -11,15 +11,25 @@ from typing import Any
 import pytest
 
 from rqueue import Handle, Lease
+from rqueue.model.note import Note
+from rqueue.policy.capability import Offer
+from rqueue.services.inbox import Inbox
+from rqueue.services.janitor import Janitor
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaper
+from rqueue.services.sweeper import Sweeper
+from rqueue.store.claims import Waiter
+from rqueue.store.leading import lead, yield_lead
+from rqueue.store.leases import Settled
+from rqueue.store.notes import note
+from rqueue.store.urgency import Urgency, rescore
 from tests.house import House
 from tests.integration.proxy import How, Proxy, far_house
 from tests.servers import Server
 
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 HEX = re.compile(r"[0-9a-f]{16,}")
-READS = {"task/read", "queue/counts", "queue/in_hand"}
+READS = {"task/read", "queue/counts", "queue/in_hand", "queue/walk"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,24 @@ async def overdue(house: House) -> Handle:
     return await house.queue.enqueue("code", deadline="2020-01-01T00:00:00Z", on_deadline="cancel")
 
 
+async def torn(house: House) -> None:
+    await house.running()
+    await house.queue.enqueue("code")
+    await house.client.delete(house.keys.lane(1))
+    await house.client.zadd(house.keys.delayed(), {"GONE": 1e15})
+    await house.client.xadd(house.keys.ready(), {"task": "GONE"})
+
+
+async def deserted(house: House) -> None:
+    await house.queue.claim(worker="w1", types=["code"])
+    await house.client.zadd(house.keys.workers(), {"w1": 1})
+
+
+async def led(house: House, _: Any = None) -> tuple[str, int]:
+    term = await lead(house.queue.shard, "one", ttl_ms=60_000)
+    return term.owner, term.epoch
+
+
 async def keyed(house: House) -> Handle:
     return await house.queue.enqueue("code", {"n": 1}, idempotency_key="k", delay=3600)
 
@@ -119,6 +147,32 @@ async def claim(house: House, _: Any, n: int = 1, wait: float = 0) -> list[str]:
 async def result(house: House, lease: Lease) -> Any:
     await lease.complete("done")
     return await Handle(lease.id, True, house.queue).result(timeout=5)
+
+
+async def urgent(house: House, handle: Handle) -> list[str]:
+    return await rescore(house.queue.shard, [Urgency(handle.id.ulid, 5_000_000, 0)])
+
+
+async def noted(house: House, lease: Lease) -> tuple[str, ...]:
+    said = Note(progress=1, line="once", usd=0.5)
+    await note(house.queue.shard, lease.held, said, seq=1)
+    return (await house.task(lease.id)).logs
+
+
+async def turned(house: House, _: Any) -> tuple[list[str], int]:
+    waiter = Waiter(house.queue.shard, "w2", Offer.of(None), name="w2", lasts=True)
+    (grant,) = (await waiter.turn([], 1)).answer.grants
+    done = await waiter.turn([Settled(grant.task, grant.token, b"")], 1)
+    return done.words, len(done.answer.grants)
+
+
+async def posted(house: House) -> None:
+    await house.client.xadd(house.keys.inbox(), {"task": '{"type":"code"}'})
+
+
+def an_inbox(house: House) -> Inbox:
+    queue = house.queue
+    return Inbox(queue.shard, queue.settings, clock=queue.clock, reader="one")
 
 
 CASES: dict[str, list[Case]] = {
@@ -179,9 +233,21 @@ CASES: dict[str, list[Case]] = {
     "task/unblock": [Case(parent_running, lambda house, _: ticked(house.promoter))],
     "task/reap": [Case(silent, lambda house, _: ticked(house.reaper))],
     "task/watch": [Case(running, result)],
+    "task/note": [Case(running, noted)],
+    "task/turn": [Case(two_ready, turned)],
+    "queue/receive": [Case(posted, lambda house, _: ticked(an_inbox(house)))],
+    "queue/received": [Case(posted, lambda house, _: ticked(an_inbox(house)))],
     "queue/pause": [Case(ready, lambda house, _: house.queue.pause(type="code"))],
     "queue/resume": [Case(paused, lambda house, _: house.queue.resume())],
     "queue/see": [Case(silent, lambda house, _: ticked(house.reaper))],
+    "queue/lead": [Case(nothing, led), Case(led, led)],
+    "queue/yield": [Case(led, lambda house, _: yield_lead(house.queue.shard, "one"))],
+    "queue/mend": [Case(torn, lambda house, _: ticked(Sweeper(house.queue.shard)))],
+    "queue/prune": [Case(torn, lambda house, _: ticked(Sweeper(house.queue.shard)))],
+    "queue/sweep": [Case(torn, lambda house, _: ticked(Sweeper(house.queue.shard)))],
+    "queue/dismiss": [Case(deserted, lambda house, _: ticked(Janitor(house.queue.shard)))],
+    "queue/tidy": [Case(deserted, lambda house, _: ticked(Janitor(house.queue.shard)))],
+    "task/rescore": [Case(ready, urgent)],
 }
 # Driven by what only an archive, a clock that steps back or a long fan-out brings.
 ELSEWHERE = {"queue/archived", "queue/restamp", "queue/answer"}
@@ -192,7 +258,7 @@ async def swept(work: Awaitable[Any]) -> Any:
     return (done := await work).found, done.done
 
 
-async def ticked(service: Promoter | Reaper) -> None:
+async def ticked(service: Promoter | Reaper | Sweeper | Janitor | Inbox) -> None:
     """A tick's numbers say what this call moved; only its effect must be the same."""
     await service.tick()
 

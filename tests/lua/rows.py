@@ -107,7 +107,9 @@ async def claim(house: House, n: int = 1, **changes: Any) -> list[Any]:
     reply = await house.queue.shard.run("task/claim", {**args, **changes})
     if words(reply[0]) != "OK":
         return list(words(reply))
-    return [*words(reply[:3]), *map(grant, reply[3:])]
+    # Versions begin at the time; there is none before the first lane.
+    word, version, wait_ms = words(reply[:3])
+    return [word, "0" if version == "0" else "*", wait_ms, *map(grant, reply[3:])]
 
 
 async def held(house: House, *, start: int = 1, **options: Any) -> Held:
@@ -140,6 +142,9 @@ async def everything(house: House) -> Keys:
     for key, content in (await house.dump()).items():
         assert key.startswith(root)
         found[key.removeprefix(root)] = readable(content)
+    if "lanes" in found:
+        # Versions begin at the time.
+        found["lanes"]["version"] = "*"
     return found
 
 

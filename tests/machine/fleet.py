@@ -49,7 +49,7 @@ class Seat:
         """Reads the lanes as they are now."""
         found = twin.model.lanes.items()
         offer = OFFERS[self.number]
-        self.version = len(found)
+        self.version = twin.model.version
         self.lanes = tuple(sorted(number for lane, number in found if serves(offer, lane)))
 
     def call(self, n: int, *, start: bool, parks: bool) -> Claim:

@@ -99,7 +99,7 @@ class Hands(Twin):
         return found
 
     def discard(self, tasks: Sequence[str]) -> list[str]:
-        args: dict[str, Argument] = {"reason": "given up", "ttl": TTL_MS, "events": EVENTS}
+        args: dict[str, Argument] = {"reason": "given up", "how": self.how}
         words: list[str] = self.step(
             "discard",
             lambda: self.wire.run("task/discard", args, [(task,) for task in tasks])[1:],

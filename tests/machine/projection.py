@@ -41,6 +41,7 @@ class View:
     alone: dict[str, str]
     paused: set[str]
     cancelling: set[str]
+    draining: dict[int, str]
     unblocking: set[str]
     orphans: set[str]
     outbox: list[list[tuple[str, str]]]
@@ -92,6 +93,7 @@ def of_server(dump: Dump) -> View:
         },
         paused=content.get("paused", set()),
         cancelling=set(content.get("cancelling", {})),
+        draining={int(lane): kept for lane, kept in content.get("draining", {}).items()},
         unblocking=content.get("unblocking", set()),
         orphans=content.get("orphans", set()),
         outbox=[
@@ -169,6 +171,7 @@ def of_model(model: Model) -> View:
         alone=dict(model.alone),
         paused=set(model.paused),
         cancelling=set(model.cancelling),
+        draining={lane: f"{until} {by}" for lane, (until, by) in model.draining.items()},
         unblocking=set(),
         orphans=set(),
         outbox=[

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from rqueue.model.lane import Lane
+from rqueue.model.state import State
 from rqueue.store.scripts import Script
 from rqueue.testing.records import Draft, Lease, Special
 from tests.machine.fleet import Seat, failed, mailed
@@ -135,6 +136,22 @@ class WorkMachine(RuleBasedStateMachine):
     @rule(target=leases, at=SEATS, n=st.integers(0, 4), start=st.booleans(), parks=st.booleans())
     def claim(self, at: int, n: int, start: bool, parks: bool) -> object:
         answer = self.seats[at].claim(self.twin, n, start=start, parks=parks)
+        return multiple(*((grant.task, grant.token) for grant in answer.grants))
+
+    @rule(target=leases, at=SEATS, held=st.lists(leases, max_size=3), parks=st.booleans())
+    def turn(self, at: int, held: list[Lease], parks: bool) -> object:
+        # A worker completes what it has started: what is only claimed, the claim may start.
+        tasks = self.twin.model.tasks
+        started = [lease for lease in held if tasks[lease[0]].state is not State.CLAIMED]
+        rows = [(*lease, b"r") for lease in started]
+        self.seats[at].look(self.twin)
+        call = self.seats[at].call(3, start=True, parks=parks)
+        words, answer = self.twin.turn(rows, call)
+        before = self.twin.view
+        again, same = self.twin.turn(rows, call)
+        assert all(new in (old, "LOST") for old, new in zip(words, again, strict=True)), "G9"
+        assert {grant.task for grant in same.grants} <= {grant.task for grant in answer.grants}
+        unchanged("G9 turn", before, self.twin.view)
         return multiple(*((grant.task, grant.token) for grant in answer.grants))
 
     @rule(target=leases, at=SEATS)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rqueue.model.lane import signature
+from rqueue.store.lanes import DRAIN_MS
 from rqueue.store.scripts import Argument
 from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
@@ -120,20 +121,43 @@ class Twin:
         )
         return found
 
-    def claim(self, call: Claim) -> Answer:
+    def turn(self, rows: Sequence[tuple[str, str, bytes]], call: Claim) -> tuple[list[str], Answer]:
+        """Completes and claims in one call."""
+        args = {
+            **self.asked(call),
+            "archive": int(self.archive),
+            "ttl": TTL_MS,
+            "limit": MANY,
+            "tries": MANY,
+        }
+
+        def run() -> tuple[list[str], Answer]:
+            _, words, claimed = self.wire.run("task/turn", args, rows)
+            return words[2:], answer_of(claimed)
+
+        found: tuple[list[str], Answer] = self.step(
+            "turn",
+            run,
+            lambda: (settling.complete(self.model, rows), claiming.claim(self.model, call)),
+        )
+        return found
+
+    def asked(self, call: Claim) -> dict[str, Any]:
+        """A claim as the scripts read it."""
         numbers = {number: lane for lane, number in self.model.lanes.items()}
         lanes = [
-            [number, numbers[number].micro_rate, numbers[number].type, numbers[number].alone]
-            for number in call.lanes
+            [number, lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
+            for number, lane in ((number, numbers[number]) for number in call.lanes)
         ]
-        args = {
+        return {
             **{name: getattr(call, name) for name in ("waiter", "seq", "consumer", "bits", "n")},
             **{name: getattr(call, name) for name in ("version", "box", "park_ms", "handoff_ms")},
-            "start": int(call.start),
             "lanes": compact(lanes) or "[]",
             "profile": "-".join(map(str, call.lanes)) or "none",
-            "memo_ms": 0,
         }
+
+    def claim(self, call: Claim) -> Answer:
+        args = {**self.asked(call), "start": int(call.start), "memo_ms": 0}
         before, known = self.view, call.waiter in self.model.waiters
         last = self.model.waiters[call.waiter].claim.seq if known else 0
         answer: Answer = self.step(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from rqueue import Lease, State
+from rqueue.clock import SYSTEM
 from rqueue.policy.lease import Seen
+from rqueue.services.reaper import Reaper
 from rqueue.store.reaping import read_seen, write_seen
 from tests.house import House
 
@@ -133,3 +137,46 @@ async def test_a_worker_that_is_heard_in_the_hold_keeps_its_lease(house: House) 
 
     assert (reaped.holding, reaped.retrying) == (False, 0)
     await lease.complete()
+
+
+async def test_a_reaper_that_always_looks_late_does_not_hold_for_ever(house: House) -> None:
+    lease = await silent(house)
+    holding, states = [], []
+
+    for _ in range(5):
+        await pass_ms(house, LEASE_MS // 3 + 1000)
+        holding.append((await house.reaper.tick()).holding)
+        states.append(await state(house, lease))
+
+    assert holding == [True, True, True, False, False]
+    assert states[2:4] == [State.RUNNING, State.RETRYING]
+
+
+async def test_a_reaper_that_is_to_look_seldom_does_not_hold(house: House) -> None:
+    lease = await silent(house)
+    await pass_ms(house, 32_000)
+
+    assert (await seldom(house).tick()).retrying == 1
+    assert await state(house, lease) is State.RETRYING
+
+
+async def test_a_pause_is_seen_by_a_reaper_that_is_to_look_seldom(house: House) -> None:
+    lease = await silent(house)
+    await pass_ms(house, 34_000)
+
+    assert (await seldom(house).tick()).holding is True
+    assert await state(house, lease) is State.RUNNING
+
+
+def seldom(house: House) -> Reaper:
+    """Another reaper, which is to look every eleven seconds."""
+    return Reaper(
+        house.queue.shard, house.queue.runtime.reader, house.queue.settings,
+        clock=SYSTEM, random=Random(8), interval_sec=11,
+    )  # fmt: skip
+
+
+async def pass_ms(house: House, ms: int) -> None:
+    """Lets the last look, and the hold that it knew of, be so much longer ago."""
+    for name in ("at_ms", "hold_until_ms"):
+        await house.client.hincrby(house.keys.reaper(), name, -ms)

@@ -23,8 +23,9 @@ from rqueue.errors import (
     StoreUnavailable,
 )
 from rqueue.store.address import parse
-from rqueue.store.connection import Client, Connection, connect, read_info, wrap
+from rqueue.store.connection import Client, Connection, connect, wrap
 from rqueue.store.faults import translate, translated
+from rqueue.store.server import read_info
 from tests import servers
 from tests.servers import Server
 

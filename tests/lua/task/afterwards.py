@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rqueue.policy.capability import Offer
@@ -14,7 +14,7 @@ from tests.house import House
 SOME = "*"
 CODE_LANE = '{"rate":0.1,"type":"code"}'
 ALONE_LANE = '{"alone":true,"rate":0.1,"type":"code"}'
-LANES = {"lanes": {CODE_LANE: "1", "next": "1", "version": "1"}}
+LANES = {"lanes": {CODE_LANE: "1", "next": "1", "version": "*"}}
 # What the claim of one task by w1 leaves behind, whatever happens to the task.
 W1 = {"workers": ["w1"], "waiter:w1": SOME}
 # Fields of a task's hash that the clock writes; that they are there is what counts.
@@ -66,7 +66,7 @@ async def expiring(house: House, **ids: str) -> set[str]:
 async def parked(house: House, worker: str = "w2", n: int = 1, type: str = "code") -> Waiter:
     """A claim that waits at the server for `n` tasks, in a lane that is known."""
     if not await house.client.exists(house.keys.lanes()):
-        await house.client.hset(house.keys.lanes(), mapping=LANES["lanes"])
+        await house.client.hset(house.keys.lanes(), mapping=LANES["lanes"] | {"version": "1"})
     offer = Offer.of([type])
     waiter = Waiter(house.queue.shard, worker, offer, name=f"{worker}/parked", lasts=True)
     answer = await waiter.claim(n, wait_ms=60_000)
@@ -85,15 +85,22 @@ def plain(key: str, value: Any, names: Mapping[str, str]) -> Any:
         entries, pending = value
         tasks = {entry: named(fields[b"task"].decode(), names) for entry, fields in entries}
         return list(tasks.values()), {tasks[entry]: who.decode() for entry, who in pending}
-    if key == "stats":
-        return {name: int(n) for name, n in decoded(value, names).items() if int(n)}
     if isinstance(value, tuple):
         return [decoded(fields, names) for _, fields in value[0]]
+    if key in HASHES:
+        return HASHES[key](decoded(value, names))
     if BY_SCORE.match(key):
         return [named(member.decode(), names) for member, _ in value]
     if key.startswith("task:"):
         return task_fields(decoded(value, names))
     return decoded(value, names)
+
+
+# Versions begin at the time; what is counted down to nothing stays as zero.
+HASHES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
+    "stats": lambda found: {name: int(n) for name, n in found.items() if int(n)},
+    "lanes": lambda found: found | {"version": SOME},
+}
 
 
 def task_fields(fields: dict[str, str]) -> dict[str, str]:
@@ -102,7 +109,7 @@ def task_fields(fields: dict[str, str]) -> dict[str, str]:
     for name, value in fields.items():
         if name in CLOCK:
             found[name] = SOME
-        elif name == "token":
+        elif name == "token" or (name == "settled" and ":" in value):
             found[name] = f"{value.partition(':')[0]}:*"
         elif name == "holder":
             claimed, started, owner = value.split(" ")

@@ -86,7 +86,7 @@ async def test_a_step_is_bounded_and_leaves_the_rest_named(house: House) -> None
     counts = await house.queue.counts()
     assert said == ["OK", 1, 1000, "OK"]
     assert len(left) == WIDE - 999
-    assert set(left.values()) == {f"Parent {root} cancelled".encode()}
+    assert set(left.values()) == {f"cascade Parent {root} cancelled".encode()}
     assert (counts[State.CANCELLED], counts[State.PENDING]) == (1000, WIDE - 999)
 
 

@@ -17,7 +17,7 @@ async def parked(house: House, n: int = 1, **changes: Any) -> str:
     first = a_row()
     await submit(house, [first])
     await house.queue.cancel(f"task_{first.task}")
-    assert await claim(house, n, park_ms=PARK, **changes) == ["OK", "1", PARK]
+    assert await claim(house, n, park_ms=PARK, **changes) == ["OK", "*", PARK]
     return await served_profile(house)
 
 
@@ -41,7 +41,7 @@ async def test_a_parked_claim_sent_again_is_still_parked_and_changes_nothing(hou
 
     reply = await claim(house, park_ms=PARK)
 
-    assert reply[:2] == ["OK", "1"]
+    assert reply[:2] == ["OK", "*"]
     assert 0 < reply[2] <= PARK
     assert await house.dump() == before
 
@@ -81,7 +81,7 @@ async def test_a_paused_queue_lets_a_claim_wait(house: House) -> None:
 async def test_the_next_claim_ends_the_wait_of_the_one_before(house: House) -> None:
     profile = await parked(house)
 
-    assert await claim(house, 0, seq=2) == ["OK", "1", 0]
+    assert await claim(house, 0, seq=2) == ["OK", "*", 0]
 
     found = await everything(house)
     assert f"waiting:{profile}" not in found

@@ -12,7 +12,10 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
 
-TERMS: dict[str, Argument] = {"reason": "hopeless", "ttl": 60_000, "events": 1000}
+TERMS: dict[str, Argument] = {
+    "reason": "hopeless",
+    "how": '{"archive":"0","ttl":60000,"events":1000}',
+}
 
 
 async def dead(house: House, **options: Any) -> TaskId:
@@ -47,6 +50,21 @@ async def test_a_discarded_task_is_no_longer_listed_and_expires(house: House) ->
     assert await expiring(house, a=task) == {"task:a", "failures:a", "ext:*"}
 
 
+async def test_with_an_archive_it_is_sent_there_and_kept_until_it_has_arrived(
+    archived_house: House,
+) -> None:
+    task = await dead(archived_house)
+    await archived_house.queue.discard(task, "hopeless")
+
+    found = await afterwards(archived_house, a=task)
+    assert [list(entry) for entry in found["outbox"]] == [["a"], ["a"]]
+    assert [entry["a"].split(" ")[:2] for entry in found["outbox"]] == [
+        ["1", "DEAD_LETTERED"],
+        ["1", "CANCELLED"],
+    ]
+    assert await expiring(archived_house, a=task) == set()
+
+
 async def test_what_waited_for_it_is_left_to_the_cascade(house: House) -> None:
     task = await dead(house)
     child = (await house.queue.enqueue("code", {}, depends_on=[task])).id
@@ -54,7 +72,7 @@ async def test_what_waited_for_it_is_left_to_the_cascade(house: House) -> None:
     await ask(house, "task/discard", TERMS, [(task.ulid,)])
 
     found = await afterwards(house, a=task, b=child)
-    assert found["cancelling"] == {"b": "Parent task_a cancelled"}
+    assert found["cancelling"] == {"b": "cascade Parent task_a cancelled"}
     assert (await house.task(child)).state is State.PENDING
     await house.promoter.tick()
     assert (await house.task(child)).state is State.CANCELLED

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rqueue import TaskId
+from rqueue import State, TaskId
 from rqueue.clock import SYSTEM
 from rqueue.store.scripts import Argument
 from tests.house import House
@@ -69,9 +69,14 @@ async def test_one_that_is_of_no_use_late_is_cancelled(house: House) -> None:
     assert await expiring(house, a=task) == {"task:a"}
 
 
-async def test_one_that_runs_late_has_no_deadline_to_look_at(house: House) -> None:
-    await house.queue.enqueue("code", {}, **due_soon("run"))
+async def test_one_that_runs_late_all_the_same_only_leaves_the_list(house: House) -> None:
+    task = (await house.queue.enqueue("code", {}, **due_soon("run"))).id
+    await house.client.zadd(house.keys.deadlines(), {task.ulid: 1})
 
+    said = await ask(house, "task/expire", TERMS)
+
+    assert said == ["OK", 0, 0]
+    assert (await house.task(task)).state is State.READY
     assert await house.client.exists(house.keys.deadlines()) == 0
 
 
@@ -159,7 +164,7 @@ async def test_what_depends_on_a_cancelled_one_is_left_to_the_cascade(house: Hou
     await ask(house, "task/expire", TERMS)
 
     found = await afterwards(house, a=task, b=child)
-    assert found["cancelling"] == {"b": "Parent task_a cancelled"}
+    assert found["cancelling"] == {"b": "cascade Parent task_a cancelled"}
     await house.promoter.tick()
     assert (await house.task(child)).cancel_reason == f"Parent {task} cancelled"
 

@@ -15,7 +15,7 @@ from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
 
 TERMS: dict[str, Argument] = {"archive": 0, "keep": 100, "events": 1000}
 HELD = {"def0": "*", "holder": "* * w1", "lane": "1", "score": "*", "token": "1:*"}
-FAILED = {"attempts": "1", "reclaims": "0", "reason": "error", "settled": "fail"}
+FAILED = {"attempts": "1", "reclaims": "0", "reason": "error", "settled": "fail 1:*"}
 AGAIN = HELD | FAILED | {"created": "*", "due": "*", "flags": "f", "state": "RETRYING"}
 DEAD = HELD | FAILED | {"entry": "*", "finished": "*", "flags": "f", "state": "DEAD_LETTERED"}
 

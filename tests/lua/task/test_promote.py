@@ -25,7 +25,7 @@ async def test_a_retry_that_is_due_may_be_claimed(house: House) -> None:
     assert found.pop("events")
     assert found == LANES | W1 | {
         "task:a": READY | {
-            "holder": "* * w1", "parks": "1", "reason": "rate_limit", "settled": "park",
+            "holder": "* * w1", "parks": "1", "reason": "rate_limit", "settled": "park 1:*",
             "token": "1:*",
         },
         "ready": (["a"], {}),

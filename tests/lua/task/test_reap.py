@@ -25,7 +25,7 @@ from tests.lua.task.afterwards import (
 TERMS: dict[str, Argument] = {
     "idle_ms": 30_000, "archive": 0, "keep": 100, "events": 1000, "tries": 100, "max_lanes": 512,
 }  # fmt: skip
-TWO_LANES = {"lanes": {CODE_LANE: "1", ALONE_LANE: "2", "next": "2", "version": "2"}}
+TWO_LANES = {"lanes": {CODE_LANE: "1", ALONE_LANE: "2", "next": "2", "version": "*"}}
 LOST = {
     "attempts": "1", "reclaims": "1", "reason": "heartbeat_timeout", "settled": "reap",
     "def0": "*", "holder": "* * w1", "score": "*", "token": "1:*", "flags": "f",

@@ -11,8 +11,8 @@ from tests.lua.task.afterwards import LANES, PARKED, W1, afterwards, ask, expiri
 
 TERMS: dict[str, Argument] = {"tries": 100}
 READY = {
-    "def0": "*", "entry": "*", "holder": "* 0 w1", "lane": "1", "score": "*", "settled": "release",
-    "state": "READY", "token": "1:*",
+    "def0": "*", "entry": "*", "holder": "* 0 w1", "lane": "1", "score": "*",
+    "settled": "release 1:*", "state": "READY", "token": "1:*",
 }  # fmt: skip
 
 
@@ -118,9 +118,20 @@ async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> 
     assert await house.dump() == before
 
 
+async def test_sent_again_after_another_has_claimed_it_says_the_same(house: House) -> None:
+    lease = await house.claimed()
+    await lease.release()
+    await house.queue.claim(worker="w2", types=["code"])
+    before = await house.dump()
+
+    assert await ask(house, "task/release", TERMS, [row(lease)]) == ["OK", 0, "OK"]
+    assert await house.dump() == before
+
+
 async def test_a_stale_token_changes_nothing(house: House) -> None:
     stale = await house.claimed()
-    await stale.release()
+    await house.age(stale, 3600)
+    await house.reaper.tick()
     await house.queue.claim(worker="w2", types=["code"])
     before = await house.dump()
 

@@ -21,7 +21,7 @@ async def test_a_plain_task_is_one_hash_one_entry_and_one_place_in_its_lane(hous
     assert reply == ["OK", 0]
     assert found == {
         "ready": ({entry: {"task": row.task}}, {}),
-        "lanes": {signature(PLAIN): "1", "next": "1", "version": "1"},
+        "lanes": {signature(PLAIN): "1", "next": "1", "version": "*"},
         "lane:1": {row.task: 50_000_000.0},
         "stats": {"submitted": "1"},
         f"task:{row.task}": {
@@ -184,7 +184,7 @@ async def test_a_lane_too_many_is_refused_and_leaves_nothing(house: House) -> No
         *("ready", "lanes", "lane:1", "stats"),
         *(f"task:{rows[at].task}" for at in (0, 3)),
     }
-    assert found["lanes"] == {signature(PLAIN): "1", "next": "1", "version": "1"}
+    assert found["lanes"] == {signature(PLAIN): "1", "next": "1", "version": "*"}
     assert found["stats"] == {"submitted": "2"}
 
 

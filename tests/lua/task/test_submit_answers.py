@@ -7,6 +7,7 @@ import json
 import pytest
 
 from rqueue.model.lane import Lane
+from rqueue.store.lanes import read_lanes
 from tests.house import House
 from tests.lua.rows import (
     PLAIN,
@@ -33,7 +34,7 @@ async def lane_made(house: House, lane: Lane = PLAIN) -> None:
 async def parked(house: House, name: str, n: int = 1, since: int = 0) -> None:
     """A claim of `name` waits for `n` tasks, since an instant if one is given."""
     reply = await claim(house, n, waiter=name, consumer=name, box=name, park_ms=PARK, bits=name)
-    assert reply == ["OK", "1", PARK]
+    assert reply == ["OK", "*", PARK]
     if since:
         await house.client.zadd(house.keys.waiting(await served_profile(house)), {name: since})
 
@@ -179,7 +180,8 @@ async def test_a_new_lane_is_mailed_to_all_who_wait(house: House) -> None:
     await submit(house, [a_row()], lanes=[Lane("mail", 0.0)])
 
     found = await everything(house)
-    assert found["mail:w1"] == found["mail:w2"] == ["lanes 2"]
+    version = (await read_lanes(house.queue.shard)).version
+    assert found["mail:w1"] == found["mail:w2"] == [f"lanes {version}"]
     assert list(found[f"waiting:{await profile_of_one(house)}"]) == ["w1", "w2"]
     assert list(found["lane:2"])
     assert 0 < await house.client.pttl(house.keys.mail("w1")) <= 120_000

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from rqueue.model.lane import Lane
 from rqueue.store.leases import Held, Settled, complete, start
 from tests.house import House
-from tests.lua.rows import a_row, claim, everything, held, pttl, submit, submitted
+from tests.lua.rows import BASE, PLAIN, a_row, claim, everything, held, pttl, submit, submitted
 
 WINDOW = 60_000
 UNTIL_DONE = {"idem": "key", "window": WINDOW, "unique": "until_done"}
@@ -147,14 +148,47 @@ async def test_debounce_gives_the_waiting_one_the_new_definition_and_time(house:
     }  # fmt: skip
 
 
-async def test_debounce_without_a_time_changes_the_definition_alone(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE, definition="old")
+async def test_debounce_without_a_time_changes_definition_and_priority_alone(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE)
+    before = await everything(house)
+    row = a_row(more=UNTIL_DONE, ask=asking("debounce"), definition="new", base=7)
+
+    await submit(house, [row])
+
+    before[f"task:{first}"] |= {"def0": "new", "score": "7", "debounced": f"{row.task} "}
+    before["lane:1"] = {first: 7.0}
+    assert await everything(house) == before
+
+
+async def test_a_debounce_sent_again_after_another_changes_nothing(house: House) -> None:
+    await submitted(house, more=UNTIL_DONE)
+    rows = [
+        a_row(more=UNTIL_DONE, ask=asking("debounce"), definition=text) for text in ("v1", "v2")
+    ]
+    for row in rows:
+        await submit(house, [row])
     before = await everything(house)
 
-    await submit(house, [a_row(more=UNTIL_DONE, ask=asking("debounce"), definition="new")])
+    reply = await submit(house, [rows[0]])
 
-    before[f"task:{first}"]["def0"] = "new"
+    assert reply[3] == "EXISTS"
     assert await everything(house) == before
+
+
+async def test_a_debounce_by_a_task_of_another_kind_replaces_the_waiting_one(house: House) -> None:
+    first = await submitted(house, more=UNTIL_DONE)
+    tagged = a_row(more={**UNTIL_DONE, "tags": ["t"]}, ask=asking("debounce"))
+    other = a_row(lane=2, more={**UNTIL_DONE, "tags": ["t"]}, ask=asking("debounce"))
+
+    replies = [
+        await submit(house, [row], lanes=[PLAIN, Lane("mail", 0.0)]) for row in (tagged, other)
+    ]
+
+    found = await everything(house)
+    assert replies == [["OK", 0], ["OK", 0]]
+    assert found[f"task:{first}"]["state"] == found[f"task:{tagged.task}"]["state"] == "CANCELLED"
+    assert (found["lane:2"], found["idem:key"]) == ({other.task: float(BASE)}, other.task)
+    assert list(found["tag:t"]) == [other.task]
 
 
 async def test_debounce_again_lets_a_waiting_one_wait_anew(house: House) -> None:

@@ -29,7 +29,7 @@ async def test_a_delayed_task_waits_for_its_time_and_has_no_entry(house: House) 
     created, due = int(task["created"]), int(task["due"])
     assert reply == ["OK", 0]
     assert before <= created == due - 60_000 <= await server_ms(house)
-    assert found.pop("lanes")["version"] == "1"
+    assert found.pop("lanes")["next"] == "1"
     assert found == {
         "stats": {"submitted": "1", "1:PENDING": "1"},
         "blocked": {row.task: float(created)},

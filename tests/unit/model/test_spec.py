@@ -205,6 +205,15 @@ def test_an_explicit_key_wins_over_the_content() -> None:
     assert a_spec().identity("q") is None
 
 
+def test_to_name_the_fields_is_to_ask_for_the_content() -> None:
+    named = a_spec(dedupe_fields=["payload"], payload={"a": 1})
+
+    assert named.identity("q") == a_spec(
+        dedupe="content", dedupe_fields=["payload"], payload={"a": 1}
+    ).identity("q")
+    assert named.identity("q") is not None
+
+
 def test_content_is_namespace_type_and_payload_or_the_fields_asked_for() -> None:
     one, other = {"a": 1, "b": 2}, {"b": 2, "a": 1}
     whole = a_spec(dedupe="content", payload=one).identity("q")

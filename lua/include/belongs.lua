@@ -1,0 +1,22 @@
+-- Whether a task is what a sorted set lists: a lane has the READY ones of its number, `handoffs`
+-- claims by `task:epoch`, a tag and `deadlines` every task that is there.
+local function belongs(root, index, member)
+  local id, epoch = member, nil
+  if index == "handoffs" then
+    id, epoch = string.match(member, "^(.+):(%d+)$")
+  end
+  local row = redis.call("HMGET", root .. "task:" .. (id or ""), "state", "lane", "token")
+  local state = row[1]
+  if string.match(index, "^lane:") then
+    return state == "READY" and index == "lane:" .. tostring(row[2])
+  elseif index == "handoffs" then
+    return state == "CLAIMED" and string.match(row[3], "^%d+") == epoch
+  elseif index == "delayed" then
+    return state == "RETRYING" or state == "PENDING"
+  elseif index == "blocked" then
+    return state == "PENDING"
+  elseif index == "dead" then
+    return state == "DEAD_LETTERED"
+  end
+  return state ~= false
+end

@@ -1,0 +1,40 @@
+-- @include lease_held
+-- @include complete_task
+-- @include free_entries
+-- @include send_to_outbox
+-- @include count
+-- @include answer_touched
+-- Completes the tasks whose rows { task, token, result } stand in ARGV from `first` on, by `how`
+-- { archive, ttl, limit, tries }. Adds a word for each to the reply; returns whether more who wait
+-- are to be answered.
+local function complete_tasks(root, now, first, how, reply)
+  local finished = string.format("%.0f", now)
+  local all = { archive = how.archive == "1", ttl = how.ttl, limit = how.limit, touched = {},
+    lanes = {}, entries = {}, ended = {} }
+  for at = first, #ARGV, 3 do
+    local id, token = ARGV[at], ARGV[at + 1]
+    local held, row = lease_held(root, id, token)
+    local word = "OK"
+    if held and row[1] == "CLAIMED" then
+      word = "STATE:CLAIMED"
+    elseif held then
+      complete_task(root, finished, id, row, ARGV[at + 2], all)
+    elseif row[1] ~= "COMPLETED" or row[2] ~= token then
+      word = "LOST"
+    end
+    reply[#reply + 1] = word
+  end
+  if #all.entries > 0 then
+    free_entries(root, all.entries)
+    send_to_outbox(root, how.archive, all.ended)
+  end
+  for lane, states in pairs(all.lanes) do
+    local done = 0
+    for state, number in pairs(states) do
+      count(root, lane, state, -number)
+      done = done + number
+    end
+    count(root, lane, "COMPLETED", done)
+  end
+  return answer_touched(root, now, all.touched, how.tries)
+end

@@ -1,0 +1,10 @@
+-- Notes in the hash of a PENDING task which parents it waits for: it dies, and if it lives again it
+-- must wait for them again.
+local function keep_parents(root, id)
+  redis.call("SREM", root .. "waits:" .. id, "@time")
+  local parents = redis.call("SMEMBERS", root .. "waits:" .. id)
+  if #parents > 0 then
+    table.sort(parents)
+    redis.call("HSET", root .. "task:" .. id, "parents", table.concat(parents, " "))
+  end
+end

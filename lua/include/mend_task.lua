@@ -1,0 +1,30 @@
+-- @include mend_entry
+-- @include mend_lease
+-- @include mend_wait
+-- Puts a task back into every index that its state names; whether it was missing in any, nil where
+-- there is no state. Between two scripts a task is always in them: only what a crash tore apart is
+-- found here. Of a READY task in its lane the entry is not looked for, which would cost more than
+-- all else: the claim that misses it names it in `orphans`.
+local function mend_task(root, now, id, limit)
+  local row = redis.call("HMGET", root .. "task:" .. id, "state", "lane", "score", "entry",
+    "holder", "due", "finished")
+  local state = row[1]
+  if not state then
+    return nil
+  elseif state == "READY" then
+    local missing = redis.call("ZADD", root .. "lane:" .. row[2], "NX", row[3], id) == 1
+    if missing then
+      mend_entry(root, now, id, row[4])
+    end
+    return missing
+  elseif state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING" then
+    return mend_lease(root, now, id, row[4], row[5])
+  elseif state == "PENDING" then
+    return mend_wait(root, now, id, row[6], limit)
+  elseif state == "RETRYING" then
+    return redis.call("ZADD", root .. "delayed", "NX", row[6] or now, id) == 1
+  elseif state == "DEAD_LETTERED" then
+    return redis.call("ZADD", root .. "dead", "NX", row[7] or now, id) == 1
+  end
+  return false
+end

@@ -1,0 +1,35 @@
+-- lead: no move
+--
+-- Takes or renews the leadership of the shard, for one owner and a while. Whoever holds it keeps
+-- it until its time is up or it yields; each new term has the next epoch.
+--
+-- KEYS  1 leader      hash    owner, epoch, until_ms, ttl_ms; never expires, so that epochs rise
+-- ARGV  1 owner       who asks
+--       2 ttl_ms      how long a term lasts unless it is renewed
+-- FLAGS allow-oom
+-- REPLY OK <owner who leads> <epoch> <ms left> <server's ms>
+
+-- @include now_ms
+
+local leader = KEYS[1]
+local owner, ttl_ms = ARGV[1], tonumber(ARGV[2])
+
+local now = now_ms()
+local row = redis.call("HMGET", leader, "owner", "epoch", "until_ms", "ttl_ms")
+local epoch, left = tonumber(row[2] or "0"), tonumber(row[3] or "0") - now
+local at = string.format("%.0f", now)
+if left > 0 and row[1] ~= owner then
+  local longest = tonumber(row[4])
+  if left > longest then
+    -- The clock stepped back: without this nobody would lead for as long as the step was.
+    left = longest
+    redis.call("HSET", leader, "until_ms", string.format("%.0f", now + left))
+  end
+  return { "OK", row[1], epoch, left, at }
+end
+if left <= 0 then
+  epoch = epoch + 1
+end
+redis.call("HSET", leader, "owner", owner, "epoch", epoch, "ttl_ms", ttl_ms,
+  "until_ms", string.format("%.0f", now + ttl_ms))
+return { "OK", owner, epoch, ttl_ms, at }

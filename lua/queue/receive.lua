@@ -1,0 +1,54 @@
+-- receive: no move
+--
+-- Hands a reader entries of the inbox, oldest first: those it holds already, else those of readers
+-- that have fallen silent, else, if nobody holds any, new ones: a task may depend on one before it.
+-- Sent again it hands out the same. Where there is nothing to hand out, readers that are silent
+-- and hold nothing are forgotten.
+--
+-- KEYS  1 inbox       stream  what producers wrote with plain XADD
+-- ARGV  1 group       the consumer group
+--       2 reader      the consumer that asks
+--       3 idle_ms     how long silent at least
+--       4 limit       how many entries at most
+--       5 max_bytes   of a longer name or value, one byte more than this is handed out
+-- FLAGS allow-oom
+-- REPLY OK <entry after which there is something new to ask for> [[entry, name, value, ...]]...
+
+-- @include inbox_entries
+
+local inbox = KEYS[1]
+local group, reader, idle_ms, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local max_bytes = tonumber(ARGV[5])
+
+if redis.call("EXISTS", inbox) == 0 then
+  return { "OK", "0-0" }
+end
+local last
+for _, facts in ipairs(redis.call("XINFO", "GROUPS", inbox)) do
+  -- name <name> consumers <n> pending <n> last-delivered-id <entry>
+  last = facts[2] == group and facts[8] or last
+end
+if not last then
+  redis.call("XGROUP", "CREATE", inbox, group, "0")
+  last = "0-0"
+end
+
+local entries = inbox_entries(inbox, group, reader, { idle_ms = idle_ms, limit = limit })
+local reply = { "OK", entries.last or last }
+for _, entry in ipairs(entries) do
+  local row = { entry[1] }
+  for _, word in ipairs(entry[2]) do
+    row[#row + 1] = #word > max_bytes and string.sub(word, 1, max_bytes + 1) or word
+  end
+  reply[#reply + 1] = row
+end
+
+if #entries == 0 then
+  for _, facts in ipairs(redis.call("XINFO", "CONSUMERS", inbox, group)) do
+    -- name <name> pending <n> idle <ms>
+    if facts[2] ~= reader and facts[4] == 0 and facts[6] >= tonumber(idle_ms) then
+      redis.call("XGROUP", "DELCONSUMER", inbox, group, facts[2])
+    end
+  end
+end
+return reply

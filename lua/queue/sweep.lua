@@ -1,0 +1,43 @@
+-- sweep: no move
+--
+-- Goes through a page of the stream and of its pending list: an entry that is not the one its
+-- task names goes, and so does a lease on what is not in hand.
+--
+-- KEYS  1 ready       stream  one entry per task that may run or runs
+-- ARGV  1 root        prefix of every key of the shard
+--       2 from        "-", or "(" and the last entry of the page before
+--       3 limit       how many entries at most
+-- TOUCHES task:<id> stats
+-- FLAGS allow-oom
+-- REPLY OK <last entry, "" at the end> <repaired>
+
+-- @include free_entry
+-- @include repaired
+
+local ready = KEYS[1]
+local root, from, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local page, states, strays = redis.call("XRANGE", ready, from, "+", "COUNT", limit), {}, 0
+for _, found in ipairs(page) do
+  local entry, id = found[1], found[2][2]
+  local row = redis.call("HMGET", root .. "task:" .. id, "state", "entry")
+  local state = row[1]
+  if row[2] == entry and (state == "READY" or state == "CLAIMED" or state == "RUNNING"
+    or state == "VALIDATING") then
+    states[entry] = state
+  else
+    free_entry(root, entry)
+    strays = strays + 1
+  end
+end
+local last = #page == limit and page[#page][1] or ""
+-- There may be leases on entries that are gone: looked for among twice as many.
+local held = redis.pcall("XPENDING", ready, "workers", from, last == "" and "+" or last, 2 * limit)
+for _, lease in ipairs(held.err and {} or held) do
+  local state = states[lease[1]]
+  if not state or state == "READY" then
+    redis.call("XACK", ready, "workers", lease[1])
+    strays = strays + 1
+  end
+end
+return { "OK", last, repaired(root, strays) }

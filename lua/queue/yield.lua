@@ -1,0 +1,17 @@
+-- yield: no move
+--
+-- Gives the leadership of the shard up at once, if it is still the owner's.
+--
+-- KEYS  1 leader      hash    owner, epoch, until_ms, ttl_ms
+-- ARGV  1 owner       who gives it up
+-- FLAGS allow-oom
+-- REPLY OK | LOST
+
+local leader = KEYS[1]
+local owner = ARGV[1]
+
+if redis.call("HGET", leader, "owner") ~= owner then
+  return { "LOST" }
+end
+redis.call("HSET", leader, "until_ms", 0)
+return { "OK" }

@@ -1,0 +1,6 @@
+"""`python -m rqueue` is the command `rqueue`."""
+
+from rqueue.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The door for what callers hand in beside a task: checked before anything is sent.
+
+What breaks a rule leaves as InvalidTask with the field and the rule, as a task's own fields do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic_core import PydanticCustomError
+
+from rqueue.errors import InvalidTask
+from rqueue.model.checked import LABEL, LABEL_RULE, NAME, NAME_RULE, instant, within_a_year
+from rqueue.model.state import State
+from rqueue.policy.capability import Offer
+from rqueue.store.queue import gate
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MAX_REASON = 1000
+# What Postgres or UTF-8 cannot hold.
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+Word = TypeVar("Word", bound=str)
+
+
+def reason_of(given: object) -> str:
+    """A person's reason, if it is short and every store can keep it."""
+    if not isinstance(given, str):
+        raise InvalidTask("reason", "is text")
+    if len(given) > MAX_REASON:
+        raise InvalidTask("reason", f"has {len(given)} characters; {MAX_REASON} are allowed")
+    if UNSTORABLE.search(given):
+        raise InvalidTask("reason", "contains a NUL character or a lone surrogate")
+    return given
+
+
+def name_of(field: str, given: object) -> str:
+    """A name, such as a type's."""
+    if not isinstance(given, str) or NAME.fullmatch(given) is None:
+        raise InvalidTask(field, NAME_RULE)
+    return given
+
+
+def label_of(field: str, given: object) -> str:
+    """A label, such as a tag or a worker's name."""
+    if not isinstance(given, str) or LABEL.fullmatch(given) is None:
+        raise InvalidTask(field, LABEL_RULE)
+    return given
+
+
+def names_of(field: str, given: Iterable[str]) -> list[str]:
+    """Several names; one text alone would be read letter by letter."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidTask(field, "is a list of names")
+    return [name_of(field, name) for name in given]
+
+
+def offer_of(
+    types: Iterable[str] | None, capabilities: Iterable[str], agents: Iterable[str]
+) -> Offer:
+    """What a worker offers, if all of it are names."""
+    return Offer.of(
+        None if types is None else names_of("types", types),
+        names_of("capabilities", capabilities),
+        names_of("agents", agents),
+    )
+
+
+def number_of(field: str, given: object, *, most: int) -> int:
+    """A count from 1 to `most`."""
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
+        raise InvalidTask(field, f"is a whole number from 1 to {most}")
+    return given
+
+
+def seconds_of(field: str, given: object) -> float:
+    """A span of time from nothing to a year."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidTask(field, "is a number of seconds")
+    within_a_year(field, given)
+    return given
+
+
+def instant_of(field: str, given: object) -> datetime:
+    """An aware datetime, or its ISO 8601 text, as the fields of a task take it."""
+    try:
+        return instant(given)
+    except PydanticCustomError as error:
+        raise InvalidTask(field, error.message()) from None
+
+
+def word_of(field: str, given: str, known: Iterable[Word]) -> Word:
+    """One of the known words."""
+    words = tuple(known)
+    for word in words:
+        if word == given:
+            return word
+    raise InvalidTask(field, f"{given!r} is not one of {', '.join(words)}")
+
+
+def states_of(given: Iterable[State | str]) -> frozenset[State]:
+    """The states of these names."""
+    names = (given,) if isinstance(given, str) else given
+    return frozenset(word_of("states", name, State) for name in names)
+
+
+def gate_of(type: str | None, lane: int | None) -> str:
+    """What a pause is for: the queue, a type or a lane."""
+    if type is not None and lane is not None:
+        raise InvalidTask("lane", "is given with type; give one of them")
+    if lane is not None and (isinstance(lane, bool) or not isinstance(lane, int)):
+        raise InvalidTask("lane", "is the number of a lane")
+    return gate(None if type is None else name_of("type", type), lane)

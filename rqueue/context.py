@@ -1,0 +1,108 @@
+"""What a handler is given: its task, its attempt, and the ways to speak of itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rqueue.errors import TaskCancelled
+from rqueue.model.note import Note
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from rqueue.model.attempt import AttemptRecord
+    from rqueue.model.ids import TaskId
+    from rqueue.model.task import Task
+
+LOGGER = "rqueue.task"
+
+
+class Scribe(Protocol):
+    """Where a context's words go, and where it reads what earlier attempts left."""
+
+    async def note(self, said: Note) -> None: ...
+
+    def claimed(self) -> Task: ...
+
+    async def current(self) -> Task: ...
+
+
+class Context:
+    """One attempt as its handler sees it. Its coroutines raise LeaseLost when another may run
+    the task: stop then, and write nothing for it.
+
+    `state` is what the worker's lifespans have put there: connections, models and the like.
+    """
+
+    def __init__(self, token: str, scribe: Scribe, *, worker: str, state: dict[str, Any]) -> None:
+        self.token = token
+        self.worker = worker
+        self.scribe = scribe
+        self.state = state
+        self.stopped = False
+        self.extended_sec = 0.0
+
+    @cached_property
+    def task(self) -> Task:
+        """The task as it was claimed."""
+        return self.scribe.claimed()
+
+    @property
+    def id(self) -> TaskId:
+        """The task's id."""
+        return self.task.id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self.task.attempts + 1
+
+    @cached_property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose lines bear the task's id and attempt."""
+        facts = {"task": str(self.id), "attempt": self.attempt, "worker": self.worker}
+        return logging.LoggerAdapter(logging.getLogger(f"{LOGGER}.{self.task.type}"), facts)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the work is to stop: cancelled, timed out, or its lease lost. Plain functions
+        look here from time to time; coroutines are cancelled by themselves.
+        """
+        return self.stopped
+
+    def check(self) -> None:
+        """Raises TaskCancelled when the work is to stop."""
+        if self.stopped:
+            raise TaskCancelled(self.id, reason="the attempt was told to stop")
+
+    async def progress(self, value: JsonValue) -> None:
+        """Says how far the work is; whoever looks at the task sees it."""
+        await self.scribe.note(Note(progress=value))
+
+    async def checkpoint(self, data: JsonValue) -> None:
+        """Keeps what the next attempt needs to go on from here."""
+        await self.scribe.note(Note(checkpoint=data))
+
+    async def last_checkpoint(self) -> JsonValue:
+        """What was kept last, by this attempt or an earlier one; None where nothing was."""
+        return (await self.scribe.current()).checkpoint
+
+    async def failures(self) -> Sequence[AttemptRecord]:
+        """How the attempts before this one ended."""
+        return (await self.scribe.current()).failure_history
+
+    async def log(self, line: str) -> None:
+        """Keeps a line with the task; the last hundred are shown with it."""
+        await self.scribe.note(Note(line=line))
+
+    async def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
+        """Adds to what the task has cost."""
+        await self.scribe.note(Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out))
+
+    async def extend(self, seconds: float) -> None:
+        """Lets this attempt run so much longer than its timeout."""
+        await self.scribe.note(Note(extend_sec=seconds))
+        self.extended_sec += seconds

@@ -1,0 +1,116 @@
+"""What operators do to a queue while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Literal
+
+from rqueue.client import door
+from rqueue.client.counts import Counts, counts_of
+from rqueue.client.desk import Desk, Swept, filter_of
+from rqueue.model.state import State
+from rqueue.store import queue as whole
+from rqueue.store import tasks
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rqueue.model.task import Task
+    from rqueue.store.shard import Shard
+
+
+class Control:
+    """The operator's half of a queue."""
+
+    desk: Desk
+    shard: Shard
+
+    async def cancel(
+        self,
+        task: str,
+        reason: str = "",
+        *,
+        dependents: Literal["cascade", "unblock"] = "cascade",
+    ) -> bool:
+        """Ends a task that has not ended; whether there was one. What depends on it is cancelled
+        too, or unblocked.
+        """
+        return await self.desk.cancel(task, reason=reason, dependents=dependents)
+
+    async def cancel_many(
+        self,
+        *,
+        states: Iterable[State | str] | None = None,
+        type: str | None = None,
+        tag: str | None = None,
+        before: datetime | str | None = None,
+        reason: str = "cancelled in bulk",
+        dry_run: bool = False,
+    ) -> Swept:
+        """Cancels all live tasks that fit; with `dry_run` only says which."""
+        wanted = filter_of(states, type, tag, before)
+        return await self.desk.sweep(wanted, reason=reason, dry_run=dry_run)
+
+    async def purge(
+        self,
+        *,
+        states: Iterable[State | str] = (State.DEAD_LETTERED,),
+        type: str | None = None,
+        tag: str | None = None,
+        before: datetime | str | None = None,
+        reason: str = "purged",
+        dry_run: bool = False,
+    ) -> Swept:
+        """Discards dead tasks, and cancels live ones of the named states, that fit."""
+        wanted = filter_of(states, type, tag, before)
+        return await self.desk.sweep(wanted, reason=reason, dry_run=dry_run)
+
+    async def find(
+        self,
+        *,
+        states: Iterable[State | str] | None = None,
+        type: str | None = None,
+        tag: str | None = None,
+        before: datetime | str | None = None,
+    ) -> AsyncIterator[Task]:
+        """The live (and, where named, dead) tasks that fit, read as they are walked."""
+        async for task in self.desk.find(filter_of(states, type, tag, before)):
+            yield task
+
+    async def set_priority(self, task: str, priority: float, *, scale: str | None = None) -> None:
+        """Gives a task another base priority; its age still counts."""
+        await self.desk.set_priority(task, priority, scale)
+
+    async def reschedule(
+        self, task: str, *, delay: float | None = None, at: datetime | str | None = None
+    ) -> None:
+        """Lets a waiting task wait until another time."""
+        await self.desk.reschedule(task, delay=delay, at=at)
+
+    async def run_now(self, task: str) -> bool:
+        """Ends a task's waiting for its time; whether it was waiting for one."""
+        return await tasks.run_now(self.shard, await self.desk.id_of(task))
+
+    async def edit(self, task: str, payload: object) -> None:
+        """Replaces the payload of a task that nobody has claimed yet."""
+        await self.desk.edit(task, payload)
+
+    async def revive(self, task: str, *, payload: object = None, delay: float = 0) -> State:
+        """Gives a dead task a new life, changed where a payload is given."""
+        return await self.desk.revive(task, payload=payload, delay=delay)
+
+    async def discard(self, task: str, reason: str = "") -> None:
+        """Gives a dead task up."""
+        await self.desk.discard(task, reason)
+
+    async def pause(self, *, type: str | None = None, lane: int | None = None) -> None:
+        """Hands out nothing of the queue, a type or a lane until it is resumed."""
+        await whole.pause(self.shard, door.gate_of(type, lane))
+
+    async def resume(self, *, type: str | None = None, lane: int | None = None) -> None:
+        """Ends a pause; who waited is answered at once."""
+        await whole.resume(self.shard, door.gate_of(type, lane))
+
+    async def counts(self) -> Counts:
+        """How many tasks there are by state, type and tier; the work grows with the lanes only."""
+        return counts_of(await whole.tally(self.shard))

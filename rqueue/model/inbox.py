@@ -1,0 +1,148 @@
+"""An entry of the inbox before it means anything: the texts of its tasks, and their ids.
+
+A producer writes fields: `task`, as often as it likes, each with one task or a JSON array of them,
+and at most one `form`. What an entry holds is the same each time it is read, ids included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from json import JSONDecoder
+from typing import TYPE_CHECKING, NamedTuple
+
+from rqueue.errors import InvalidTask
+from rqueue.model.forms import FORMS, Form, read
+from rqueue.model.forms.document import MAX_DOCUMENT_BYTES
+from rqueue.model.ids import TaskId
+from rqueue.model.ulid import ulid_of
+
+if TYPE_CHECKING:
+    from rqueue.model.spec import TaskSpec
+
+TASK, FORM = b"task", b"form"
+MAX_TASKS = 1000
+CREATOR = "service:inbox"
+# What of an unknown field's name a person is shown.
+SHOWN = 64
+# As they stand in an id: places within a millisecond, first by entry and then by task.
+ENTRY_BITS, TASK_BITS, HASH_BITS = 10, 10, 44
+LATEST_MS = (1 << 48) - 1
+
+SPACE = re.compile(r"[ \t\n\r]*")
+# Only where an item ends is looked for: what it holds is judged when it is read by itself.
+FINDER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False)
+
+
+class Text(NamedTuple):
+    """One task of an entry as its producer wrote it."""
+
+    at: int
+    text: bytes
+
+
+class Entry(NamedTuple):
+    """An entry as the stream has it: names and values in turn."""
+
+    id: str
+    words: Sequence[bytes]
+
+    @property
+    def pairs(self) -> list[tuple[bytes, bytes]]:
+        """Its fields in their order; a name may come more than once."""
+        return list(zip(self.words[::2], self.words[1::2], strict=True))
+
+    @property
+    def whole(self) -> bytes:
+        """All of it in one line, for looking."""
+        return b" ".join(self.words)
+
+
+def form_named(entry: Entry) -> Form | None:
+    """The form that an entry says its tasks have, or None where they tell themselves."""
+    for name, _ in entry.pairs:
+        if name not in (TASK, FORM):
+            shown = name[:SHOWN].decode(errors="backslashreplace")
+            raise InvalidTask("entry", f"has a field {shown!r}; it may have task and form")
+    named = [value for name, value in entry.pairs if name == FORM]
+    if len(named) > 1:
+        raise InvalidTask("form", "is given more than once; send an entry for each form")
+    for form in FORMS:
+        if named == [form.encode()]:
+            return form
+    if named:
+        raise InvalidTask("form", f"is one of {', '.join(FORMS)}")
+    return None
+
+
+def texts_of(entry: Entry) -> list[Text]:
+    """The tasks of an entry in their order; one that cannot be read stands for itself."""
+    found: list[bytes] = []
+    for name, value in entry.pairs:
+        if name == TASK:
+            found += items_of(value)
+    if not found:
+        raise InvalidTask("entry", "holds no task")
+    if len(found) > MAX_TASKS:
+        raise InvalidTask("entry", f"holds {len(found)} tasks; {MAX_TASKS} are allowed")
+    return [Text(at, text) for at, text in enumerate(found)]
+
+
+def items_of(value: bytes) -> list[bytes]:
+    """The texts of a JSON array's items, each as it was written; else the text itself."""
+    if len(value) > MAX_DOCUMENT_BYTES or not value.lstrip().startswith(b"["):
+        return [value]
+    # Whatever bytes they are come out as they went in: one bad item spoils no other.
+    text = value.decode(errors="surrogateescape")
+    try:
+        return [item.encode(errors="surrogateescape") for item in items(text)]
+    except (ValueError, RecursionError):
+        return [value]
+
+
+def items(text: str) -> Iterator[str]:
+    """The items of an array's text; ValueError where it is none."""
+    at = skip(text, skip(text, 0) + 1)
+    while text[at : at + 1] != "]":
+        _, end = FINDER.raw_decode(text, at)
+        yield text[at:end]
+        at = skip(text, end)
+        if text[at : at + 1] == ",":
+            at = skip(text, at + 1)
+            if text[at : at + 1] == "]":
+                raise ValueError("a comma before the end")
+        elif text[at : at + 1] != "]":
+            raise ValueError("no comma between two items")
+    if skip(text, at + 1) != len(text):
+        raise ValueError("more behind the end")
+
+
+def skip(text: str, at: int) -> int:
+    """Where the next character stands that is no white space."""
+    found = SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def spec_of(text: bytes, form: Form | None) -> TaskSpec:
+    """The spec of one task's text; raises InvalidTask."""
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise InvalidTask("document", f"has more than {MAX_DOCUMENT_BYTES} bytes")
+    if not text.lstrip().startswith(b"{"):
+        raise InvalidTask("document", "is neither a JSON object nor an array of them")
+    spec = read(text, form)
+    return spec if spec.created_by else spec.model_copy(update={"created_by": CREATOR})
+
+
+def id_of(root: str, entry: Entry, form: Form | None, task: Text) -> TaskId:
+    """The id of a task of an entry: each time the same, and in the order of writing.
+
+    The text counts: after a failover another entry may bear the same id.
+    """
+    ms, _, number = entry.id.partition("-")
+    parts = (root, entry.id, str(task.at), form or "")
+    digest = sha256("\n".join(parts).encode() + b"\n" + task.text).digest()
+    order = min(int(number), (1 << ENTRY_BITS) - 1) << TASK_BITS | task.at
+    low = (order & 0xFF) << HASH_BITS | int.from_bytes(digest[:8]) >> 64 - HASH_BITS
+    high = min(int(ms), LATEST_MS) << 16 | 0x7 << 12 | order >> 8
+    return TaskId.from_ulid(ulid_of(high << 64 | 0x2 << 62 | low << 10))

@@ -1,0 +1,118 @@
+"""What a worker does with one task, and how failed attempts are settled."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rqueue.context import Context
+from rqueue.errors import InvalidTask
+from rqueue.model.attempt import Failed, Reason
+from rqueue.model.definition import quick_parts
+from rqueue.policy.verdict import Report, refused, rule, rules_of
+from rqueue.services.attempt import perform
+from rqueue.services.scribe import StoreScribe
+from rqueue.store import leases
+from rqueue.store.leases import Verdict
+from rqueue.store.stored import claimed
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from random import Random
+
+    from rqueue.clock import Clock
+    from rqueue.hooks import Hooks
+    from rqueue.registry import Registry
+    from rqueue.services.slots import Running
+    from rqueue.settings import Settings
+    from rqueue.store.claims import Grant
+    from rqueue.store.reader import Reader
+    from rqueue.store.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a worker is made of."""
+
+    shard: Shard
+    reader: Reader
+    settings: Settings
+    registry: Registry
+    hooks: Hooks
+    clock: Clock
+    random: Random
+
+
+@dataclass
+class Figures:
+    """What a worker counts."""
+
+    lost: int = 0
+    failed: int = 0
+
+
+class Desk:
+    """Runs single tasks for one worker."""
+
+    def __init__(self, parts: Parts, worker: str) -> None:
+        self.parts = parts
+        self.worker = worker
+        self.state: dict[str, Any] = {}
+        self.failed: list[tuple[Grant, Failed]] = []
+        self.figures = Figures()
+        self.threads: Executor | None = None
+
+    async def run(self, running: Running) -> bytes | Failed:
+        """The encoded result of a task, or how it failed."""
+        grant, parts = running.grant, self.parts
+        scribe = StoreScribe(parts.shard, parts.reader, grant)
+        ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
+        running.ctx = ctx
+        found = quick_parts(grant.definition)
+        if found is None:
+            task = ctx.task
+            bad = refused(task)
+            if bad is not None:
+                return bad
+            type, payload, limit = task.type, task.payload, task.spec.time_limit_sec
+        else:
+            (type, payload), limit = found, None
+        handler = parts.registry.handlers.get(type)
+        if handler is None:
+            return Failed(Reason.ERROR, f"this worker has no handler for {type}")
+        running.deadline = running.began + (limit or parts.settings.timeout_sec)
+        assert self.threads is not None
+        value = await perform(handler, payload, ctx, parts.hooks, threads=self.threads)
+        if isinstance(value, Failed):
+            return value
+        try:
+            return handler.encoded(value, parts.settings.max_result_bytes)
+        except InvalidTask as error:
+            return Failed(Reason.INVALID_OUTPUT, str(error))
+
+    def stopped(self, running: Running) -> Failed:
+        """What an attempt that was stopped from outside ends as."""
+        if running.stopped == Reason.TIMEOUT:
+            ran = time.monotonic() - running.began
+            return Failed(Reason.TIMEOUT, f"stopped after {ran:.1f} s")
+        return Failed(Reason.CANCELLED, running.stopped or "the worker was stopped")
+
+    async def settle(self, held: dict[str, str]) -> None:
+        """Ends failed attempts as the policy decides, all in one call."""
+        failed = self.failed[:]
+        rows = [self.verdict(grant, outcome) for grant, outcome in failed]
+        words = await leases.fail(self.parts.shard, rows)
+        del self.failed[: len(failed)]
+        for (grant, _), word in zip(failed, words, strict=True):
+            held.pop(grant.task, None)
+            self.figures.lost += word == "LOST"
+        self.figures.failed += len(failed)
+
+    def verdict(self, grant: Grant, outcome: Failed) -> Verdict:
+        """What becomes of a failed attempt."""
+        task = claimed(grant)
+        report = Report(self.worker, outcome.message, self.parts.clock.now())
+        rules = rules_of(task.spec, self.parts.settings)
+        ruling = rule(task, outcome, report, rules, random=self.parts.random)
+        return Verdict(grant.task, grant.token, *ruling)

@@ -1,0 +1,122 @@
+"""Renews all leases of a process in one call, from a thread of its own: a handler that blocks the
+event loop does not lose its lease, and a process that dies does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.errors import RQueueError
+from rqueue.model.attempt import Reason
+from rqueue.store import leases
+from rqueue.store.leases import Held
+
+if TYPE_CHECKING:
+    from rqueue.store.shard import Shard
+
+LOG = logging.getLogger("rqueue.worker")
+BATCH = 1000
+# How often the thread looks whether the event loop still turns, and when it says that it does not.
+LOOK_SEC = 1.0
+BLOCKED_SEC = 5.0
+
+
+@dataclass
+class Beats:
+    """What the heartbeat counts."""
+
+    sent: int = 0
+    missed: int = 0
+    lost: int = 0
+
+
+class Heartbeat:
+    """Keeps the leases of one worker. `held` is the worker's own table, read as it stands;
+    `lost` is called in this thread with each task that is no longer held, and why.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        consumer: str,
+        held: Mapping[str, str],
+        *,
+        every_sec: float,
+        lost: Callable[[str, str], object],
+    ) -> None:
+        self.shard = shard
+        self.consumer = consumer
+        self.held = held
+        self.every_sec = every_sec
+        self.lost = lost
+        self.beats = Beats()
+        self.turned = time.monotonic()
+        self.blocked = False
+        self.stopping = threading.Event()
+        self.owner = threading.get_ident()
+        self.thread = threading.Thread(target=self.run, name="rqueue-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begins to renew."""
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; returns when it is gone."""
+        self.stopping.set()
+        if self.thread.is_alive():
+            self.thread.join()
+
+    def turn(self) -> None:
+        """The worker's event loop says that it turns."""
+        self.turned = time.monotonic()
+
+    def run(self) -> None:
+        """The thread: an event loop of its own, with connections of its own."""
+        with asyncio.Runner() as runner:
+            due = time.monotonic() + self.every_sec
+            while not self.stopping.wait(min(LOOK_SEC, self.every_sec)):
+                self.look()
+                if time.monotonic() >= due:
+                    due = time.monotonic() + self.every_sec
+                    runner.run(self.tick())
+            runner.run(self.shard.runner.connection.aclose())
+
+    async def tick(self) -> None:
+        """Renews everything once; what cannot be reached now is tried at the next beat."""
+        held = [Held(task, token) for task, token in list(self.held.items())]
+        try:
+            for start in range(0, len(held), BATCH):
+                page = held[start : start + BATCH]
+                words = await leases.renew(self.shard, self.consumer, page)
+                for lease, word in zip(page, words, strict=True):
+                    self.judge(lease, word)
+            self.beats.sent += 1
+        except RQueueError as error:
+            self.beats.missed += 1
+            LOG.warning("leases could not be renewed: %s", error)
+
+    def judge(self, lease: Held, word: str) -> None:
+        """Tells the worker of a lease that is not held, unless it has ended meanwhile."""
+        if word == "OK" or self.held.get(lease.task) != lease.token:
+            return
+        self.beats.lost += 1
+        self.lost(lease.task, word if word in (Reason.TIMEOUT, Reason.CLAIM_EXPIRED) else "lost")
+
+    def look(self) -> None:
+        """Says once when the worker's event loop is blocked, and by what."""
+        silent = time.monotonic() - self.turned
+        if silent < BLOCKED_SEC:
+            self.blocked = False
+        elif not self.blocked:
+            self.blocked = True
+            frame = sys._current_frames().get(self.owner)
+            where = "".join(traceback.format_stack(frame, limit=5)) if frame else "?"
+            LOG.warning("the event loop has been blocked for %.0f s by:\n%s", silent, where)

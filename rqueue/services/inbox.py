@@ -1,0 +1,189 @@
+"""Makes tasks of what producers of any language wrote into the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rqueue.client.drafts import Drafter
+from rqueue.errors import InvalidGraph, InvalidTask, Overloaded, RQueueError, SubmitError
+from rqueue.model.inbox import Entry, Text, form_named, id_of, spec_of, texts_of
+from rqueue.store.inbox import START, Refusal, arrived, receive, received
+from rqueue.store.submits import Taken, submit
+
+if TYPE_CHECKING:
+    from rqueue.clock import Clock
+    from rqueue.model.forms import Form
+    from rqueue.model.ids import TaskId
+    from rqueue.settings import Settings
+    from rqueue.store.shard import Shard
+    from rqueue.store.submits import Draft
+
+# A tick ends after so many tasks, a second or two: the next one goes on.
+MOST = 5000
+# Entries are dealt with together until they hold so many tasks: between two calls others may run.
+TOGETHER = 200
+
+
+@dataclass(slots=True)
+class InboxDone:
+    """What one tick did: tasks taken and refused, and entries that stay because the server is
+    full.
+    """
+
+    taken: int = 0
+    rejected: int = 0
+    kept: int = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether the tick is to end, whatever is left."""
+        return self.kept > 0 or self.taken + self.rejected >= MOST
+
+
+@dataclass(slots=True)
+class Opened:
+    """An entry with what becomes of its tasks."""
+
+    entry: Entry
+    form: Form | None = None
+    drafts: list[tuple[Text, Draft]] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    taken: int = 0
+    kept: bool = False
+
+    def refuse(self, task: Text | None, error: SubmitError) -> None:
+        """Notes a task, or the whole entry, that is not taken."""
+        at, text = (str(task.at), task.text) if task else ("", self.entry.whole)
+        self.refusals.append(
+            Refusal.of(self.entry.id, at, str(error), form=self.form or "", task=text)
+        )
+
+    def answer(self, task: Text, answer: Taken | RQueueError) -> None:
+        """Notes what the submit said of a task."""
+        match answer:
+            case Taken():
+                self.taken += 1
+            case Overloaded():
+                self.kept = True
+            case SubmitError():
+                self.refuse(task, answer)
+            case _:
+                raise answer
+
+    def rows(self) -> list[Refusal]:
+        """What is told when the entry goes."""
+        return self.refusals or [Refusal(self.entry.id)]
+
+
+class Inbox:
+    """Takes entries, submits their tasks, lets the entries go. Any number may run: the ids of the
+    tasks follow from the entry, so one that is dealt with twice makes no task twice.
+    """
+
+    def __init__(self, shard: Shard, settings: Settings, *, clock: Clock, reader: str) -> None:
+        self.shard = shard
+        self.reader = reader
+        self.drafter = Drafter(settings, clock)
+        # Sooner than any ended task is forgotten: a lost reader's entry finds its tasks there.
+        self.idle_ms = round(settings.call_timeout_sec * 1000)
+        self.longest_wait_sec = settings.park_sec
+        # Where the next tick finds something to do if there is an entry after it.
+        self.last = START
+        self.full = False
+
+    async def tick(self) -> InboxDone:
+        """Deals with all that is there, in bounded steps; what a full server refuses stays."""
+        done = InboxDone()
+        self.last = START
+        while not done.enough:
+            page = await receive(self.shard, self.reader, idle_ms=self.idle_ms)
+            if not page.entries:
+                self.last = page.last
+                break
+            await self.take_all(page.entries, done)
+        self.full = done.kept > 0
+        return done
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether there is more to do, or comes in time; takes nothing, so it may be cancelled."""
+        seconds = min(seconds, self.longest_wait_sec)
+        if self.full:
+            # What is new would have to wait as well: no reason to come back at once.
+            await asyncio.sleep(seconds)
+            return False
+        return await arrived(self.shard, self.last, seconds)
+
+    async def take_all(self, entries: Iterable[Entry], done: InboxDone) -> None:
+        """Deals with a page until it is enough; what is left is handed out again."""
+        for portion in portions(self.opened(entries)):
+            await self.take(portion, done)
+            if done.enough:
+                return
+
+    def opened(self, entries: Iterable[Entry]) -> Iterator[Opened]:
+        """The entries, read one after the other."""
+        for entry in entries:
+            yield self.open(entry)
+
+    def open(self, entry: Entry) -> Opened:
+        """The drafts of an entry's tasks, each judged for itself."""
+        found = Opened(entry)
+        try:
+            found.form = form_named(entry)
+            texts = texts_of(entry)
+        except InvalidTask as error:
+            found.refuse(None, error)
+            return found
+        for task in texts:
+            try:
+                draft = self.drafter.of_spec(spec_of(task.text, found.form))
+            except InvalidTask as error:
+                found.refuse(task, error)
+            else:
+                found.drafts.append((task, draft))
+        return found
+
+    async def take(self, portion: Sequence[Opened], done: InboxDone) -> None:
+        """Submits the tasks of some entries and lets go of those that are done with."""
+        asked = [(one, task, draft) for one in portion for task, draft in one.drafts]
+        ids = [id_of(self.shard.root, one.entry, one.form, task) for one, task, _ in asked]
+        answers = await self.submit([draft for *_, draft in asked], ids)
+        for (one, task, _), answer in zip(asked, answers, strict=True):
+            one.answer(task, answer)
+        settled = [one for one in portion if not one.kept]
+        if settled:
+            await received(self.shard, [row for one in settled for row in one.rows()])
+        done.taken += sum(one.taken for one in settled)
+        done.rejected += sum(len(one.refusals) for one in settled)
+        done.kept += len(portion) - len(settled)
+
+    async def submit(
+        self, drafts: Sequence[Draft], ids: Sequence[TaskId]
+    ) -> Sequence[Taken | RQueueError]:
+        """What became of each draft."""
+        try:
+            answers = await submit(self.shard, drafts, ids=ids)
+        except Overloaded as error:
+            return [error] * len(drafts)
+        full = next((answer for answer in answers if isinstance(answer, Overloaded)), None)
+        if full is None:
+            return answers
+        # The parent that was missed may be among those that a full server refused.
+        return [full if isinstance(answer, InvalidGraph) else answer for answer in answers]
+
+
+def portions(entries: Iterable[Opened]) -> Iterator[list[Opened]]:
+    """The entries in groups that are dealt with together; one entry is never divided."""
+    group: list[Opened] = []
+    count = 0
+    for one in entries:
+        group.append(one)
+        count += len(one.drafts) + len(one.refusals)
+        if count >= TOGETHER:
+            yield group
+            group, count = [], 0
+    if group:
+        yield group

@@ -1,0 +1,117 @@
+"""A service is a body to call again and again; this is the loop around it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from rqueue.errors import RQueueError, StoreUnavailable
+from rqueue.policy.leading import pause_sec
+
+if TYPE_CHECKING:
+    from random import Random
+
+log = logging.getLogger("rqueue.scheduler")
+
+# Even a service that is always late leaves the loop to others for a moment.
+SHORTEST_PAUSE_SEC = 0.005
+
+
+class Service(Protocol):
+    """What a scheduler runs: `tick` about every `interval_sec`, and never twice at once.
+
+    Any number of schedulers may tick at the same time for a moment, when leadership passes on.
+    """
+
+    @property
+    def name(self) -> str:
+        """How it is called in logs and figures."""
+        ...
+
+    @property
+    def interval_sec(self) -> float:
+        """How long to pause between two ticks."""
+        ...
+
+    def tick(self) -> Awaitable[object]:
+        """Does what there is to do now, in bounded steps; may be cancelled anywhere."""
+        ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """What a tick answers that knows when it has to come again: server ms, 0 for not before the
+    interval.
+    """
+
+    next_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """A tick that has no name and interval of its own, with them."""
+
+    name: str
+    interval_sec: float
+    tick: Callable[[], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class Figures:
+    """How often a service ticked, how often that failed, and how often in a row by now."""
+
+    ticks: int = 0
+    faults: int = 0
+    failing: int = 0
+
+
+async def keep(
+    service: Service, figures: Figures, *, server_ms: Callable[[], float], random: Random
+) -> None:
+    """Ticks for ever, whatever a tick raises; ends by being cancelled."""
+    while True:
+        try:
+            done = await service.tick()
+        except (Exception, asyncio.CancelledError) as error:
+            # Whatever it is, the next tick must come, unless it is this loop that shall end.
+            if is_cancelled():
+                raise
+            figures.faults += 1
+            figures.failing += 1
+            report(service.name, error, figures.failing)
+            pause = max(service.interval_sec, pause_sec(figures.failing, random))
+        else:
+            figures.failing = 0
+            pause = pause_after(service, done, server_ms())
+        figures.ticks += 1
+        await asyncio.sleep(pause)
+
+
+def is_cancelled() -> bool:
+    """Whether the running task was asked to end; something that it awaits may have been, too."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def pause_after(service: Service, done: object, now_ms: float) -> float:
+    """How long to pause after a tick: its interval, or less where it said so."""
+    pause = service.interval_sec
+    if isinstance(done, Timed) and done.next_ms:
+        pause = min(pause, (done.next_ms - now_ms) / 1000)
+    return max(pause, SHORTEST_PAUSE_SEC)
+
+
+def report(name: str, error: BaseException, failing: int) -> None:
+    """Logs a failed tick. A server that is away is told once, not at each try."""
+    fields = {"service": name, "failing": failing}
+    if isinstance(error, StoreUnavailable):
+        level = logging.WARNING if failing == 1 else logging.DEBUG
+        log.log(level, "%s cannot work: %s", name, error, extra=fields)
+    elif isinstance(error, RQueueError):
+        # Without its cause: a server's text repeats what it was sent.
+        log.error("%s failed: %s", name, error, extra=fields)
+    else:
+        log.error("%s failed", name, exc_info=error, extra=fields)

@@ -1,0 +1,96 @@
+"""The slots of a worker: how many tasks run at once, and what waits for a free one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rqueue.context import Context
+    from rqueue.store.claims import Grant
+
+
+class Running:
+    """An attempt under way. Its code can be told to stop, once, with the reason."""
+
+    __slots__ = ("began", "ctx", "deadline", "grant", "stopped", "task")
+
+    def __init__(self, grant: Grant) -> None:
+        self.grant = grant
+        self.began = time.monotonic()
+        self.deadline = float("inf")
+        self.task: asyncio.Task[None] | None = None
+        self.ctx: Context | None = None
+        self.stopped = ""
+
+    def stop(self, why: str) -> None:
+        """Ends the code of the attempt: coroutines are cancelled, plain functions are asked to."""
+        if self.stopped:
+            return
+        self.stopped = why
+        if self.ctx is not None:
+            self.ctx.stopped = True
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Slots:
+    """Runs what was claimed, `size` at once; the rest waits in order."""
+
+    def __init__(self, size: int, attempt: Callable[[Running], Coroutine[Any, Any, None]]) -> None:
+        self.size = size
+        self.attempt = attempt
+        self.ready: deque[Grant] = deque()
+        self.running: dict[str, Running] = {}
+        self.waiting_since = 0.0
+
+    @property
+    def busy(self) -> int:
+        """Tasks that run or are ready to."""
+        return len(self.running) + len(self.ready)
+
+    def give(self, grants: Iterable[Grant]) -> None:
+        """Takes what was claimed."""
+        self.ready.extend(grants)
+        self.fill()
+
+    def fill(self) -> None:
+        """Starts what waits, as far as there are free slots."""
+        loop = asyncio.get_running_loop()
+        while self.ready and len(self.running) < self.size:
+            running = Running(self.ready.popleft())
+            self.running[running.grant.task] = running
+            running.task = loop.create_task(self.run(running))
+            self.waiting_since = running.began
+
+    async def run(self, running: Running) -> None:
+        """One attempt, and then the next one that waits."""
+        try:
+            await self.attempt(running)
+        finally:
+            self.running.pop(running.grant.task, None)
+            self.fill()
+
+    def overdue(self) -> list[Running]:
+        """Attempts whose time is up."""
+        now = time.monotonic()
+        return [running for running in self.running.values() if running.deadline <= now]
+
+    def take_back(self, patience_sec: float) -> list[Grant]:
+        """What has waited for a slot for longer than it should: others may be free for it."""
+        if not self.ready or time.monotonic() - self.waiting_since < patience_sec:
+            return []
+        left, self.ready = list(self.ready), deque()
+        return left
+
+    async def aclose(self) -> None:
+        """Ends all that runs; whoever closes the slots has decided what becomes of the tasks."""
+        tasks = [running.task for running in self.running.values() if running.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

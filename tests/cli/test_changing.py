@@ -1,0 +1,151 @@
+"""Changing what waits and runs, one task or many."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue import State
+from tests.cli.conftest import Shell
+from tests.house import House
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cancel",),
+        ("cancel", "some-id", "--all"),
+        ("cancel", "--type", "a", "--all"),
+        ("cancel", "some-id", "--dry-run"),
+        ("cancel", "--dry-run"),
+        ("cancel", "--before", "yesterday"),
+        ("reschedule", "some-id"),
+        ("reschedule", "some-id", "--delay", "1", "--at", "2030-01-01T00:00:00Z"),
+        ("reschedule", "some-id", "--at", "tomorrow"),
+        ("reschedule", "some-id", "--at", "2030-01-01T00:00:00"),
+        ("priority", "some-id", "high"),
+        ("pause", "--type", "a", "--lane", "1"),
+        ("resume", "--type", "a", "--lane", "1"),
+        ("purge",),
+    ],
+    ids=" ".join,
+)
+async def test_what_is_not_clear_is_exit_2_and_changes_nothing(
+    house: House, shell: Shell, words: tuple[str, ...]
+) -> None:
+    lease = await house.running(external_id="some-id")
+    await lease.fail("error", "no", permanent=True)
+    before = await house.dump()
+
+    result = await shell.run(*words)
+
+    assert result.exit_code == 2, result.output
+    assert await house.dump() == before
+
+
+@pytest.mark.parametrize("word", ["priority", "reschedule", "run-now", "task"])
+async def test_a_task_that_is_not_there_is_exit_1(house: House, shell: Shell, word: str) -> None:
+    more = {"priority": ("1",), "reschedule": ("--delay", "1")}.get(word, ())
+
+    result = await shell.run(word, "no-such-task", *more)
+
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "rqueue: no-such-task is not here: never submitted, or ended and expired\n"
+    )
+
+
+async def test_a_move_that_its_state_forbids_is_exit_3(house: House, shell: Shell) -> None:
+    lease = await house.running()
+
+    result = await shell.run("reschedule", lease.id, "--delay", "5")
+
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"rqueue: {lease.id} is RUNNING; this needs ")
+
+
+async def test_named_tasks_are_cancelled_one_by_one(house: House, shell: Shell) -> None:
+    first, second = await house.queue.enqueue_many([{"type": "code"}] * 2)
+
+    result = await shell.run("cancel", first.id, "no-such-task", second.id, "--reason", "enough")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        f"{first.id} cancelled",
+        "no-such-task not cancelled: it is not here, or has ended",
+        f"{second.id} cancelled",
+    ]
+    task = await second.task()
+    assert (task.state, task.cancel_reason) == (State.CANCELLED, "enough")
+
+
+async def test_a_filter_says_first_and_cancels_then(house: House, shell: Shell) -> None:
+    wanted = await house.queue.enqueue("code", tags=["old"])
+    await house.queue.enqueue("code")
+    words = ("cancel", "--type", "code", "--tag", "old", "--status", "READY")
+
+    dry = await shell.run(*words, "--dry-run")
+    assert (dry.stdout, dry.stderr) == (f"{wanted.id}\n", "rqueue: 1 task would be cancelled\n")
+    assert await wanted.status() is State.READY
+
+    (answer,) = await shell.json(*words)
+    assert answer == {"found": 1, "done": 1, "dry_run": False, "tasks": [wanted.id]}
+    assert (await shell.run(*words)).exit_code == 1
+    assert await shell.lines("cancel", "--all") == ["1 of 1 task cancelled"]
+
+
+async def test_only_the_dead_are_purged_and_only_after_a_yes(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    await lease.fail("error", "no", permanent=True)
+    alive = await house.queue.enqueue("code")
+
+    asked = await shell.run("purge")
+    assert asked.exit_code == 2
+    assert "1 task would be purged: add --yes" in asked.stderr
+
+    assert await shell.lines("purge", "--yes") == ["1 of 1 task purged"]
+    assert (await house.task(lease.id)).state is State.CANCELLED
+    assert await alive.status() is State.READY
+    assert (await shell.run("purge")).exit_code == 1
+
+
+async def test_a_priority_is_given_on_a_scale(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code")
+
+    assert await shell.lines("priority", handle.id, "7.5") == [f"{handle.id} has priority 7.5"]
+    assert await shell.json("priority", handle.id, "10", "--scale", "1-10") == [
+        {"id": handle.id, "priority": 0.0}
+    ]
+    assert (await shell.run("priority", handle.id, "101")).exit_code == 2
+
+
+async def test_a_task_waits_until_it_is_told_to_run(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code")
+
+    (line,) = await shell.lines("reschedule", handle.id, "--delay", "600")
+
+    assert line.startswith(f"{handle.id} waits until ")
+    assert await handle.status() is State.PENDING
+    assert await shell.lines("run-now", handle.id) == [f"{handle.id} READY"]
+    again = await shell.run("run-now", handle.id)
+    assert again.exit_code == 1
+    assert again.stderr == f"rqueue: {handle.id} was not waiting for a time\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ((), "the queue"),
+        (("--type", "code"), "type code"),
+        (("--lane", "1"), "lane 1"),
+    ],
+)
+async def test_a_pause_holds_until_it_is_ended(
+    house: House, shell: Shell, words: tuple[str, ...], what: str
+) -> None:
+    await house.queue.enqueue("code")
+
+    assert await shell.lines("pause", *words) == [f"{what} is paused"]
+    assert (await shell.run("claim", "--wait", "0")).exit_code == 1
+    assert await shell.lines("resume", *words) == [f"{what} is resumed"]
+
+    assert (await shell.run("claim", "--wait", "0")).exit_code == 0

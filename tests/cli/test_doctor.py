@@ -1,0 +1,208 @@
+"""Whether the server is there, and fit: on real servers, with real restrictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from rqueue.store.leading import lead
+from tests.cli.conftest import Shell
+from tests.house import NAME, House, build
+from tests.servers import Server
+
+
+async def findings(shell: Shell, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
+    """The exit code and the findings by what they are about."""
+    result = await shell.run("doctor", "--json", *words)
+    rows: list[dict[str, Any]] = [json.loads(line) for line in result.stdout.splitlines()]
+    return result.exit_code, {row["what"]: row for row in rows}
+
+
+@contextmanager
+def plain(server: Server) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(server.plain_url, protocol=2) as client:
+        yield client
+
+
+@contextmanager
+def restricted(server: Server, *rules: str) -> Iterator[Shell]:
+    """A shell whose user may do all but what the rules forbid."""
+    with plain(server) as client:
+        client.execute_command("ACL", "SETUSER", "probe", "on", ">pw", "~rq:*", "+@all", *rules)
+        try:
+            url = f"{server.url}?username=probe&password=pw"
+            yield Shell({"RQUEUE_REDIS_URL": url, "RQUEUE_QUEUE": NAME})
+        finally:
+            client.execute_command("ACL", "DELUSER", "probe")
+
+
+async def test_a_server_that_is_there_answers(shell: Shell) -> None:
+    (line,) = await shell.lines("ping")
+    (document,) = await shell.json("ping")
+
+    assert " answered after " in line
+    assert document["took_ms"] > 0
+
+
+async def test_a_server_that_is_away_is_exit_4(lost_shell: Shell) -> None:
+    url = "unix:///nowhere/at/all.sock"
+
+    result = await lost_shell.run("ping", "--timeout", "0.1", "--url", url)
+
+    assert result.exit_code == 4
+    assert result.stderr.startswith(f"rqueue: the server did not answer: {url}")
+    assert result.stderr.count("\n") == 1
+
+
+async def test_a_queue_that_nobody_leads_is_a_failure(house: House, shell: Shell) -> None:
+    await house.queue.enqueue("code")
+
+    code, found = await findings(shell)
+
+    assert code == 1
+    assert found[f"queue {NAME}: scheduler"]["level"] == "fail"
+    assert "rqueue scheduler" in found[f"queue {NAME}: scheduler"]["advice"]
+
+
+async def test_a_healthy_server_passes(house: House, shell: Shell) -> None:
+    await house.queue.enqueue("code")
+    await lead(house.queue.shard, "s1", ttl_ms=60_000)
+
+    code, found = await findings(shell)
+
+    assert code == 0
+    assert {what: row["level"] for what, row in found.items()} == {
+        "version": "ok",
+        "memory": "ok",
+        "persistence": "warn",
+        "clock": "ok",
+        "scripts": "ok",
+        "permissions": "ok",
+        f"queue {NAME}: scheduler": "ok",
+        f"queue {NAME}: lag": "ok",
+    }
+    assert found[f"queue {NAME}: scheduler"]["found"] == "led by s1"
+    assert found["persistence"]["found"] == "off: a restart loses every task"
+    assert any(line.startswith("warn  persistence") for line in await shell.lines("doctor"))
+
+
+async def test_without_a_name_every_queue_is_looked_at(house: House, shell: Shell) -> None:
+    await house.queue.enqueue("code")
+    await house.queue.pause()
+    shell.env["RQUEUE_QUEUE"] = None
+
+    _, found = await findings(shell)
+
+    assert found[f"queue {NAME}: paused"]["found"] == "queue"
+
+
+async def test_a_server_without_queues_is_looked_at_alone(house: House, shell: Shell) -> None:
+    shell.env["RQUEUE_QUEUE"] = None
+
+    code, found = await findings(shell)
+
+    assert code == 0
+    assert not any(what.startswith("queue") for what in found)
+
+
+async def test_the_lag_is_that_of_the_oldest_that_nobody_has(house: House, shell: Shell) -> None:
+    await house.running()
+    await house.client.xadd(house.keys.ready(), {"task": "x"})
+
+    _, found = await findings(shell)
+    assert found[f"queue {NAME}: lag"]["level"] == "ok"
+
+    await house.client.delete(house.keys.ready())
+    await house.client.xadd(house.keys.ready(), {"task": "x"}, id="1-1")
+    _, found = await findings(shell)
+    assert found[f"queue {NAME}: lag"]["level"] == "warn"
+    assert "rqueue workers" in found[f"queue {NAME}: lag"]["advice"]
+
+
+async def test_a_server_that_evicts_is_a_failure(valkey: Server, nowhere: Path) -> None:
+    shell = Shell({"RQUEUE_REDIS_URL": valkey.url})
+    with plain(valkey) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            code, found = await findings(shell)
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+
+    assert code == 1
+    assert found["memory"]["advice"] == "CONFIG SET maxmemory-policy noeviction"
+
+
+@pytest.mark.parametrize(
+    ("rule", "what", "text"),
+    [
+        ("-xadd", "permissions", "refused: XADD"),
+        ("-blpop", "permissions", "refused: BLPOP"),
+        ("-xgroup|create", "permissions", "refused: XGROUP|CREATE"),
+        ("-eval", "permissions", "this user may not run EVAL on the queue's keys"),
+        ("-script|load", "scripts", "not loadable: "),
+    ],
+)
+async def test_a_command_that_is_forbidden_is_named(
+    server: Server, nowhere: Path, rule: str, *, what: str, text: str
+) -> None:
+    with restricted(server, rule) as shell:
+        code, found = await findings(shell)
+
+    assert code == 1
+    assert found[what]["level"] == "fail"
+    assert found[what]["found"].startswith(text)
+    assert found[what]["advice"]
+
+
+async def test_keys_that_are_forbidden_are_noticed(server: Server, nowhere: Path) -> None:
+    with restricted(server, "resetkeys", "~other:*") as shell:
+        code, found = await findings(shell)
+
+    assert code == 1
+    assert found["permissions"]["level"] == "fail"
+    assert "~<namespace>:*" in found["permissions"]["advice"]
+    assert found["queues"]["level"] == "warn"
+
+
+async def test_asking_for_permissions_leaves_the_server_alive(
+    server: Server, nowhere: Path
+) -> None:
+    """A question that is too short crashes Redis 7.0.15 and Valkey 9.1.2, for such users alone."""
+    with restricted(server) as shell:
+        for _ in range(20):
+            _, found = await findings(shell)
+            assert found["permissions"]["level"] == "ok"
+
+    with plain(server) as client:
+        assert client.ping()
+
+
+async def test_a_server_that_tells_little_is_a_warning(valkey: Server, nowhere: Path) -> None:
+    house = build(valkey.connection(), valkey.client())
+    await lead(house.queue.shard, "s1", ttl_ms=60_000)
+    with restricted(valkey, "-info", "-config") as shell:
+        code, found = await findings(shell)
+    await house.queue.aclose()
+    await house.client.aclose()
+
+    assert code == 0
+    for what in ("version", "memory", "persistence"):
+        assert found[what]["level"] == "warn"
+        assert found[what]["found"] == "the server does not tell this user"
+
+
+async def test_who_may_not_scan_names_the_queue(valkey: Server, nowhere: Path) -> None:
+    with restricted(valkey, "-scan") as shell:
+        shell.env["RQUEUE_QUEUE"] = None
+        _, found = await findings(shell)
+        listed = await shell.run("queues")
+
+    assert found["queues"]["level"] == "warn"
+    assert listed.exit_code == 5
+    assert "ACL forbids this user to run" in listed.stderr

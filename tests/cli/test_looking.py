@@ -1,0 +1,198 @@
+"""Looking: lists, one task's life, counts, workers, queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue import Queue, State
+from rqueue.runtime import assemble
+from rqueue.settings import Settings
+from tests.cli.conftest import Shell
+from tests.house import NAME, House
+
+
+def columns(line: str) -> list[str]:
+    return line.split()
+
+
+@pytest.mark.parametrize("word", ["tasks", "workers", "queues", "counts"])
+async def test_an_empty_server_is_no_error(house: House, shell: Shell, word: str) -> None:
+    lines = await shell.lines(word)
+
+    assert lines[0] == lines[0].upper()
+    assert len(lines) == (2 if word == "counts" else 1)
+
+
+async def test_tasks_that_fit_are_listed_by_state_and_urgency(house: House, shell: Shell) -> None:
+    late = await house.queue.enqueue("code", priority=80, tags=["a"])
+    soon = await house.queue.enqueue("code", priority=5, tags=["a"])
+    await house.queue.enqueue("other", tags=["a"])
+    await house.queue.enqueue("code", delay=60)
+
+    lines = await shell.lines("tasks", "--type", "code", "--tag", "a", "--status", "ready")
+
+    assert [columns(line)[:3] for line in lines] == [
+        ["ID", "TYPE", "STATE"],
+        [soon.id, "code", "READY"],
+        [late.id, "code", "READY"],
+    ]
+
+
+async def test_the_dead_are_listed_with_their_error(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    await lease.fail("error", "it broke\nand more", permanent=True)
+
+    assert len(await shell.lines("tasks")) == 1
+    (_, line) = await shell.lines("tasks", "--status", "DEAD_LETTERED")
+
+    assert columns(line)[0] == lease.id
+    assert line.endswith("it broke")
+
+
+async def test_a_state_that_is_in_no_list_is_wrong_usage(shell: Shell) -> None:
+    result = await shell.run("tasks", "--status", "COMPLETED")
+
+    assert result.exit_code == 2
+    assert "dead_lettered" in result.stderr
+
+
+async def test_tasks_as_json_are_whole_and_limited(house: House, shell: Shell) -> None:
+    await house.queue.enqueue_many([{"type": "code", "payload": n} for n in range(3)])
+
+    result = await shell.run("tasks", "--json", "--limit", "2")
+
+    assert len(result.stdout.splitlines()) == 2
+    assert result.stderr == "rqueue: there are more than 2: narrow the filter, or raise --limit\n"
+    found = await shell.json("tasks", "--limit", "3")
+    assert sorted(task["payload"] for task in found) == [0, 1, 2]
+
+
+async def test_a_tasks_life_is_told_in_order(house: House, shell: Shell) -> None:
+    lease = await house.running(title="the title", created_by="human:me", external_id="mine")
+    await lease.fail("timeout", "too slow\nby far")
+    await house.make_due(lease.id)
+    await house.promoter.tick()
+    (lease,) = await house.queue.claim(worker="w2")
+    await lease.start()
+
+    lines = await shell.lines("task", "mine")
+
+    head, life = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    assert [line.split()[0] for line in head] == [
+        "task", "title", "type", "state", "failed", "payload",
+    ]  # fmt: skip
+    assert [line[21:] for line in life] == [
+        "submitted          by human:me, priority 50",
+        "attempt 1 failed   timeout on w1: too slow",
+        "claimed            by w2",
+        "started            attempt 2",
+        life[4][21:],
+        "RUNNING            leased by a worker that executes it",
+    ]
+    assert life[4][21:].startswith("last heard of      lease until ")
+    assert life[-1].startswith("now")
+
+
+@pytest.mark.parametrize("end", ["COMPLETED", "CANCELLED", "DEAD_LETTERED", "PENDING", "READY"])
+async def test_a_life_ends_where_the_task_is(house: House, shell: Shell, end: str) -> None:
+    id: str
+    if end == "PENDING":
+        parent = await house.queue.enqueue("code")
+        id = (await house.queue.enqueue("code", depends_on=[parent.id], delay=60)).id
+    elif end == "READY":
+        id = (await house.queue.enqueue("code")).id
+    else:
+        lease = await house.running()
+        id = lease.id
+        if end == "COMPLETED":
+            await lease.complete({"n": 1})
+        elif end == "CANCELLED":
+            await house.queue.cancel(id, "no more")
+        else:
+            await lease.fail("error", "no", permanent=True)
+
+    (task,) = await shell.json("task", id)
+
+    assert task["state"] == end
+    last = task["timeline"][-1]
+    assert last["what"] == end
+    assert (last["at"] is None) == (end in ("PENDING", "READY"))
+    assert (await shell.lines("task", id))[-1].split()[-1]
+
+
+async def test_one_field_is_printed_for_shells(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code", {"a": [1]}, title="ä text")
+
+    assert await shell.lines("task", handle.id, "--field", "payload") == ['{"a": [1]}']
+    assert await shell.lines("task", handle.id, "--field", "title") == ["ä text"]
+    wrong = await shell.run("task", handle.id, "--field", "colour")
+    assert wrong.exit_code == 2
+    assert "payload" in wrong.stderr
+
+
+async def test_a_task_is_shown_as_a_document(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code")
+
+    (task,) = await shell.json("task", handle.id, "--form", "b")
+
+    assert (task["task"]["id"], task["task"]["type"]) == (handle.id, "code")
+
+
+async def test_an_error_cannot_command_the_terminal(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    await lease.fail("error", "\x1b[2J\x9b31m gone", permanent=True)
+
+    for words in (("task", lease.id), ("tasks", "--status", "DEAD_LETTERED")):
+        text = "".join(await shell.lines(*words))
+        assert r"\x1b[2J\x9b31m gone" in text
+        assert text.isprintable()
+
+
+async def test_counts_are_by_type_and_state(house: House, shell: Shell) -> None:
+    await house.running("code")
+    await house.queue.enqueue("docs")
+    await house.queue.pause(type="docs")
+
+    result = await shell.run("counts")
+
+    head, *rows = [columns(line) for line in result.stdout.splitlines()]
+    table = {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+    assert (table["code"]["RUNNING"], table["docs"]["READY"]) == ("1", "1")
+    assert (table["all"]["RUNNING"], table["all"]["READY"]) == ("1", "1")
+    assert result.stderr == "rqueue: paused: type=docs\n"
+    (document,) = await shell.json("counts")
+    assert (document["live"], document["submitted"], document["paused"]) == (2, 2, ["type=docs"])
+
+
+async def test_workers_are_shown_with_what_they_hold(house: House, shell: Shell) -> None:
+    leases = [await house.running() for _ in range(4)]
+    await house.queue.enqueue("other")
+    (done,) = await house.queue.claim(worker="w2", types=["other"])
+    await done.release()
+
+    (_, first, second) = await shell.lines("workers")
+
+    assert columns(first)[:2] == ["w1", "4"]
+    assert first.endswith("and 1 more")
+    assert columns(second)[:2] == ["w2", "0"]
+    one, two = await shell.json("workers")
+    assert [task["id"] for task in one["tasks"]] == [lease.id for lease in leases]
+    assert one["tasks"][0]["state"] == State.RUNNING
+    assert two["tasks"] == []
+
+
+async def test_every_queue_of_the_server_is_found(house: House, shell: Shell) -> None:
+    await house.running()
+    connection = house.queue.runtime.connection
+    other = Queue("another", runtime=assemble(Settings(name="another", url=""), connection))
+    await other.enqueue("code")
+    await other.pause()
+    await house.client.set("elsewhere", 1)
+
+    lines = await shell.lines("queues")
+
+    assert [columns(line) for line in lines[1:]] == [
+        ["another", "1", "0", "0", "0", "0", "queue"],
+        [NAME, "0", "0", "1", "0", "0"],
+    ]
+    assert [line["queue"] for line in await shell.json("queues")] == ["another", NAME]

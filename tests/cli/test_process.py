@@ -1,0 +1,157 @@
+"""Real processes: `python -m rqueue`, its signals, a terminal, and the worker in bash."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rqueue import State
+from tests.client.until import parked, until
+from tests.house import NAME, House
+from tests.servers import Server
+
+ROOT = Path(__file__).parent.parent.parent
+PROGRAM = (sys.executable, "-m", "rqueue")
+WORKER = ("bash", str(ROOT / "examples" / "bash_worker.sh"), "shout")
+PATIENCE_SEC = 20
+# A start comes right after its claim; only a renewal is heard so much later.
+LATER = timedelta(milliseconds=500)
+
+
+def environment(server: Server, **more: str) -> dict[str, str]:
+    own = {"RQUEUE_REDIS_URL": server.url, "RQUEUE_QUEUE": NAME, "COLUMNS": "100"}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, **own, **more}
+
+
+@asynccontextmanager
+async def process(
+    server: Server, *words: str, **more: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process of its own session; whatever it started ends with the block."""
+    pipe = asyncio.subprocess.PIPE
+    started = await asyncio.create_subprocess_exec(
+        *words, stdout=pipe, stderr=pipe, env=environment(server, **more), start_new_session=True
+    )
+    try:
+        yield started
+    finally:
+        if started.returncode is None:
+            os.killpg(started.pid, signal.SIGKILL)
+        await started.communicate()
+
+
+async def rqueue(server: Server, *words: str, **more: str) -> tuple[int | None, str, str]:
+    """Exit code, stdout and stderr of one command."""
+    async with process(server, *PROGRAM, *words, **more) as started:
+        out, err = await started.communicate()
+        return started.returncode, out.decode(), err.decode()
+
+
+async def test_the_module_is_the_command(valkey: Server) -> None:
+    code, out, err = await rqueue(valkey, "--version")
+
+    assert (code, err) == (0, "")
+    assert out.startswith("rqueue, version ")
+
+
+async def test_an_error_is_one_line_without_a_traceback(valkey: Server) -> None:
+    code, out, err = await rqueue(valkey, "task", "no-such-task")
+
+    assert (code, out) == (1, "")
+    assert err == "rqueue: no-such-task is not here: never submitted, or ended and expired\n"
+
+
+async def test_rich_is_read_only_for_a_terminal(valkey: Server) -> None:
+    look = "import sys; from rqueue.cli.main import cli; cli(['counts'], standalone_mode=False)"
+    say = "print('rich' in sys.modules, file=sys.stderr)"
+
+    async with process(valkey, sys.executable, "-c", f"{look}; {say}") as started:
+        _, err = await started.communicate()
+
+    assert err.decode() == "False\n"
+
+
+async def test_a_terminal_gets_a_table(alone: House, valkey: Server) -> None:
+    await alone.queue.enqueue("code")
+    master, slave = pty.openpty()
+    try:
+        started = await asyncio.create_subprocess_exec(
+            *PROGRAM, "queues", stdout=slave, stderr=slave, env=environment(valkey)
+        )
+        await started.wait()
+        text = os.read(master, 10_000).decode()
+    finally:
+        os.close(slave)
+        os.close(master)
+
+    assert started.returncode == 0
+    assert "───" in text
+    assert NAME in text
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_claim_that_is_stopped_leaves_nothing_behind(
+    alone: House, valkey: Server, number: signal.Signals, *, code: int
+) -> None:
+    async with process(valkey, *PROGRAM, "claim", "--wait", "60") as started:
+        await alone.queue.enqueue("code", delay=60)
+        await parked(alone, 1)
+        started.send_signal(number)
+        out, err = await started.communicate()
+
+    assert (started.returncode, out, err) == (code, b"", b"")
+    handle = await alone.queue.enqueue("code")
+    assert await handle.status() is State.READY
+
+
+async def test_a_worker_in_bash_works(alone: House, valkey: Server) -> None:
+    first = await alone.queue.enqueue("shout", {"say": "hello"})
+
+    async with process(valkey, *WORKER, "tr", "a-z", "A-Z"):
+        assert await first.result(timeout=PATIENCE_SEC) == '{"SAY": "HELLO"}'
+        second = await alone.queue.enqueue("shout", "again")
+        assert await second.result(timeout=PATIENCE_SEC) == "AGAIN"
+
+
+async def test_a_worker_in_bash_fails_with_what_its_command_said(
+    alone: House, valkey: Server
+) -> None:
+    handle = await alone.queue.enqueue("shout", {}, max_attempts=1)
+    command = ("sh", "-c", "echo no paper >&2; exit 7")
+
+    async with process(valkey, *WORKER, *command):
+        await alone.queue.ended(handle.id)
+
+    task = await handle.task()
+    assert (task.state, task.last_error) == (State.DEAD_LETTERED, "no paper")
+
+
+async def test_a_worker_in_bash_keeps_what_takes_long(
+    alone: House, valkey: Server, tmp_path: Path
+) -> None:
+    handle = await alone.queue.enqueue("shout", "slow")
+    go = tmp_path / "go"
+    command = ("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.05; done; cat")
+
+    async with process(valkey, *WORKER, *command, BEAT_SEC="0.1"):
+
+        async def heard() -> bool:
+            # Not too eagerly: the worker's commands need the processor more than we do.
+            await asyncio.sleep(0.05)
+            claim = (await handle.task()).claim
+            return claim is not None and claim.heartbeat_at > claim.claimed_at + LATER
+
+        await until(heard)
+        go.touch()
+
+        assert await handle.result(timeout=PATIENCE_SEC) == "slow"

@@ -1,0 +1,262 @@
+"""The protocol for shell workers: commands that only a token holds together."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rqueue import State
+from tests.cli.conftest import Shell
+from tests.house import House
+
+CLAIMED = re.compile(r"task_[0-9A-Z]{26} \d+:[\w-]{22}")
+
+
+async def claimed(shell: Shell, *words: str) -> tuple[str, str]:
+    """A claim by the command: the id and the token."""
+    (line,) = await shell.lines("claim", "--wait", "0", *words)
+    id, token = line.split(" ")
+    return id, token
+
+
+async def test_no_task_is_exit_1_and_silence(house: House, shell: Shell) -> None:
+    await house.queue.enqueue("other")
+
+    result = await shell.run("claim", "--type", "code", "--wait", "0")
+
+    assert (result.exit_code, result.output) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("start",), ("heartbeat",), ("complete",), ("fail", "--message", "no"), ("release",)],
+    ids=lambda words: words[0],
+)
+async def test_a_wrong_token_is_exit_3_and_changes_nothing(
+    house: House, shell: Shell, words: tuple[str, ...]
+) -> None:
+    lease = await house.running()
+    before = await house.dump()
+
+    result = await shell.run(words[0], lease.id, "--token", "1:not-the-token", *words[1:])
+
+    assert result.exit_code == 3
+    assert result.stderr == f"rqueue: the lease of {lease.id} is no longer held; " + (
+        "stop, and write nothing for it\n"
+    )
+    after = await house.dump()
+    # Who renews was heard of; nothing else may change.
+    assert {key: after[key] for key in before if "workers" not in key} == {
+        key: before[key] for key in before if "workers" not in key
+    }
+
+
+async def test_a_task_that_is_not_there_is_exit_1(house: House, shell: Shell) -> None:
+    unknown = "task_01M7HXQAP3FHE8EP73QYYKDB00"
+
+    result = await shell.run("complete", unknown, "--token", "1:x")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"rqueue: {unknown} is not here")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("complete", "mine", "--token", "\udcff"),
+        ("complete", "mine", "--token", ""),
+        ("complete", "mine", "--token", "1:x", "--result", "\udcff"),
+        ("complete", "mine", "--token", "1:x", "--text", "\udcff"),
+        ("enqueue", "code", "\udcff"),
+        ("enqueue", "code", "--tag", "\udcff"),
+        ("enqueue", "code", "--set", "title=\udcff"),
+        ("claim", "--worker", "\udcff"),
+        ("claim", "--wait", "nan"),
+        ("priority", "mine", "nan"),
+        ("cancel", "mine", "--reason", "\udcff"),
+        ("pause", "--type", "\udcff"),
+    ],
+    ids=lambda words: " ".join(words).replace("\udcff", "bytes"),
+)
+async def test_words_that_are_no_text_are_wrong_usage(
+    house: House, shell: Shell, words: tuple[str, ...]
+) -> None:
+    await house.running(external_id="mine")
+    before = await house.dump()
+
+    result = await shell.run(*words)
+
+    assert result.exit_code == 2, result.output
+    assert await house.dump() == before
+
+
+async def test_without_a_token_it_is_wrong_usage(shell: Shell) -> None:
+    result = await shell.run("complete", "task_01M7HXQAP3FHE8EP73QYYKDB00")
+
+    assert result.exit_code == 2
+    assert "--token" in result.stderr
+
+
+async def test_a_claim_prints_id_and_token_of_a_running_task(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code", {"n": 1})
+
+    (line,) = await shell.lines("claim", "--type", "code", "--worker", "bash-1", "--wait", "0")
+
+    assert CLAIMED.fullmatch(line)
+    assert line.startswith(handle.id)
+    task = await handle.task()
+    assert task.state is State.RUNNING
+    assert task.claim is not None
+    assert task.claim.agent_id == "bash-1"
+
+
+async def test_a_claim_that_waits_gets_what_comes(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code", delay=3600)
+    await house.queue.run_now(handle.id)
+
+    (line,) = await shell.lines("claim", "--type", "code", "--type", "docs", "--wait", "30")
+
+    assert line.startswith(handle.id)
+
+
+async def test_a_claim_as_json_is_the_whole_task(house: House, shell: Shell) -> None:
+    await house.queue.enqueue("code", {"path": "ä.png"}, tags=["a"])
+
+    (task,) = await shell.json("claim", "--worker", "w9")
+
+    assert task["payload"] == {"path": "ä.png"}
+    assert (task["state"], task["tags"], task["worker"]) == ("RUNNING", ["a"], "w9")
+    assert task["token"].startswith("1:")
+
+
+async def test_a_claim_takes_only_what_it_is_able_to(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code", required_capabilities=["gpu"])
+
+    assert (await shell.run("claim", "--wait", "0")).exit_code == 1
+    id, _ = await claimed(shell, "--capability", "gpu")
+
+    assert id == handle.id
+
+
+async def test_a_claim_may_be_started_later(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code")
+
+    id, token = await claimed(shell, "--no-start")
+
+    assert await handle.status() is State.CLAIMED
+    assert await shell.lines("start", id, "--token", token) == [f"{id} RUNNING"]
+    assert await handle.status() is State.RUNNING
+
+
+async def test_a_heartbeat_keeps_the_lease(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    await house.age(lease, 29)
+
+    assert await shell.lines("heartbeat", lease.id, "--token", lease.token) == []
+
+    await house.reaper.tick()
+    claim = (await house.task(lease.id)).claim
+    assert claim is not None
+    assert (claim.lease_expires_at - claim.heartbeat_at).total_seconds() == 30
+    assert claim.heartbeat_at > claim.claimed_at
+
+
+async def test_the_token_may_come_from_the_environment(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    shell.env["RQUEUE_TOKEN"] = lease.token
+
+    assert await shell.json("heartbeat", lease.id) == [{"id": lease.id, "held": True}]
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        ((), None),
+        (("--result", '{"n": [1, 2.5]}'), {"n": [1, 2.5]}),
+        (("--result", "-"), "from stdin"),
+        (("--text", "not { JSON"), "not { JSON"),
+    ],
+)
+async def test_a_result_is_what_was_given(
+    house: House, shell: Shell, words: tuple[str, ...], result: object
+) -> None:
+    lease = await house.running()
+
+    lines = await shell.lines(
+        "complete", lease.id, "--token", lease.token, *words, given='"from stdin"'
+    )
+
+    assert lines == [f"{lease.id} COMPLETED"]
+    task = await house.task(lease.id)
+    assert (task.state, task.result) == (State.COMPLETED, result)
+
+
+async def test_a_complete_that_is_sent_again_is_done(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    words = ("complete", lease.id, "--token", lease.token, "--text", "once")
+
+    first, second = await shell.lines(*words), await shell.lines(*words)
+
+    assert first == second
+    assert (await house.queue.counts())[State.COMPLETED] == 1
+
+
+async def test_a_result_that_is_not_json_is_wrong_usage(house: House, shell: Shell) -> None:
+    lease = await house.running()
+
+    result = await shell.run("complete", lease.id, "--token", lease.token, "--result", "{oops")
+
+    assert result.exit_code == 2
+    assert "--result: is not JSON" in result.stderr
+    assert (await house.task(lease.id)).state is State.RUNNING
+
+
+async def test_a_failure_is_kept_and_tried_again(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    words = ("--reason", "rate_limit", "--message", "429\nsecond line", "--retry-after", "5")
+
+    lines = await shell.lines("fail", lease.id, "--token", lease.token, *words)
+
+    assert lines == [f"{lease.id} RETRYING"]
+    task = await house.task(lease.id)
+    assert (task.attempts, task.last_error) == (1, "429\nsecond line")
+    (record,) = task.failure_history
+    assert (record.agent, record.reason, record.epoch) == ("w1", "rate_limit", 1)
+
+
+async def test_attempts_are_counted_over_all_processes(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code", max_attempts=2)
+    states = []
+    for _ in range(2):
+        id, token = await claimed(shell)
+        states += await shell.lines("fail", id, "--token", token, "--message", "no")
+        await house.make_due(id)
+        await house.promoter.tick()
+
+    assert states == [f"{handle.id} RETRYING", f"{handle.id} DEAD_LETTERED"]
+    assert [record.attempt for record in (await handle.task()).failure_history] == [1, 2]
+
+
+async def test_a_permanent_failure_is_dead(house: House, shell: Shell) -> None:
+    lease = await house.running()
+
+    lines = await shell.lines("fail", lease.id, "--token", lease.token, "--permanent")
+
+    assert lines == [f"{lease.id} DEAD_LETTERED"]
+
+
+async def test_an_unknown_reason_is_wrong_usage(house: House, shell: Shell) -> None:
+    result = await shell.run("fail", "x", "--token", "1:x", "--reason", "whatever")
+
+    assert result.exit_code == 2
+    assert "heartbeat_timeout" in result.stderr
+
+
+async def test_a_released_task_is_ready_and_nothing_is_spent(house: House, shell: Shell) -> None:
+    lease = await house.running()
+
+    assert await shell.lines("release", lease.id, "--token", lease.token) == [f"{lease.id} READY"]
+
+    task = await house.task(lease.id)
+    assert (task.state, task.attempts) == (State.READY, 0)

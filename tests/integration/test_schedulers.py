@@ -1,0 +1,127 @@
+"""Schedulers in processes of their own: one is killed or frozen, and another takes over."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from rqueue import State
+from rqueue.policy.leading import term_sec
+from rqueue.store.connection import Connection
+from rqueue.store.leading import leader
+from tests.client.until import until
+from tests.house import House, build
+from tests.servers import Server
+
+LEASE_SEC = 6.0
+PROGRAM = f"""
+import asyncio, signal, sys
+from random import Random
+from rqueue.clock import SYSTEM
+from rqueue.runtime import open_runtime
+from rqueue.services.scheduler import Scheduler, owner_of, standard
+from rqueue.settings import Settings
+
+async def main(url, owner):
+    settings = Settings(name="house", url=url, lease_sec={LEASE_SEC})
+    runtime = open_runtime(settings)
+    services = standard(runtime.shard, runtime.reader, settings, clock=SYSTEM, random=Random())
+    scheduler = Scheduler(runtime.shard, services, owner=owner_of(owner, settings), clock=SYSTEM,
+                          random=Random())
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await scheduler.run(stop)
+    await runtime.aclose()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+Process = subprocess.Popen[bytes]
+
+
+@contextmanager
+def scheduler(server: Server, owner: str) -> Iterator[Process]:
+    """A scheduler in a process, killed at the end if it still runs."""
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, server.url, owner])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    connection: Connection = valkey.connection()
+    client = valkey.client()
+    house = build(connection, client, lease_sec=LEASE_SEC)
+    yield house
+    await house.queue.aclose()
+    await connection.aclose()
+    await client.aclose()
+
+
+async def led_by(house: House, owner: str) -> float:
+    """Returns when this one leads; how long that took."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    async def leads() -> bool:
+        term = await leader(house.queue.shard)
+        return term is not None and term.owner == owner
+
+    await until(leads)
+    return loop.time() - began
+
+
+ENDS: dict[str, Callable[[Process], None]] = {
+    "killed": Process.kill,
+    "frozen": lambda process: process.send_signal(signal.SIGSTOP),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_another_takes_over_within_a_term_and_nothing_is_done_twice(
+    house: House, valkey: Server, end: str
+) -> None:
+    with scheduler(valkey, "a") as first:
+        await led_by(house, "a")
+        with scheduler(valkey, "b"):
+            ENDS[end](first)
+            took_sec = await led_by(house, "b")
+            await house.queue.enqueue("soon", {}, delay=0.1)
+            (soon,) = await house.queue.claim(worker="w2", types=["soon"], wait=10)
+            lease = await house.running("lost", max_attempts=3)
+            await house.age(lease, LEASE_SEC * 2)
+
+            async def reaped() -> bool:
+                return (await house.task(lease.id)).state is State.RETRYING
+
+            await until(reaped)
+            first.send_signal(signal.SIGCONT)
+            await soon.start()
+            await soon.complete()
+
+            # Its process had to start first, which on a busy machine takes longer than the term.
+            assert took_sec < term_sec(LEASE_SEC) + 10
+            task = await house.task(lease.id)
+            assert (task.attempts, task.reclaims) == (1, 1)
+            assert (await house.queue.counts())[State.COMPLETED] == 1
+
+
+async def test_one_that_is_told_to_stop_leaves_its_place_to_another(
+    house: House, valkey: Server
+) -> None:
+    with scheduler(valkey, "a") as process:
+        await led_by(house, "a")
+
+        process.terminate()
+        assert process.wait(10) == 0
+
+    assert await leader(house.queue.shard) is None

@@ -1,0 +1,202 @@
+"""Of any number of schedulers one ticks; when it goes, by itself or killed, another takes over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+
+import pytest
+
+from rqueue import State
+from rqueue.clock import SYSTEM
+from rqueue.errors import ScriptFault, StoreUnavailable
+from rqueue.services.scheduler import owner_of, standard
+from rqueue.store.leading import lead, leader
+from tests.house import House
+from tests.services.standin import Slow, Ticking, candidate, running
+
+LONG_MS = 600_000
+
+
+async def leads(house: House) -> str | None:
+    """The name of who leads now."""
+    term = await leader(house.queue.shard)
+    return term.owner if term else None
+
+
+async def test_the_only_one_leads_and_ticks(house: House) -> None:
+    service = Ticking()
+    scheduler = candidate(house, "a", service)
+
+    async with running(scheduler):
+        await service.ticked(3)
+
+        assert await leads(house) == "a"
+        assert scheduler.term is not None
+        assert (scheduler.term.owner, scheduler.term.epoch) == ("a", 1)
+
+    figures = scheduler.figures["ticking"]
+    assert (figures.ticks >= 2, figures.faults) == (True, 0)
+
+
+async def test_while_one_leads_another_does_not_tick(house: House) -> None:
+    first, second = Ticking(), Ticking()
+    other = candidate(house, "b", second)
+
+    async with running(candidate(house, "a", first)):
+        await first.ticked(1)
+        assert await other.ask(asyncio.Event()) is None
+        await first.ticked(1)
+
+    assert other.term is not None
+    assert (other.term.owner, second.ticks) == ("a", 0)
+
+
+async def test_one_that_stops_yields_at_once(house: House) -> None:
+    service = Ticking()
+    scheduler = candidate(house, "a", service, ttl_sec=600)
+
+    async with running(scheduler) as stop:
+        await service.ticked(1)
+        stop()
+
+    assert await leads(house) is None
+    term = await lead(house.queue.shard, "b", ttl_ms=LONG_MS)
+    assert (term.owner, term.epoch) == ("b", 2)
+
+
+async def test_another_takes_over_from_one_that_stops(house: House) -> None:
+    first, second = Ticking(), Ticking()
+
+    async with running(candidate(house, "a", first, ttl_sec=600)) as stop:
+        await first.ticked(1)
+        async with running(candidate(house, "b", second)):
+            stop()
+            await second.ticked(1)
+
+            assert await leads(house) == "b"
+
+
+async def test_another_takes_over_from_one_that_was_killed(house: House) -> None:
+    killed = await lead(house.queue.shard, "a", ttl_ms=LONG_MS)
+    service = Ticking()
+    scheduler = candidate(house, "b", service)
+    assert await scheduler.ask(asyncio.Event()) is None
+
+    async with running(scheduler):
+        await house.client.hset(house.keys.leader(), "until_ms", 1)
+        await service.ticked(1)
+
+        assert await leads(house) == "b"
+        assert scheduler.term is not None
+        assert scheduler.term.epoch == killed.epoch + 1
+
+
+async def test_one_that_is_cancelled_yields_too(house: House) -> None:
+    service = Ticking()
+    work = asyncio.create_task(candidate(house, "a", service, ttl_sec=600).run(asyncio.Event()))
+    await service.ticked(1)
+
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+    assert await leads(house) is None
+
+
+async def test_one_whose_term_was_taken_stops_ticking(house: House) -> None:
+    service = Slow()
+
+    async with running(candidate(house, "a", service)):
+        await service.begun.wait()
+        await house.client.hset(
+            house.keys.leader(), mapping={"owner": "b", "until_ms": 9_999_999_999_999}
+        )
+        await service.cut.wait()
+
+        assert await leads(house) == "b"
+
+    assert await leads(house) == "b"
+
+
+async def test_a_slow_service_delays_no_other(house: House) -> None:
+    slow, quick = Slow(), Ticking()
+
+    async with running(candidate(house, "a", slow, quick)):
+        await slow.begun.wait()
+        await quick.ticked(5)
+
+        assert not slow.cut.is_set()
+
+    assert slow.cut.is_set()
+
+
+async def test_a_tick_that_fails_is_logged_and_counted_and_the_next_comes(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    service, other = Ticking("poor"), Ticking("other")
+    service.faults = [
+        ValueError("a bug"),
+        ScriptFault("queue/x", ["ODD"]),
+        asyncio.CancelledError("from within"),
+    ]
+    scheduler = candidate(house, "a", service, other)
+
+    with caplog.at_level(logging.DEBUG, "rqueue.scheduler"):
+        async with running(scheduler):
+            await service.ticked(5)
+
+    figures = scheduler.figures
+    assert (figures["poor"].faults, figures["poor"].failing, figures["other"].faults) == (3, 0, 0)
+    failed = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert [line.getMessage() for line in failed] == [
+        "poor failed",
+        "poor failed: script queue/x answered ['ODD']; please report this",
+        "poor failed",
+    ]
+    assert [line.exc_info is not None for line in failed] == [True, False, True]
+
+
+async def test_a_server_that_is_away_is_told_once(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Ticking("poor")
+    service.faults = [StoreUnavailable("here")] * 3
+    scheduler = candidate(house, "a", service)
+
+    with caplog.at_level(logging.WARNING, "rqueue.scheduler"):
+        async with running(scheduler):
+            await service.ticked(4)
+
+    assert scheduler.figures["poor"].faults == 3
+    assert [line.getMessage() for line in caplog.records] == [
+        "poor cannot work: the server did not answer: here"
+    ]
+
+
+async def test_the_services_of_a_shard_do_their_work(house: House) -> None:
+    runtime = house.queue.runtime
+    services = standard(
+        house.queue.shard, runtime.reader, runtime.settings, clock=SYSTEM, random=Random(7)
+    )
+    lease = await house.running("silent", max_attempts=3)
+    await house.age(lease, 60)
+    await house.queue.enqueue("soon", {}, delay=0.2)
+
+    async with running(candidate(house, "a", *services, ttl_sec=5)):
+        (soon,) = await house.queue.claim(worker="w2", types=["soon"], wait=20)
+        await soon.start()
+        await soon.complete()
+
+    assert [service.name for service in services] == [
+        "promoter", "reaper", "rescorer", "sweeper", "janitor",
+    ]  # fmt: skip
+    assert (await house.task(lease.id)).state is State.RETRYING
+    assert (await house.client.hget(house.keys.stats(), "repaired")) is None
+
+
+async def test_a_term_fits_the_lease(house: House) -> None:
+    settings = house.queue.runtime.settings
+
+    assert owner_of("a", settings).ttl_sec == settings.lease_sec / 6

@@ -1,0 +1,161 @@
+"""The sweep finds what no index reaches, repairs it and counts; a healthy shard counts nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from rqueue import Call, State
+from rqueue.services import sweeper as service
+from rqueue.services.sweeper import Sweeper, Swept
+from rqueue.store.scripts import Script
+from tests.client.until import parked
+from tests.house import House
+from tests.lua.queue.broken import entry_of, one_of_each, repaired
+from tests.machine.pairs import MOVES, STATES, scene_in
+from tests.machine.wire import Wire, clockwork
+from tests.servers import Server
+
+
+def a_sweeper(house: House) -> Sweeper:
+    return Sweeper(house.queue.shard)
+
+
+async def test_an_empty_shard_stays_so(house: House) -> None:
+    assert await a_sweeper(house).tick() == Swept()
+    assert await house.dump() == {}
+
+
+async def test_a_healthy_shard_is_not_touched_and_nothing_is_counted(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    await one_of_each(house)
+    before = await house.dump()
+    sweeper = a_sweeper(house)
+
+    with caplog.at_level(logging.DEBUG, "rqueue.scheduler"):
+        ticks = [await sweeper.tick() for _ in range(3)]
+
+    assert ticks == [Swept()] * 3
+    assert await house.dump() == before
+    assert caplog.records == []
+
+
+async def test_everything_that_was_torn_apart_is_put_right(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = await one_of_each(house)
+    keys, client = house.keys, house.client
+    lane = int(await client.hget(keys.task(tasks["ready"]), "lane"))
+    await client.zrem(keys.lane(lane), tasks["ready"])
+    await client.zrem(keys.delayed(), tasks["retrying"])
+    await client.xack(keys.ready(), "workers", await entry_of(house, tasks["running"]))
+    await client.xdel(keys.ready(), await entry_of(house, tasks["claimed"]))
+    await client.zadd(keys.lane(lane), {"GONE": 1, tasks["dead"]: 2})
+    await client.xadd(keys.ready(), {"task": "GONE"})
+
+    with caplog.at_level(logging.WARNING, "rqueue.scheduler"):
+        swept = await a_sweeper(house).tick()
+
+    # The lease on the claimed task's entry, which is gone, goes before the task gets another.
+    assert swept == Swept(mended=4, pruned=2, entries=2)
+    assert await repaired(house) == swept.repaired == 8
+    assert [line.getMessage()[:17] for line in caplog.records] == ["8 things repaired"]
+    assert await a_sweeper(house).tick() == Swept()
+    for name, state in (("ready", State.READY), ("running", State.RUNNING)):
+        assert (await house.task(tasks[name])).state is state
+    assert len(await house.queue.claim(worker="w9", types=["eight"])) == 1
+
+
+async def test_what_a_claim_named_an_orphan_is_claimed_the_next_time(house: House) -> None:
+    calls = [Call("code", {}, {})] * 3
+    tasks = [handle.id.ulid for handle in await house.queue.enqueue_many(calls)]
+    await house.client.xdel(house.keys.ready(), *[await entry_of(house, task) for task in tasks])
+    assert await house.queue.claim(worker="w1", types=["code"], n=3) == []
+
+    assert (await a_sweeper(house).tick()).mended == 3
+
+    leases = await house.queue.claim(worker="w1", types=["code"], n=3)
+    assert sorted(lease.id.ulid for lease in leases) == sorted(tasks)
+
+
+async def test_who_waits_gets_what_was_put_right(house: House) -> None:
+    await house.queue.cancel((await house.queue.enqueue("code")).id)
+    task = (await house.queue.enqueue("code")).id
+    await house.client.zrem(house.keys.lane(1), task.ulid)
+    waiting = asyncio.create_task(house.queue.claim(worker="w1", types=["code"], wait=20))
+    await parked(house, 1)
+
+    await a_sweeper(house).tick()
+    await house.promoter.tick()
+
+    assert [lease.id for lease in await waiting] == [task]
+
+
+async def test_a_tick_is_bounded_and_the_next_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "STEPS", 1)
+    await house.queue.enqueue_many([Call("code", {}, {})] * 1500)
+    await house.client.delete(house.keys.lane(1))
+    sweeper = a_sweeper(house)
+
+    ticks = [(await sweeper.tick()).mended]
+    while sweeper.cursor != "0":
+        ticks.append((await sweeper.tick()).mended)
+
+    assert len(ticks) > 2
+    assert max(ticks) < 1500 == sum(ticks) == await house.client.zcard(house.keys.lane(1))
+
+
+async def test_many_strays_in_the_stream_take_several_ticks(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "STEPS", 1)
+    for _ in range(600):
+        await house.client.xadd(house.keys.ready(), {"task": "GONE"})
+    sweeper = a_sweeper(house)
+
+    assert [(await sweeper.tick()).entries for _ in range(4)] == [250, 250, 100, 0]
+
+
+async def test_two_at_once_repair_each_thing_once(house: House) -> None:
+    await house.queue.enqueue_many([Call("code", {}, {})] * 50)
+    await house.client.delete(house.keys.lane(1))
+
+    ticks = await asyncio.gather(a_sweeper(house).tick(), a_sweeper(house).tick())
+
+    assert sum(tick.mended for tick in ticks) == await repaired(house) == 50
+    leases = await house.queue.claim(worker="w1", n=100)
+    assert len({lease.id for lease in leases}) == len(leases) == 50
+
+
+@pytest.fixture
+def wire(valkey: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    scripts: dict[str, Script] = clockwork(tmp_path_factory.mktemp("sweep") / "lua")
+    with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
+        yield Wire(client, scripts)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("state", STATES)
+def test_after_every_move_there_is_nothing_to_repair(state: str, wire: Wire) -> None:
+    for move in MOVES:
+        scene = scene_in(state, wire)
+        scene.move(move)
+        before = wire.dump()
+
+        indexes = ["delayed", "blocked", "dead", "deadlines", "handoffs", "lane:1", "lane:2"]
+        tasks = [(task,) for task in before.named("task:")]
+        found = [wire.run("queue/mend", {"parents": 8}, tasks)[1]]
+        found.append(wire.run("queue/sweep", {"from": "-", "limit": 100})[2])
+        for index in indexes:
+            args: dict[str, str | int] = {"index": index, "cursor": "0", "limit": 100}
+            found.append(wire.run("queue/prune", args)[2])
+
+        assert (move, sum(found)) == (move, 0)
+        assert wire.dump() == before

@@ -1,0 +1,259 @@
+"""A worker runs what is enqueued, and nothing a handler does ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rqueue import Queue, Retry, RetryPolicy, State
+from rqueue.context import Context
+from rqueue.errors import Reject, TaskDead
+from rqueue.services.worker import Worker
+from tests.house import House
+
+
+@asynccontextmanager
+async def working(queue: Queue, **options: Any) -> AsyncIterator[Worker]:
+    """A worker that runs beside the test and has ended after it."""
+    worker = queue.worker(name="w1", **options)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await asyncio.wait_for(running, 10)
+
+
+async def ended(queue: Queue, task: str, state: State) -> Any:
+    """The task, when it is in this state."""
+    async with asyncio.timeout(10):
+        while (found := await queue.get(task)).state is not state:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def test_it_runs_tasks_with_their_arguments_and_keeps_their_results(house: House) -> None:
+    @house.queue.task("add")
+    async def add(ctx: Context, a: int, b: int = 1) -> int:
+        return a + b
+
+    handles = [await add.enqueue(1), await add.enqueue(2, b=3)]
+
+    async with working(house.queue):
+        assert [await handle.result(timeout=10) for handle in handles] == [2, 5]
+
+
+async def test_an_idle_worker_is_brought_what_comes(house: House) -> None:
+    @house.queue.task("echo")
+    async def echo(text: str) -> str:
+        return text
+
+    async with working(house.queue) as worker:
+        await until(lambda: worker.parked)
+        assert await (await echo.enqueue("a")).result(timeout=10) == "a"
+        assert await (await echo.enqueue("b")).result(timeout=10) == "b"
+
+
+async def test_a_plain_function_runs_in_a_thread(house: House) -> None:
+    @house.queue.task("where")
+    def where() -> str:
+        return threading.current_thread().name
+
+    async with working(house.queue):
+        handle = await where.enqueue()
+        assert await handle.result(timeout=10) != threading.main_thread().name
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        RecursionError("deep"),
+        asyncio.CancelledError(),
+        MemoryError(),
+        ValueError("x" * 1_000_000),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_whatever_a_handler_raises_fails_its_attempt_and_not_the_worker(
+    house: House, error: BaseException
+) -> None:
+    @house.queue.task("bad", max_attempts=1)
+    async def bad() -> None:
+        raise error
+
+    @house.queue.task("good")
+    async def good() -> str:
+        return "fine"
+
+    async with working(house.queue):
+        task = (await bad.enqueue()).id
+        found = await ended(house.queue, task, State.DEAD_LETTERED)
+        assert await (await good.enqueue()).result(timeout=10) == "fine"
+
+    assert len(found.failure_history) == found.attempts == 1
+    assert len(found.last_error) <= 8192
+
+
+async def test_a_handler_asks_for_a_retry_or_gives_up(house: House) -> None:
+    @house.queue.task("again", retry=RetryPolicy.fixed(3600))
+    async def again(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            raise Retry(after=0)
+        return ctx.attempt
+
+    @house.queue.task("never")
+    async def never() -> None:
+        raise Reject("hopeless")
+
+    async with working(house.queue):
+        once = await again.enqueue()
+        await ended(house.queue, once.id, State.RETRYING)
+        await house.promoter.tick()
+        assert await once.result(timeout=10) == 2
+        with pytest.raises(TaskDead, match="hopeless"):
+            await (await never.enqueue()).result(timeout=10)
+
+
+async def test_arguments_that_do_not_fit_are_dead_at_once(house: House) -> None:
+    @house.queue.task("typed")
+    async def typed(n: int) -> None: ...
+
+    async with working(house.queue):
+        handle = await house.queue.enqueue("typed", {"n": "many"})
+        with pytest.raises(TaskDead, match=r"arguments\.n"):
+            await handle.result(timeout=10)
+
+
+async def test_a_result_that_is_not_what_was_promised_fails_the_attempt(house: House) -> None:
+    @house.queue.task("lies", max_attempts=1)
+    async def lies() -> int:
+        return "text"  # type: ignore[return-value]
+
+    async with working(house.queue):
+        with pytest.raises(TaskDead, match="promises"):
+            await (await lies.enqueue()).result(timeout=10)
+
+
+async def test_what_runs_too_long_is_stopped(house: House) -> None:
+    stopped = asyncio.Event()
+
+    @house.queue.task("slow", timeout=0.2, max_attempts=1)
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with working(house.queue):
+        task = (await slow.enqueue()).id
+        found = await ended(house.queue, task, State.DEAD_LETTERED)
+
+    assert stopped.is_set()
+    assert found.failure_reason == "timeout"
+
+
+async def test_long_tasks_are_not_claimed_ahead(house: House) -> None:
+    hold = asyncio.Event()
+
+    @house.queue.task("long")
+    async def long() -> None:
+        await hold.wait()
+
+    handles = await house.queue.enqueue_many([long.call() for _ in range(6)])
+    async with working(house.queue, concurrency=2) as worker:
+        await until(lambda: len(worker.slots.running) == 2)
+        counts = await house.queue.counts()
+        hold.set()
+        for handle in handles:
+            await handle.result(timeout=10)
+
+    assert (counts[State.RUNNING], counts[State.READY]) == (2, 4)
+
+
+async def test_many_short_tasks_are_all_run_once(house: House) -> None:
+    seen: list[int] = []
+
+    @house.queue.task("short")
+    async def short(n: int) -> None:
+        seen.append(n)
+
+    await house.queue.enqueue_many([short.call(n) for n in range(1000)])
+    async with working(house.queue):
+        await until(lambda: len(seen) >= 1000)
+        await until_counts(house, State.COMPLETED, 1000)
+
+    assert sorted(seen) == list(range(1000))
+
+
+async def test_a_worker_that_drains_ends_what_it_has_and_takes_no_more(house: House) -> None:
+    hold = asyncio.Event()
+
+    @house.queue.task("held")
+    async def held() -> str:
+        await hold.wait()
+        return "done"
+
+    first, second = await held.enqueue(), await held.enqueue()
+    worker = house.queue.worker(concurrency=1)
+    running = asyncio.create_task(worker.run())
+    await until(lambda: len(worker.slots.running) == 1)
+
+    worker.drain()
+    hold.set()
+    await asyncio.wait_for(running, 10)
+
+    assert await first.result(timeout=1) == "done"
+    assert await second.status() is State.READY
+
+
+async def test_a_worker_that_stops_gives_back_what_it_has_at_no_cost(house: House) -> None:
+    @house.queue.task("held")
+    async def held() -> None:
+        await asyncio.Event().wait()
+
+    handle = await held.enqueue()
+    async with working(house.queue) as worker:
+        await until(lambda: len(worker.slots.running) == 1)
+
+    task = await house.task(handle.id)
+    assert (task.state, task.attempts) == (State.READY, 0)
+
+
+async def test_a_task_that_is_cancelled_while_it_runs_is_stopped(house: House) -> None:
+    stopped = asyncio.Event()
+
+    @house.queue.task("held")
+    async def held() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with working(house.queue) as worker:
+        handle = await held.enqueue()
+        await until(lambda: len(worker.slots.running) == 1)
+        await house.queue.cancel(handle.id)
+        await worker.beat.tick()
+        await asyncio.wait_for(stopped.wait(), 10)
+        await until(lambda: not worker.held)
+
+
+async def until(holds: Any) -> None:
+    """Returns when something holds."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def until_counts(house: House, state: State, number: int) -> None:
+    async with asyncio.timeout(10):
+        while (await house.queue.counts())[state] != number:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

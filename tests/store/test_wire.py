@@ -1,0 +1,49 @@
+"""The shared line: what one caller does wrong harms no other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import BusyLoadingError
+
+from rqueue.errors import ScriptFault
+from rqueue.store.connection import Clients, Connection
+from rqueue.store.wire import checked
+from tests.house import House
+
+
+async def test_what_cannot_be_packed_shifts_nobodys_reply(house: House) -> None:
+    handles = await house.queue.enqueue_many([house.queue.call("code", n) for n in range(3)])
+    bad: Any = object()
+
+    with pytest.raises((TypeError, ScriptFault)):
+        await house.queue.shard.run("queue/pause", {"what": bad})
+    found = await asyncio.gather(*(house.task(handle.id) for handle in handles))
+
+    assert [task.payload for task in found] == [0, 1, 2]
+
+
+def test_a_server_that_loads_its_data_answers_an_error() -> None:
+    with pytest.raises(BusyLoadingError):
+        checked([BusyLoadingError("Redis is loading the dataset in memory")])
+
+
+def test_the_clients_of_a_closed_loop_are_let_go() -> None:
+    def opener() -> Clients:
+        # As a client that is connected: its transport holds its loop.
+        client: Any = Redis()
+        client.loop = asyncio.get_running_loop()
+        return Clients(client, client)
+
+    connection = Connection("nowhere", opener, timeout_sec=1)
+
+    async def use() -> None:
+        connection.clients()
+
+    for _ in range(3):
+        asyncio.run(use())
+
+    assert len(connection.loops) == 1
