@@ -3,7 +3,9 @@
 from rqueue.client.drafts import Call
 from rqueue.client.handle import Handle
 from rqueue.client.lease import Lease
+from rqueue.context import Context
 from rqueue.errors import Reject, Retry, RQueueError
+from rqueue.hooks import Middleware, depends
 from rqueue.model.attempt import Outcome
 from rqueue.model.ids import DagId, TaskId
 from rqueue.model.retry import RetryPolicy
@@ -14,9 +16,11 @@ from rqueue.settings import Settings
 
 __all__ = [
     "Call",
+    "Context",
     "DagId",
     "Handle",
     "Lease",
+    "Middleware",
     "Outcome",
     "Queue",
     "RQueueError",
@@ -27,4 +31,5 @@ __all__ = [
     "State",
     "Task",
     "TaskId",
+    "depends",
 ]

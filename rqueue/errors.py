@@ -83,7 +83,7 @@ class TooManyLanes(SubmitError):
     def __str__(self) -> str:
         return (
             f"the queue has {self.limit} lanes already; use fewer different types, "
-            "capability sets and ageing rates, or wait until empty lanes are dropped"
+            "capability sets and ageing rates, or raise max_lanes"
         )
 
 
@@ -198,7 +198,7 @@ class StoreError(RQueueError):
 class StoreUnavailable(StoreError):
     """The server could not be reached or did not answer in time. Worth retrying.
 
-    A call that fails so may have been carried out: send it again with the same ids.
+    A call that fails so may have been carried out.
     """
 
     def __init__(self, what: str) -> None:

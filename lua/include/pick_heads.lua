@@ -26,7 +26,7 @@ local function pick_heads(root, now, open, n, who)
       picks[#picks + 1] = head[best]
       lane.picked[#lane.picked + 1] = head[best]
     end
-    n = (verdict == "run" or verdict == "drain") and 0 or n
+    n = verdict and verdict ~= "skip" and 0 or n
     head[best] = not verdict and next_head(root, lane, chunk)
     if head[best] then
       value[best] = lane.heads[lane.at + 1] - lane.rate * minutes

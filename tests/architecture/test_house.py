@@ -18,8 +18,8 @@ BANNED_WORDS = re.compile(r"\b(job|jobs|dlq|mutex|heartbeats? lock)\b", re.IGNOR
 FOREIGN_WORDS = {"rqueue/model/forms"}
 KEY_LITERAL = re.compile(r"rq:\{|\}:[a-z…]|(?:^|[:…])(?:task|lane|def|waits|idem|mail|dag):(?:…|$)")
 EXPORTS = {
-    "Call", "DagId", "Handle", "Lease", "Outcome", "Queue", "RQueueError", "Reject", "Retry",
-    "RetryPolicy", "Settings", "State", "Task", "TaskId",
+    "Call", "Context", "DagId", "Handle", "Lease", "Middleware", "Outcome", "Queue", "RQueueError",
+    "Reject", "Retry", "RetryPolicy", "Settings", "State", "Task", "TaskId", "depends",
 }  # fmt: skip
 
 
