@@ -14,8 +14,8 @@ QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## Run the first steps: an embedded server, a few tasks, their results
-	$(BIN)/python examples/first_steps.py
+run: $(STAMP) ## Start everything embedded and see a workload run
+	$(BIN)/rqueue up --demo
 
 test: $(STAMP) ## Run all tests on every server that is here
 	$(BIN)/python -m pytest -m "not slow"

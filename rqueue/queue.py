@@ -22,10 +22,12 @@ from rqueue.errors import RQueueError
 from rqueue.function import Decorator, decorator
 from rqueue.hooks import Hooks
 from rqueue.model.forms import view
-from rqueue.policy.capability import Offer
 from rqueue.registry import Ack, Kind, Registry
 from rqueue.runtime import Runtime, open_runtime
 from rqueue.services.desk import Parts
+from rqueue.services.inbox import Inbox
+from rqueue.services.scheduler import Scheduler, owner_of, standard
+from rqueue.services.service import Paced
 from rqueue.services.worker import Worker, worker_name
 from rqueue.settings import Settings
 from rqueue.store.submits import submit
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from rqueue.model.task import Task
 
 MAX_CLAIM = 500
+# How long an entry of the inbox may wait.
+INBOX_SEC = 0.2
 
 
 class Queue(Control):
@@ -210,8 +214,23 @@ class Queue(Control):
             clock=self.clock,
             random=Random(),
         )
-        offer = Offer.of(served, capabilities, agents)
+        offer = door.offer_of(served, capabilities, agents)
         return Worker(parts, offer, name=name or worker_name(), concurrency=concurrency)
+
+    def scheduler(self, name: str | None = None) -> Scheduler:
+        """A candidate for the leadership of this queue's services: promoter, reaper, inbox ..."""
+        name = name or worker_name()
+        inbox = Inbox(self.shard, self.settings, clock=self.clock, reader=name)
+        services = standard(
+            self.shard, self.runtime.reader, self.settings, clock=self.clock, random=Random()
+        )
+        return Scheduler(
+            self.shard,
+            [*services, Paced("inbox", INBOX_SEC, inbox.tick)],
+            owner=owner_of(name, self.settings),
+            clock=self.clock,
+            random=Random(),
+        )
 
 
 __all__: Sequence[str] = ["Queue"]

@@ -36,7 +36,11 @@ class Handler:
     @cached_property
     def signature(self) -> inspect.Signature:
         """The function's parameters with their types, forward references resolved."""
-        hints = get_type_hints(self.function, include_extras=True)
+        try:
+            hints = get_type_hints(self.function, include_extras=True)
+        except NameError as error:
+            rule = f"{error}: import it where the handler stands, not only for type checkers"
+            raise ConfigError(f"task {self.type}", rule) from error
         given = inspect.signature(self.function)
         parameters = [
             parameter.replace(annotation=hints.get(name, Any))

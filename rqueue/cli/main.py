@@ -12,6 +12,11 @@ from rqueue.errors import RQueueError
 
 # heading -> command -> where it is; a module is read only when its command is wanted.
 SECTIONS = {
+    "Run": {
+        "up": "rqueue.cli.up:up",
+        "worker": "rqueue.cli.running:worker",
+        "scheduler": "rqueue.cli.running:scheduler",
+    },
     "Work from a shell": {
         "enqueue": "rqueue.cli.enqueue:enqueue",
         "claim": "rqueue.cli.shell:claim",

@@ -70,6 +70,7 @@ class Worker:
         self.left = False
         self.parked = False
         self.rate = 0.0
+        self.since, self.lately = time.monotonic(), 0
         self.parked_until = 0.0
         self.finished = 0
 
@@ -171,9 +172,8 @@ class Worker:
 
     async def turn(self) -> None:
         """Settles what is done and fills what is free."""
-        began, finished = time.monotonic(), len(self.done)
+        self.pace(len(self.done))
         answer = (await self.turned(self.done, self.room())).answer
-        self.pace(finished, time.monotonic() - began)
         self.parked = answer.wait_ms > 0
         self.parked_until = time.monotonic() + answer.wait_ms / 1000 * PARK_SHARE
         self.take(answer.grants)
@@ -202,11 +202,14 @@ class Worker:
                 self.desk.figures.lost += 1
                 LOG.warning("task_%s had ended by other hands when it was completed", row.task)
 
-    def pace(self, finished: int, seconds: float) -> None:
-        """Learns how many tasks a second are finished."""
+    def pace(self, finished: int) -> None:
+        """Learns how many tasks a second are finished, by what a moment brought."""
         self.finished += finished
-        seen = finished / max(seconds, 1e-6)
-        self.rate = seen if seen < self.rate / 2 else (self.rate + seen) / 2
+        self.lately += finished
+        seconds = time.monotonic() - self.since
+        if seconds >= AHEAD_SEC:
+            self.rate = (self.rate + self.lately / seconds) / 2
+            self.since, self.lately = time.monotonic(), 0
 
     def take(self, grants: list[Grant]) -> None:
         """Runs what was claimed; one that is in hand already came a second time."""

@@ -67,7 +67,8 @@ def test_a_command_has_its_part_and_every_option_is_there(
 def test_every_command_takes_json_and_says_what_it_does() -> None:
     for name, command in commands():
         assert command.get_short_help_str(), name
-        if name != "completion":
+        # What runs until it is ended answers nothing; it logs.
+        if name not in ("completion", "up", "worker"):
             assert any("--json" in param.opts for param in command.params), name
 
 

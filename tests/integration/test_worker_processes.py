@@ -1,0 +1,181 @@
+"""Workers as real processes, ended by real signals: nothing is lost and nothing completed twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rqueue import State
+from tests.client.until import until
+from tests.house import NAME, House, build
+from tests.servers import Server
+
+LEASE_SEC = 3.0
+APP = f'''
+import asyncio, os, time
+from rqueue import Context, Queue
+
+queue = Queue("{NAME}", lease_sec={LEASE_SEC})
+
+@queue.task("nap")
+async def nap(ctx: Context, seconds: float) -> int:
+    await ctx.progress("begun")
+    await asyncio.sleep(seconds)
+    return os.getpid()
+
+@queue.task("block")
+async def block(ctx: Context, seconds: float) -> str:
+    await ctx.progress("begun")
+    time.sleep(seconds)
+    return "kept"
+
+@queue.task("die")
+async def die(ctx: Context) -> str:
+    if ctx.attempt == 1:
+        os.kill(os.getpid(), 9)
+    return "lives"
+'''
+Process = subprocess.Popen[bytes]
+
+
+@contextmanager
+def worker(server: Server, folder: Path, *options: str) -> Iterator[Process]:
+    """`rqueue worker` in a process, killed at the end if it still runs."""
+    (folder / "app.py").write_text(APP)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rqueue", "worker", "app:queue", "--concurrency", "4", *options],
+        cwd=folder,
+        env={**os.environ, "RQUEUE_REDIS_URL": server.url},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    connection = valkey.connection()
+    client = valkey.client()
+    house = build(connection, client, lease_sec=LEASE_SEC)
+    yield house
+    await house.queue.aclose()
+    await connection.aclose()
+    await client.aclose()
+
+
+async def begun(house: House, task: str) -> None:
+    """Returns when the handler of a task has begun."""
+
+    async def has_begun() -> bool:
+        return (await house.task(task)).progress == "begun"
+
+    await until(has_begun)
+
+
+async def test_sigterm_lets_what_runs_end_and_takes_no_more(
+    house: House, valkey: Server, tmp_path: Path
+) -> None:
+    with worker(valkey, tmp_path) as process:
+        first = await house.queue.enqueue("nap", {"seconds": 1})
+        await begun(house, first.id)
+        process.send_signal(signal.SIGTERM)
+        result = await first.result(timeout=20)
+        second = await house.queue.enqueue("nap", {"seconds": 0})
+        code = process.wait(20)
+
+    assert (result, code) == (process.pid, 0)
+    assert await second.status() is State.READY
+
+
+@pytest.mark.parametrize("how", ["the grace is over", "a second signal"])
+async def test_what_does_not_end_in_time_is_given_back_at_no_cost(
+    house: House, valkey: Server, tmp_path: Path, how: str
+) -> None:
+    grace = "0.5" if how == "the grace is over" else "60"
+    with worker(valkey, tmp_path, "--grace", grace) as process:
+        handle = await house.queue.enqueue("nap", {"seconds": 60})
+        await begun(house, handle.id)
+        process.send_signal(signal.SIGTERM)
+        if how == "a second signal":
+            process.send_signal(signal.SIGINT)
+        code = process.wait(20)
+
+    task = await house.task(handle.id)
+    assert code == 0
+    assert (task.state, task.attempts) == (State.READY, 0)
+
+
+async def test_the_tasks_of_a_killed_worker_are_done_by_another(
+    house: House, valkey: Server, tmp_path: Path
+) -> None:
+    with worker(valkey, tmp_path) as lost, worker(valkey, tmp_path) as other:
+        handles = await house.queue.enqueue_many(
+            [house.queue.call("nap", {"seconds": 1}) for _ in range(8)]
+        )
+        for handle in handles:
+            await begun(house, handle.id)
+        lost.kill()
+        results = [await handle.result(timeout=30) for handle in handles]
+
+    done = (await house.queue.counts())[State.COMPLETED]
+    assert done == len(handles)
+    assert results.count(other.pid) >= 4
+
+
+async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
+    house: House, valkey: Server, tmp_path: Path
+) -> None:
+    with worker(valkey, tmp_path, "--no-scheduler"), worker(valkey, tmp_path):
+        handle = await house.queue.enqueue("block", {"seconds": 2 * LEASE_SEC})
+        result = await handle.result(timeout=30)
+
+    task = await house.task(handle.id)
+    assert (result, task.epoch, task.reclaims) == ("kept", 1, 0)
+
+
+async def test_a_process_that_dies_of_its_task_is_started_anew(
+    house: House, valkey: Server, tmp_path: Path
+) -> None:
+    with worker(valkey, tmp_path, "--processes", "2") as process:
+        handle = await house.queue.enqueue("die", retry={"strategy": "immediate"})
+        result = await handle.result(timeout=30)
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(20)
+
+    assert (result, code) == ("lives", 0)
+    assert (await house.task(handle.id)).reclaims == 1
+
+
+async def test_a_worker_goes_on_when_its_server_was_away(
+    house: House, valkey: Server, tmp_path: Path
+) -> None:
+    with worker(valkey, tmp_path):
+        first = await house.queue.enqueue("nap", {"seconds": 0})
+        await first.result(timeout=20)
+        await house.client.client_kill_filter(_type="normal", skipme=True)
+        second = await house.queue.enqueue("nap", {"seconds": 0})
+        await second.result(timeout=20)
+
+
+def test_a_module_that_is_not_there_is_told_in_one_line(valkey: Server, tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "rqueue", "worker", "nowhere:queue"],
+        cwd=tmp_path,
+        env={**os.environ, "RQUEUE_REDIS_URL": valkey.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert found.returncode == 5
+    assert found.stderr.count("\n") == 1
+    assert "there is no module nowhere" in found.stderr
