@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from rqueue.context import Context
-    from rqueue.model.attempt import Outcome
+    from rqueue.model.attempt import Completed, Failed
 
 T = TypeVar("T")
 
@@ -25,10 +25,25 @@ class Depends:
     provide: Callable[..., Any]
 
 
-def depends(provide: Callable[..., T]) -> T:
+@overload
+def depends(provide: Callable[..., AsyncIterator[T]]) -> T: ...
+
+
+@overload
+def depends(provide: Callable[..., Iterator[T]]) -> T: ...
+
+
+@overload
+def depends(provide: Callable[..., Awaitable[T]]) -> T: ...
+
+
+@overload
+def depends(provide: Callable[..., T]) -> T: ...
+
+
+def depends(provide: Callable[..., Any]) -> Any:
     """A parameter's default that is provided by a function instead of being sent."""
-    found: Any = Depends(provide)
-    return found  # type: ignore[no-any-return]
+    return Depends(provide)
 
 
 class Middleware:
@@ -39,8 +54,10 @@ class Middleware:
     async def before_attempt(self, ctx: Context) -> None:
         """Before the handler runs."""
 
-    async def after_attempt(self, ctx: Context, outcome: Outcome) -> None:
-        """After it returned or failed, before the outcome is written."""
+    async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
+        """After it returned or failed, before the outcome is written. Not for an attempt that was
+        stopped from outside.
+        """
 
 
 Lifespan = Callable[[dict[str, Any]], AbstractAsyncContextManager[None]]

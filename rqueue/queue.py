@@ -147,8 +147,8 @@ class Queue(Control):
     ) -> Decorator:
         """Makes a function the handler of a type; options are those of its tasks.
 
-        `kind="process"` runs it in a process of its own that can be killed; plain functions run in
-        a thread. `ack="before"` completes a task before it runs: at most once instead of at least.
+        Coroutines run on the worker's event loop, plain functions in a thread. `ack="before"`
+        completes a task before it runs: at most once instead of at least, and without a result.
         """
         return decorator(self, type, options, kind=kind, ack=ack)
 

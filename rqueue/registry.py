@@ -17,7 +17,7 @@ from rqueue.hooks import Depends
 from rqueue.model.checked import NAME, NAME_RULE, broken
 from rqueue.model.codec import encode
 
-Kind = Literal["async", "thread", "process"]
+Kind = Literal["async", "thread"]
 Ack = Literal["after", "before"]
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rqueue.context import Context
 from rqueue.errors import InvalidTask
-from rqueue.model.attempt import Failed, Reason
+from rqueue.model.attempt import Completed, Failed, Reason
 from rqueue.model.definition import quick_parts
 from rqueue.policy.verdict import Report, refused, rule, rules_of
 from rqueue.services.attempt import perform
 from rqueue.services.scribe import StoreScribe
 from rqueue.store import leases
-from rqueue.store.leases import Verdict
+from rqueue.store.leases import Settled, Verdict
 from rqueue.store.stored import claimed
 
 if TYPE_CHECKING:
@@ -23,12 +24,17 @@ if TYPE_CHECKING:
 
     from rqueue.clock import Clock
     from rqueue.hooks import Hooks
-    from rqueue.registry import Registry
+    from rqueue.registry import Handler, Registry
     from rqueue.services.slots import Running
     from rqueue.settings import Settings
     from rqueue.store.claims import Grant
     from rqueue.store.reader import Reader
     from rqueue.store.shard import Shard
+
+
+LOG = logging.getLogger("rqueue.worker")
+# Why an attempt was stopped whose task is no longer in this worker's hands.
+LOST, RELEASED = "lost", "released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +69,56 @@ class Desk:
         self.figures = Figures()
         self.threads: Executor | None = None
 
-    async def run(self, running: Running) -> bytes | Failed:
-        """The encoded result of a task, or how it failed."""
+    async def run(self, running: Running) -> bytes | Failed | None:
+        """The encoded result of a task, or how it failed; None where it was settled before."""
         grant, parts = running.grant, self.parts
         scribe = StoreScribe(parts.shard, parts.reader, grant)
         ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
         running.ctx = ctx
         found = quick_parts(grant.definition)
         if found is None:
-            task = ctx.task
-            bad = refused(task)
+            bad = refused(ctx.task)
             if bad is not None:
                 return bad
-            type, payload, limit = task.type, task.payload, task.spec.time_limit_sec
+            spec = ctx.task.spec
+            type, payload, limit = spec.type, spec.payload, spec.time_limit_sec
         else:
             (type, payload), limit = found, None
         handler = parts.registry.handlers.get(type)
         if handler is None:
             return Failed(Reason.ERROR, f"this worker has no handler for {type}")
         running.deadline = running.began + (limit or parts.settings.timeout_sec)
+        if handler.ack == "before" and not await self.settled_first(grant):
+            running.stopped = LOST
+            return None
+        outcome = await self.perform(handler, payload, ctx)
+        return outcome if handler.ack == "after" else None
+
+    async def perform(self, handler: Handler, payload: object, ctx: Context) -> bytes | Failed:
+        """Runs the handler with the steps around it, and encodes what it returns."""
+        hooks = self.parts.hooks
         assert self.threads is not None
-        value = await perform(handler, payload, ctx, parts.hooks, threads=self.threads)
+        value = await perform(handler, payload, ctx, hooks, threads=self.threads)
+        outcome: bytes | Failed
         if isinstance(value, Failed):
-            return value
-        try:
-            return handler.encoded(value, parts.settings.max_result_bytes)
-        except InvalidTask as error:
-            return Failed(Reason.INVALID_OUTPUT, str(error))
+            outcome = value
+        else:
+            try:
+                outcome = handler.encoded(value, self.parts.settings.max_result_bytes)
+            except InvalidTask as error:
+                outcome = Failed(Reason.INVALID_OUTPUT, str(error))
+        for step in hooks.middleware:
+            seen = outcome if isinstance(outcome, Failed) else Completed(value)  # type: ignore[arg-type]
+            try:
+                await step.after_attempt(ctx, seen)
+            except Exception:
+                LOG.exception("after_attempt of %s failed", type(step).__name__)
+        return outcome
+
+    async def settled_first(self, grant: Grant) -> bool:
+        """Completes a task before it runs; whether it was this worker's to complete."""
+        row = Settled(grant.task, grant.token, b"")
+        return await leases.complete(self.parts.shard, [row]) == ["OK"]
 
     def stopped(self, running: Running) -> Failed:
         """What an attempt that was stopped from outside ends as."""

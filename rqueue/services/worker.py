@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
-from rqueue.services.desk import Desk
+from rqueue.services.desk import LOST, RELEASED, Desk
 from rqueue.services.heartbeat import Heartbeat
 from rqueue.services.slots import Running, Slots
 from rqueue.store import leases
@@ -125,7 +125,7 @@ class Worker:
             running = list(self.slots.running.values())
             given += [one.grant for one in running]
             for one in running:
-                one.stop("released")
+                one.stop(RELEASED)
         self.parked, self.left = False, True
         await self.release(given)
 
@@ -225,7 +225,7 @@ class Worker:
             outcome = await self.desk.run(running)
         except asyncio.CancelledError:
             outcome = self.desk.stopped(running)
-        if running.stopped in ("lost", "released"):
+        if outcome is None or running.stopped in (LOST, RELEASED):
             self.held.pop(grant.task, None)
         elif isinstance(outcome, Failed):
             self.desk.failed.append((grant, outcome))
@@ -277,6 +277,6 @@ class Worker:
         """A lease is no longer held: its code is stopped."""
         running = self.slots.running.get(task)
         if running is not None:
-            running.stop("lost" if why == "lost" else why)
-        elif why == "lost":
+            running.stop(why)
+        elif why == LOST:
             self.held.pop(task, None)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from rqueue import Queue, Retry, RetryPolicy, State
+from rqueue import Middleware, Queue, Retry, RetryPolicy, State, depends
 from rqueue.context import Context
 from rqueue.errors import Reject, TaskDead
+from rqueue.model.attempt import Completed, Failed
 from rqueue.services.worker import Worker
 from tests.house import House
 
@@ -244,6 +245,58 @@ async def test_a_task_that_is_cancelled_while_it_runs_is_stopped(house: House) -
         await worker.beat.tick()
         await asyncio.wait_for(stopped.wait(), 10)
         await until(lambda: not worker.held)
+
+
+async def test_a_task_acknowledged_before_it_runs_is_never_run_again(house: House) -> None:
+    states: list[State] = []
+
+    @house.queue.task("once", ack="before")
+    async def once(ctx: Context) -> None:
+        states.append((await house.queue.get(ctx.id)).state)
+        raise ValueError("too late to try again")
+
+    async with working(house.queue) as worker:
+        handle = await once.enqueue()
+        await handle.result(timeout=10)
+        await until(lambda: states and not worker.held)
+
+    task = await house.task(handle.id)
+    assert states == [State.COMPLETED]
+    assert (task.state, task.attempts) == (State.COMPLETED, 0)
+
+
+async def test_steps_dependencies_and_lifespans_stand_around_the_handler(house: House) -> None:
+    seen: list[str] = []
+
+    class Steps(Middleware):
+        async def before_attempt(self, ctx: Context) -> None:
+            seen.append("before")
+
+        async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
+            seen.append(f"after {outcome}")
+            raise ValueError("changes nothing")
+
+    @asynccontextmanager
+    async def opened(state: dict[str, Any]) -> AsyncIterator[None]:
+        state["unit"] = "EUR"
+        yield
+        seen.append("closed")
+
+    async def unit(ctx: Context) -> AsyncIterator[str]:
+        yield ctx.state["unit"]
+        seen.append("given back")
+
+    @house.queue.task("price")
+    async def price(n: int, unit: str = depends(unit)) -> str:
+        seen.append("run")
+        return f"{n} {unit}"
+
+    house.queue.hooks.middleware.append(Steps())
+    house.queue.hooks.lifespans.append(opened)
+    async with working(house.queue):
+        assert await (await price.enqueue(3)).result(timeout=10) == "3 EUR"
+
+    assert seen == ["before", "run", "given back", "after Completed(result='3 EUR')", "closed"]
 
 
 async def until(holds: Any) -> None:
