@@ -8,7 +8,9 @@ from contextlib import suppress
 import pytest
 
 from rqueue import Lease, State
-from rqueue.client.claimer import FAREWELLS
+from rqueue.client.claimer import FAREWELLS, HandClaim
+from rqueue.policy.capability import Offer
+from rqueue.store.claims import Answer, Waiter
 from tests.client.until import parked, until
 from tests.house import House, build
 from tests.servers import Server
@@ -215,3 +217,43 @@ async def test_a_cancelled_claim_keeps_no_task(house: House, wait: float) -> Non
         (lease,) = await house.queue.claim(worker="w2")
         assert lease.id == handle.id
         await lease.release()
+
+
+async def test_a_claim_cancelled_between_two_answers_gives_both_back(house: House) -> None:
+    claim = HandClaim(house.queue.shard, "w1", Offer.of(["code"]))
+    await house.queue.enqueue("code")
+    await claim.ask(1)
+    asked = claim.ask
+
+    async def slow(n: int, *, wait_ms: int = 0) -> Answer:
+        if n == 0 and claim.given:
+            await asyncio.Event().wait()
+        return await asked(n, wait_ms=wait_ms)
+
+    claim.ask = slow  # type: ignore[method-assign]
+    await house.queue.enqueue("code")
+    waiting = asyncio.create_task(claim.wait(3, asyncio.get_running_loop().time() + 60))
+    await until(lambda: counted(house, State.CLAIMED, 2))
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    claim.ask = asked  # type: ignore[method-assign]
+    await claim.leave()
+
+    assert await counted(house, State.READY, 2)
+
+
+async def counted(house: House, state: State, number: int) -> bool:
+    return (await house.queue.counts())[state] == number
+
+
+async def test_a_claim_that_waits_is_not_answered_by_a_server_that_lost_its_data(
+    house: House,
+) -> None:
+    await house.queue.enqueue_many([house.queue.call(type) for type in ("a", "b")])
+    waiter = Waiter(house.queue.shard, "w1", Offer.of(["a"]), name="w1", lasts=True)
+    await waiter.claim(2)
+    await house.client.flushall()
+    await house.queue.enqueue_many([house.queue.call(type) for type in ("b", "c")])
+
+    assert (await waiter.claim(2)).grants == []

@@ -174,3 +174,8 @@ def test_a_password_is_not_shown() -> None:
     settings = Settings.load("mail", url="redis://:hush@a")
 
     assert "hush" not in repr(settings)
+
+
+def test_a_claims_memo_outlives_its_wait() -> None:
+    with pytest.raises(ConfigError, match="claim_memo_sec"):
+        Settings(name="q", url="redis://h", park_sec=6, claim_memo_sec=10)

@@ -9,7 +9,7 @@ import pytest
 
 from rqueue import Lease, State, TaskId
 from rqueue.clock import SYSTEM
-from rqueue.errors import KeyTaken, WrongState
+from rqueue.errors import InvalidGraph, KeyTaken, WrongState
 from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
@@ -219,3 +219,52 @@ async def test_an_unknown_task_is_gone(house: House) -> None:
 
     assert await ask(house, "task/revive", args) == ["GONE"]
     assert await house.dump() == {}
+
+
+async def expired_child(house: House, parent: TaskId) -> TaskId:
+    """A task that died of its deadline while it waited for its parent."""
+    options: dict[str, Any] = {"deadline": SYSTEM.now() + timedelta(hours=1)}
+    child = await house.queue.enqueue(
+        "code", {}, depends_on=[parent], on_deadline="fail", **options
+    )
+    await house.client.zadd(house.keys.deadlines(), {child.id.ulid: 1})
+    await house.promoter.tick()
+    assert await child.status() is State.DEAD_LETTERED
+    return child.id
+
+
+async def test_a_child_that_died_waiting_waits_again(house: House) -> None:
+    parent = (await house.queue.enqueue("code")).id
+    child = await expired_child(house, parent)
+
+    state = await house.queue.revive(child)
+
+    assert state is State.PENDING
+    lease = await claimed(house)
+    assert lease.id == parent
+    await lease.complete()
+    assert (await house.task(child)).state is State.READY
+
+
+async def test_a_child_whose_parent_was_cancelled_is_not_revived(house: House) -> None:
+    parent = (await house.queue.enqueue("code")).id
+    child = await expired_child(house, parent)
+    await house.queue.cancel(parent)
+    before = await house.dump()
+
+    with pytest.raises(InvalidGraph, match=parent):
+        await house.queue.revive(child)
+
+    assert await house.dump() == before
+
+
+async def test_a_callers_own_id_that_another_task_bears_now_is_not_taken_back(
+    house: House,
+) -> None:
+    task = await dead(house, external_id="o1")
+    other = (await house.queue.enqueue("code", {}, external_id="o1")).id
+
+    with pytest.raises(KeyTaken):
+        await house.queue.revive(task)
+
+    assert (await house.task("o1")).id == other
