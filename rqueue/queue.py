@@ -26,9 +26,10 @@ from rqueue.registry import Ack, Kind, Registry
 from rqueue.runtime import Runtime, open_runtime
 from rqueue.services.desk import Parts
 from rqueue.services.inbox import Inbox
+from rqueue.services.naming import worker_name
 from rqueue.services.scheduler import Scheduler, owner_of, standard
 from rqueue.services.service import Paced
-from rqueue.services.worker import Worker, worker_name
+from rqueue.services.worker import Worker
 from rqueue.settings import Settings
 from rqueue.store.submits import submit
 from rqueue.sync import Blocking

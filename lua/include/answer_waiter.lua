@@ -12,8 +12,9 @@ local function answer_waiter(root, now, waiter, profile, lanes)
     redis.call("ZREM", waiting, waiter)
     return nil
   end
+  local started = record.start == "1"
   local given = take(root, now, lanes, tonumber(record.n),
-    { consumer = record.consumer, bits = record.bits })
+    { consumer = record.consumer, bits = record.bits, started = started })
   if #given == 0 then
     return 0
   end
@@ -23,6 +24,8 @@ local function answer_waiter(root, now, waiter, profile, lanes)
   for _, row in ipairs(given) do
     redis.call("ZADD", root .. "handoffs", now + tonumber(record.handoff), handoff(row[1], row[2]))
   end
-  put_mail(root, record.box, "tasks " .. record.seq .. " " .. line)
+  -- To one that runs its tasks at once they come whole, with the time: it must not run old mail.
+  local whole = started and string.format("\n%.0f ", now) .. cjson.encode(given) or ""
+  put_mail(root, record.box, "tasks " .. record.seq .. " " .. line .. whole)
   return #given
 end

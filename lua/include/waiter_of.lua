@@ -1,5 +1,5 @@
 -- @include fields_of
--- A waiter's record: seq, bits, consumer, given, mailed, n, until, profile, box, handoff.
+-- A waiter's record: seq, bits, consumer, given, mailed, n, until, profile, box, handoff, start.
 local function waiter_of(root, waiter)
   return fields_of(root .. "waiter:" .. waiter)
 end

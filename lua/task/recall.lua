@@ -1,7 +1,7 @@
--- recall: CLAIMED -> READY
+-- recall: CLAIMED | RUNNING -> READY
 --
--- Takes back tasks that were mailed to a waiting worker and not started in time: the mail or
--- the worker was lost. Free of charge.
+-- Takes back tasks that were mailed to a waiting worker and not started, or where they came
+-- started not confirmed, in time: the mail or the worker was lost. Free of charge.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
@@ -23,7 +23,8 @@ for _, member in ipairs(due) do
   local id, epoch = string.match(member, "^(.+):(%d+)$")
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "token", "lane", "entry")
   redis.call("ZREM", root .. "handoffs", member)
-  if row[1] == "CLAIMED" and string.match(row[2], "^%d+") == epoch then
+  local in_hand = row[1] == "CLAIMED" or row[1] == "RUNNING"
+  if in_hand and string.match(row[2], "^%d+") == epoch then
     touched[give_back(root, id, row, "recall")] = true
     recalled = recalled + 1
   end

@@ -25,7 +25,7 @@
 --       result        encoded result, stored as it is; "" for none
 -- TOUCHES what complete and claim touch
 -- FLAGS allow-oom
--- REPLY OK [OK <more> [OK | LOST | STATE:<found>]...] [the reply of claim]
+-- REPLY OK [OK <more> [OK | LOST | STATE:<found>]...] [the reply of claim] <now>
 
 -- @include now_ms
 -- @include complete_tasks
@@ -36,7 +36,8 @@ local how = { archive = ARGV[13], ttl = ARGV[14], limit = ARGV[15], tries = tonu
 if complete_tasks(root, now, 17, how, words) then
   words[2] = 1
 end
-return { "OK", words, claim_tasks(root, now, { waiter = ARGV[2], seq = tonumber(ARGV[3]),
+local claimed = claim_tasks(root, now, { waiter = ARGV[2], seq = tonumber(ARGV[3]),
   consumer = ARGV[4], bits = ARGV[5], n = tonumber(ARGV[6]), start = true, version = ARGV[7],
   lanes = ARGV[8], profile = ARGV[9], box = ARGV[10], park_ms = tonumber(ARGV[11]),
-  handoff_ms = ARGV[12], memo_ms = "0" }) }
+  handoff_ms = ARGV[12], memo_ms = "0" })
+return { "OK", words, claimed, string.format("%.0f", now) }

@@ -27,7 +27,7 @@ def build() -> Queue:
     queue = Queue(NAME)
     dice = random.Random()
 
-    @queue.task("charge", priority=10, retry=AGAIN, max_attempts=5)
+    @queue.task("charge", priority=10, retry=AGAIN)
     async def charge(ctx: Context, order: int, cents: int) -> str:
         await asyncio.sleep(dice.uniform(0.005, 0.03))
         if dice.random() < BUSY:
@@ -60,7 +60,8 @@ async def produce(queue: Queue) -> None:
         calls = []
         for number in range(ORDERS):
             order = wave * ORDERS + number
-            calls.append(queue.call("charge", {"order": order, "cents": dice.randrange(99, 9999)}))
+            bill = {"order": order, "cents": dice.randrange(99, 9999)}
+            calls.append(queue.call("charge", bill, priority=10, max_attempts=20))
             calls.append(queue.call("pack", {"order": order}, delay=dice.choice([0, 0, 1])))
             if number % 3 == 0:
                 calls.append(queue.call("photo", {"order": order}, tags=["pictures"]))

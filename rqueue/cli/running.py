@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
 import signal
 import sys
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +128,10 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         factory = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(work)
+    if any(not thread.daemon for thread in threading.enumerate()[1:]):
+        # A handler that does not end in its thread: its task was given back, it is not waited for.
+        logging.shutdown()
+        os._exit(0)
 
 
 def set_up_logs() -> None:

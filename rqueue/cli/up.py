@@ -80,5 +80,5 @@ async def show(queue: Queue, duty: Duty) -> None:
         if producing.done() and not any(counts[state] for state in busy):
             producing.result()
             if not sys.stdout.isatty():
-                duty.ask()
+                duty.drain()
             return

@@ -98,9 +98,9 @@ class Watcher:
                     self.again_at = loop.time() + ASK_AGAIN_SEC
                     await self.ask(list(self.waiting))
                     continue
-                line = await read_mail(self.shard, self.box, left)
-                if line is not None and line[0] == "ended":
-                    self.tell(line[1])
+                mail = await read_mail(self.shard, self.box, left)
+                if mail is not None and mail.words[0] == "ended":
+                    self.tell(mail.words[1])
             except RQueueError:
                 # A new box: the old read may still stand at the server and take the next line.
                 self.box = new_box()

@@ -92,7 +92,7 @@ TRANSITIONS: dict[str, Move] = {
         row("park", "RUNNING VALIDATING", "RETRYING", "worker: rate limit, no attempt is spent"),
         row("suspend", "RUNNING", "PENDING", "worker: waits for its subtasks, no attempt is spent"),
         row("release", HANDS, "READY", "worker: drain, or a hand-off not started; no attempt"),
-        row("recall", "CLAIMED", "READY", "promoter: a hand-off not started in time; no attempt"),
+        row("recall", "CLAIMED RUNNING", "READY", "promoter: a hand-off not confirmed; no attempt"),
         row("reschedule", "PENDING READY RETRYING", "PENDING RETRYING", "operator"),
         row("hold", "READY", "READY", "claim, or an operator"),
         row("unhold", "READY", "READY", "whoever frees what it was held for"),

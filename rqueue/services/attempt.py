@@ -58,7 +58,15 @@ async def perform_with(
         if handler.kind == "async":
             return await handler.function(**arguments)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(threads, partial(handler.function, **arguments))
+        return await loop.run_in_executor(threads, partial(plainly, handler.function, arguments))
+
+
+def plainly(function: Any, arguments: dict[str, Any]) -> Any:
+    """Calls a function in its thread; a StopIteration could not pass to the event loop."""
+    try:
+        return function(**arguments)
+    except StopIteration as error:
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 def failure_of(error: BaseException) -> Failed:

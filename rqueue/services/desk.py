@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rqueue.context import Context
-from rqueue.errors import InvalidTask
+from rqueue.errors import InvalidTask, StoreUnavailable
 from rqueue.model.attempt import Completed, Failed, Reason
 from rqueue.model.definition import quick_parts
 from rqueue.policy.verdict import Report, refused, rule, rules_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("rqueue.worker")
 # Why an attempt was stopped whose task is no longer in this worker's hands.
 LOST, RELEASED = "lost", "released"
+ASK_AGAIN_SEC = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,10 @@ class Figures:
 class Desk:
     """Runs single tasks for one worker."""
 
-    def __init__(self, parts: Parts, worker: str) -> None:
+    def __init__(self, parts: Parts, worker: str, held: dict[str, str]) -> None:
         self.parts = parts
         self.worker = worker
+        self.held = held
         self.state: dict[str, Any] = {}
         self.failed: list[tuple[Grant, Failed]] = []
         self.figures = Figures()
@@ -118,7 +121,15 @@ class Desk:
     async def settled_first(self, grant: Grant) -> bool:
         """Completes a task before it runs; whether it was this worker's to complete."""
         row = Settled(grant.task, grant.token, b"")
-        return await leases.complete(self.parts.shard, [row]) == ["OK"]
+        while True:
+            try:
+                words = await leases.complete(self.parts.shard, [row])
+            except StoreUnavailable:
+                await asyncio.sleep(ASK_AGAIN_SEC)
+                continue
+            # It is nobody's lease from now on: the heartbeat must not miss it.
+            self.held.pop(grant.task, None)
+            return words == ["OK"]
 
     def stopped(self, running: Running) -> Failed:
         """What an attempt that was stopped from outside ends as."""
@@ -127,14 +138,15 @@ class Desk:
             return Failed(Reason.TIMEOUT, f"stopped after {ran:.1f} s")
         return Failed(Reason.CANCELLED, running.stopped or "the worker was stopped")
 
-    async def settle(self, held: dict[str, str]) -> None:
+    async def settle(self) -> None:
         """Ends failed attempts as the policy decides, all in one call."""
         failed = self.failed[:]
         rows = [self.verdict(grant, outcome) for grant, outcome in failed]
         words = await leases.fail(self.parts.shard, rows)
         del self.failed[: len(failed)]
         for (grant, _), word in zip(failed, words, strict=True):
-            held.pop(grant.task, None)
+            if self.held.get(grant.task) == grant.token:
+                del self.held[grant.task]
             self.figures.lost += word == "LOST"
         self.figures.failed += len(failed)
 

@@ -67,16 +67,19 @@ class Duty:
             await asyncio.gather(*beside, return_exceptions=True)
 
     def ask(self) -> None:
-        """One more wish to stop."""
+        """A signal: the first drains, the second stops."""
         self.asked += 1
-        loop = asyncio.get_running_loop()
         if self.asked == 1:
-            busy = len(self.worker.slots.running)
-            LOG.info("draining: %d tasks may end within %g s", busy, self.grace_sec)
-            self.worker.drain()
-            loop.call_later(self.grace_sec, self.stop)
+            self.drain()
         else:
             self.stop()
+
+    def drain(self) -> None:
+        """Claims nothing more; what still runs after the grace is given back."""
+        busy = len(self.worker.slots.running)
+        LOG.info("draining: %d tasks may end within %g s", busy, self.grace_sec)
+        self.worker.drain()
+        asyncio.get_running_loop().call_later(self.grace_sec, self.stop)
 
     def stop(self) -> None:
         """Gives back what runs; handlers that will not end do not keep the process."""
@@ -88,15 +91,15 @@ class Duty:
         while True:
             await asyncio.sleep(LOOK_SEC)
             reached = self.reached()
-            if reached and not self.asked:
+            if reached and not self.worker.draining:
                 LOG.info("%s: making room for a fresh process", reached)
-                self.ask()
+                self.drain()
 
     def reached(self) -> str:
         """The limit that is reached, if one is."""
         limits = self.limits
-        if limits.max_tasks is not None and self.worker.finished >= limits.max_tasks:
-            return f"{self.worker.finished} tasks done"
+        if limits.max_tasks is not None and self.worker.pace.finished >= limits.max_tasks:
+            return f"{self.worker.pace.finished} tasks done"
         if limits.max_rss_mb is not None and resident_mb() > limits.max_rss_mb:
             return f"{resident_mb()} MB in use"
         return ""

@@ -28,6 +28,11 @@ class Running:
         self.ctx: Context | None = None
         self.stopped = ""
 
+    @property
+    def ends_at(self) -> float:
+        """When its time is up, with what its handler has asked for."""
+        return self.deadline + (self.ctx.extended_sec if self.ctx is not None else 0.0)
+
     def stop(self, why: str) -> None:
         """Ends the code of the attempt: coroutines are cancelled, plain functions are asked to."""
         if self.stopped:
@@ -73,13 +78,15 @@ class Slots:
         try:
             await self.attempt(running)
         finally:
-            self.running.pop(running.grant.task, None)
+            # The same task may run again under another lease, if this one ended late.
+            if self.running.get(running.grant.task) is running:
+                del self.running[running.grant.task]
             self.fill()
 
     def overdue(self) -> list[Running]:
         """Attempts whose time is up."""
         now = time.monotonic()
-        return [running for running in self.running.values() if running.deadline <= now]
+        return [running for running in self.running.values() if running.ends_at <= now]
 
     def take_back(self, patience_sec: float) -> list[Grant]:
         """What has waited for a slot for longer than it should: others may be free for it."""

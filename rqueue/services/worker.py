@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
@@ -16,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
+from rqueue.services.attempt import failure_of
 from rqueue.services.desk import LOST, RELEASED, Desk
 from rqueue.services.heartbeat import Heartbeat
+from rqueue.services.pace import AHEAD_SEC, Pace
 from rqueue.services.slots import Running, Slots
 from rqueue.store import leases
 from rqueue.store.claims import Grant, Turned, Waiter, new_box
 from rqueue.store.leases import Held, Settled
-from rqueue.store.mail import read_mail
+from rqueue.store.mail import Mail, read_mail
 from rqueue.store.queue import answer_all
 
 if TYPE_CHECKING:
@@ -30,18 +30,12 @@ if TYPE_CHECKING:
     from rqueue.services.desk import Parts
 
 LOG = logging.getLogger("rqueue.worker")
-# A worker claims ahead what it will start within this time, and gives back what it did not.
-AHEAD_SEC = 0.05
-MOST_AHEAD = 500
+# One call gives at most so many; the next one goes on.
+MOST_AT_ONCE = 500
 LOOK_SEC = 0.1
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.1, 5.0
 # A parked claim is renewed before its time is up.
 PARK_SHARE = 0.8
-
-
-def worker_name() -> str:
-    """A name that no other worker has: where it runs, and a random end."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 class Worker:
@@ -51,11 +45,13 @@ class Worker:
         self.parts = parts
         self.shard = parts.shard
         self.name = name
-        self.waiter = Waiter(parts.shard, name, offer, name=name, lasts=True)
+        # A conversation of its own for each run: another one under the same name has other numbers.
+        conversation = f"{name}/{secrets.token_hex(4)}"
+        self.waiter = Waiter(parts.shard, name, offer, name=conversation, lasts=True)
         self.slots = Slots(concurrency, self.attempt)
         self.held: dict[str, str] = {}
         self.done: list[Settled] = []
-        self.desk = Desk(parts, name)
+        self.desk = Desk(parts, name, self.held)
         self.beat = Heartbeat(
             parts.shard,
             name,
@@ -69,12 +65,10 @@ class Worker:
         self.stopping = False
         self.left = False
         self.parked = False
-        self.rate = 0.0
-        self.since, self.lately = time.monotonic(), 0
+        self.pace = Pace()
         self.parked_until = 0.0
-        self.finished = 0
-
-    # The life of a worker.
+        self.unconfirmed: dict[str, str] = {}
+        self.ahead_ms = 0.0
 
     async def run(self) -> None:
         """Works until it is told to stop; a server that is away is waited for, for ever."""
@@ -96,6 +90,7 @@ class Worker:
                 for task in background:
                     task.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
+                await self.slots.aclose()
                 await asyncio.to_thread(beat.stop)
                 self.desk.threads.shutdown(wait=False, cancel_futures=True)
 
@@ -129,8 +124,6 @@ class Worker:
         self.parked, self.left = False, True
         await self.release(given)
 
-    # The hot loop.
-
     async def work(self) -> None:
         """One turn after the other: at once while there is something to settle or to fill."""
         pause = FIRST_PAUSE_SEC
@@ -142,8 +135,8 @@ class Worker:
                 if self.draining and not self.left:
                     await self.leave()
                 if self.desk.failed:
-                    await self.desk.settle(self.held)
-                if self.done or self.may_claim():
+                    await self.desk.settle()
+                if self.done or self.unconfirmed or self.may_claim():
                     await self.turn()
                 pause = FIRST_PAUSE_SEC
             except StoreUnavailable as error:
@@ -167,16 +160,25 @@ class Worker:
         """How many tasks to ask for: the free slots, and what starts within a moment."""
         if self.draining:
             return 0
-        ahead = min(int(self.rate * AHEAD_SEC), MOST_AHEAD)
-        return max(self.slots.size + ahead - self.slots.busy, 0)
+        free = self.slots.size + self.pace.ahead - self.slots.busy
+        return min(max(free, 0), MOST_AT_ONCE)
 
     async def turn(self) -> None:
         """Settles what is done and fills what is free."""
-        self.pace(len(self.done))
-        answer = (await self.turned(self.done, self.room())).answer
+        self.pace.count(len(self.done))
+        unconfirmed = self.unconfirmed
+        room = self.room() + len(unconfirmed)
+        turned = await self.turned(self.done, room)
+        answer, self.unconfirmed = turned.answer, {}
+        self.ahead_ms = turned.now_ms - time.monotonic() * 1000
+        self.confirm(unconfirmed, answer.grants)
         self.parked = answer.wait_ms > 0
         self.parked_until = time.monotonic() + answer.wait_ms / 1000 * PARK_SHARE
         self.take(answer.grants)
+        if turned.more:
+            # The promoter answers who is left, should this fail.
+            with suppress(RQueueError):
+                await answer_all(self.shard)
 
     async def turned(self, done: list[Settled], room: int) -> Turned:
         """One call of the conversation; what could not be told stays to be told."""
@@ -190,9 +192,14 @@ class Worker:
             self.done = done + self.done
             raise
         self.settled(done, turned.words)
-        if turned.more:
-            await answer_all(self.shard)
         return turned
+
+    def confirm(self, unconfirmed: dict[str, str], grants: list[Grant]) -> None:
+        """Stops what came by mail and was given to another before we said that it arrived."""
+        known = {grant.task: grant.token for grant in grants}
+        for task, token in unconfirmed.items():
+            if known.get(task) != token and self.held.get(task) == token:
+                self.lose(task, LOST)
 
     def settled(self, done: list[Settled], words: list[str]) -> None:
         """Forgets the leases of what has ended."""
@@ -201,15 +208,6 @@ class Worker:
             if word != "OK":
                 self.desk.figures.lost += 1
                 LOG.warning("task_%s had ended by other hands when it was completed", row.task)
-
-    def pace(self, finished: int) -> None:
-        """Learns how many tasks a second are finished, by what a moment brought."""
-        self.finished += finished
-        self.lately += finished
-        seconds = time.monotonic() - self.since
-        if seconds >= AHEAD_SEC:
-            self.rate = (self.rate + self.lately / seconds) / 2
-            self.since, self.lately = time.monotonic(), 0
 
     def take(self, grants: list[Grant]) -> None:
         """Runs what was claimed; one that is in hand already came a second time."""
@@ -225,29 +223,43 @@ class Worker:
             outcome = await self.desk.run(running)
         except asyncio.CancelledError:
             outcome = self.desk.stopped(running)
+        except BaseException as error:
+            # Whatever went wrong around a handler is a failure of its attempt, too.
+            outcome = failure_of(error)
         if outcome is None or running.stopped in (LOST, RELEASED):
-            self.held.pop(grant.task, None)
+            self.drop(grant)
         elif isinstance(outcome, Failed):
             self.desk.failed.append((grant, outcome))
         else:
             self.done.append(Settled(grant.task, grant.token, outcome))
         self.wake.set()
 
-    # What happens beside it.
-
     async def listen(self) -> None:
         """Reads the mail: work that was brought to a parked claim, or news of lanes."""
         while True:
             try:
-                line = await read_mail(self.shard, self.waiter.box, self.parts.settings.park_sec)
+                mail = await read_mail(self.shard, self.waiter.box, self.parts.settings.park_sec)
             except RQueueError:
                 # A half-open read may still take the next mail: nobody writes to that box again.
                 self.waiter.box = new_box()
-                line = ["lost"]
+                mail = Mail(["lost"])
                 await asyncio.sleep(FIRST_PAUSE_SEC)
-            if line is not None or time.monotonic() >= self.parked_until:
+            if mail is not None:
+                self.take_mail(mail)
+            if mail is not None or time.monotonic() >= self.parked_until:
                 self.parked_until = 0.0
                 self.wake.set()
+
+    def take_mail(self, mail: Mail) -> None:
+        """Runs what was brought at once, and says so with the next turn: old mail is not run, since
+        what it brought may be another's by now.
+        """
+        now_ms = time.monotonic() * 1000 + self.ahead_ms
+        if self.draining or now_ms - mail.sent_ms > self.shard.terms.handoff_ms / 2:
+            return
+        grants = self.waiter.mailed(mail)
+        self.unconfirmed |= {grant.task: grant.token for grant in grants}
+        self.take(grants)
 
     async def look(self, beat: Heartbeat) -> None:
         """Stops what runs too long, and gives back what found no slot in time."""
@@ -258,13 +270,18 @@ class Worker:
             await self.release(self.slots.take_back(2 * AHEAD_SEC))
             await asyncio.sleep(LOOK_SEC)
 
+    def drop(self, grant: Grant) -> None:
+        """Forgets a lease, unless the same task has come again under another."""
+        if self.held.get(grant.task) == grant.token:
+            del self.held[grant.task]
+
     async def release(self, grants: list[Grant]) -> None:
         """Gives tasks back; out of reach, they come back when their leases expire."""
         if not grants:
             return
-        self.rate = 0.0
+        self.pace.forget()
         for grant in grants:
-            self.held.pop(grant.task, None)
+            self.drop(grant)
         with suppress(RQueueError):
             await leases.release(self.shard, [Held(g.task, g.token) for g in grants])
 

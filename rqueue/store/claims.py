@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rqueue.policy.capability import Offer
     from rqueue.store.leases import Settled
+    from rqueue.store.mail import Mail
     from rqueue.store.runner import Reply
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
@@ -44,13 +45,14 @@ class Answer:
 
 @dataclass(slots=True)
 class Turned:
-    """A word for each task that was to be completed, what was claimed, and whether more who wait
-    are to be answered.
+    """A word for each task that was to be completed, what was claimed, whether more who wait are
+    to be answered, and the server's time.
     """
 
     words: list[str]
     answer: Answer
     more: bool
+    now_ms: int
 
 
 class Waiter:
@@ -90,10 +92,17 @@ class Waiter:
         args = {**self.asked(n, wait_ms), **completing(self.shard)}
         while True:
             reply = await self.shard.run("task/turn", {**args, **self.known()}, done)
-            _, (_, more, *found), claimed = reply
+            _, (_, more, *found), claimed, now_ms = reply
             answer = self.read(claimed)
             if answer is not None:
-                return Turned([text(word) for word in found], answer, more=int(more) != 0)
+                words = [text(word) for word in found]
+                return Turned(words, answer, more=int(more) != 0, now_ms=int(now_ms))
+
+    def mailed(self, mail: Mail) -> list[Grant]:
+        """The tasks that came whole with mail for the claim that waits now."""
+        if mail.words[:2] != ["tasks", str(self.seq)]:
+            return []
+        return [grant([word.encode() for word in row]) for row in mail.rows]
 
     def asked(self, n: int, wait_ms: int) -> dict[str, Argument]:
         """What is the same each time this claim is sent; a number is used once."""

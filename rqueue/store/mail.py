@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic_core import from_json
 from redis.exceptions import RedisError
 
 from rqueue.store.faults import translate
@@ -17,8 +18,16 @@ if TYPE_CHECKING:
 ASK_AGAIN_SEC = 0.05
 
 
-async def read_mail(shard: Shard, box: str, wait_sec: float) -> list[str] | None:
-    """The words of the next line in the box, or None when none came in time.
+class Mail(NamedTuple):
+    """The words of a line; where tasks came whole, their rows and the server's time of sending."""
+
+    words: list[str]
+    sent_ms: int = 0
+    rows: Sequence[Sequence[str]] = ()
+
+
+async def read_mail(shard: Shard, box: str, wait_sec: float) -> Mail | None:
+    """The next mail in the box, or None when none came in time.
 
     Not sent again when the connection fails: a line taken by a reply that was lost is gone, so
     the caller takes a new box and looks again at what it waits for.
@@ -28,7 +37,18 @@ async def read_mail(shard: Shard, box: str, wait_sec: float) -> list[str] | None
         found = await stoppable(client.blpop([shard.keys.mail(box)], wait_sec))
     except (RedisError, OSError) as error:
         raise translate(error, "mail") from error
-    return None if found is None else text(found[1]).split(" ")
+    return None if found is None else opened(found[1])
+
+
+def opened(mail: bytes) -> Mail:
+    """Mail as it was written; tasks that cannot be read are left to be claimed."""
+    line, _, whole = mail.partition(b"\n")
+    words = text(line).split(" ")
+    sent, _, rows = whole.partition(b" ")
+    try:
+        return Mail(words, int(sent), from_json(rows)) if rows else Mail(words)
+    except ValueError:
+        return Mail(words)
 
 
 async def stoppable(read: Awaitable[Any]) -> Any:

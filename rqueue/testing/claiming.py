@@ -173,7 +173,7 @@ def answer_one(model: Model, waiter: Waiter) -> None:
     if waiter.until_ms <= model.now_ms:
         waiter.since_ms = None
         return
-    given = take(model, Who(call.consumer, call.bits), call.lanes, waiter.short)
+    given = take(model, Who(call.consumer, call.bits, call.start), call.lanes, waiter.short)
     if not given:
         return
     waiter.since_ms, waiter.until_ms = None, 0

@@ -24,7 +24,8 @@ def recall(model: Model) -> int:
             continue
         del model.handoffs[task, epoch]
         record = model.find(task)
-        if record is not None and record.state is State.CLAIMED and record.epoch == epoch:
+        unconfirmed = record is not None and record.state in (State.CLAIMED, State.RUNNING)
+        if record is not None and unconfirmed and record.epoch == epoch:
             touched.add(give_back(model, record, "recall"))
             recalled += 1
     if touched:

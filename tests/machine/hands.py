@@ -9,6 +9,7 @@ from typing import Any, Literal
 from rqueue.store.scripts import Argument
 from rqueue.testing import operating, passing
 from tests.machine.invariants import unchanged
+from tests.machine.projection import first_line
 from tests.machine.twin import AGAIN_MS, EVENTS, MANY, TTL_MS, Twin
 from tests.machine.wire import KEYS
 
@@ -182,7 +183,7 @@ class Hands(Twin):
         line: Any = self.wire.client.lpop(KEYS.mail(box))
         lines = self.model.boxes.get(box, [])
         wanted = lines.pop(0) if lines else None
-        assert (line.decode() if line else None) == wanted
+        assert (first_line(line.decode()) if line else None) == wanted
         self.compare("read_mail")
         return wanted
 

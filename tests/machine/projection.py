@@ -72,7 +72,7 @@ def of_server(dump: Dump) -> View:
         deadlines=times(content.get("deadlines", {})),
         waits=dump.named("waits:"),
         dependents=dump.named("dependents:"),
-        handoffs=times(content.get("handoffs", {})),
+        handoffs=open_handoffs(content, times(content.get("handoffs", {}))),
         stream=Counter(entries.values()),
         pending=Counter((entries.get(entry, "?"), who) for entry, who in dump.pending),
         keys={
@@ -84,7 +84,9 @@ def of_server(dump: Dump) -> View:
             name: (int(memo["seq"]), memo["given"], memo["mailed"])
             for name, memo in dump.named("waiter:").items()
         },
-        boxes=dump.named("mail:"),
+        boxes={
+            box: [first_line(line) for line in lines] for box, lines in dump.named("mail:").items()
+        },
         watchers=dump.named("watchers:"),
         alone={
             worker: found["alone"]
@@ -101,6 +103,20 @@ def of_server(dump: Dump) -> View:
             for _, found in content.get("outbox", [])
         ],
     )
+
+
+def open_handoffs(content: dict[str, Any], found: dict[str, int]) -> dict[str, int]:
+    """The hand-offs that mean something: a completion leaves its own to the next recall."""
+    return {
+        member: at
+        for member, at in found.items()
+        if content.get(f"task:{member.partition(':')[0]}", {}).get("state") != "COMPLETED"
+    }
+
+
+def first_line(mail: str) -> str:
+    """What mail says; behind it stand the tasks themselves, for one that runs them at once."""
+    return mail.partition("\n")[0]
 
 
 def times(zset: dict[str, str]) -> dict[str, int]:

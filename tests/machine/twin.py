@@ -132,7 +132,7 @@ class Twin:
         }
 
         def run() -> tuple[list[str], Answer]:
-            _, words, claimed = self.wire.run("task/turn", args, rows)
+            _, words, claimed, _ = self.wire.run("task/turn", args, rows)
             return words[2:], answer_of(claimed)
 
         found: tuple[list[str], Answer] = self.step(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from random import Random
 
 import pytest
@@ -103,7 +104,8 @@ async def test_the_loss_is_kept_in_its_history(house: House) -> None:
 
     (record,) = (await house.task(lease.id)).failure_history
     assert (record.attempt, record.epoch, record.agent) == (1, 1, "w1")
-    assert (record.reason, record.error) == ("heartbeat_timeout", "the worker was silent for 60 s")
+    assert record.reason == "heartbeat_timeout"
+    assert re.fullmatch(r"the worker was silent for 6\d s", record.error)
 
 
 async def test_a_lost_task_is_claimed_alone_the_next_time(house: House) -> None:

@@ -10,32 +10,12 @@ from typing import Any
 
 import pytest
 
-from rqueue import Middleware, Queue, Retry, RetryPolicy, State, depends
+from rqueue import Middleware, Retry, RetryPolicy, State, depends
 from rqueue.context import Context
 from rqueue.errors import Reject, TaskDead
 from rqueue.model.attempt import Completed, Failed
-from rqueue.services.worker import Worker
 from tests.house import House
-
-
-@asynccontextmanager
-async def working(queue: Queue, **options: Any) -> AsyncIterator[Worker]:
-    """A worker that runs beside the test and has ended after it."""
-    worker = queue.worker(name="w1", **options)
-    running = asyncio.create_task(worker.run())
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        await asyncio.wait_for(running, 10)
-
-
-async def ended(queue: Queue, task: str, state: State) -> Any:
-    """The task, when it is in this state."""
-    async with asyncio.timeout(10):
-        while (found := await queue.get(task)).state is not state:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    return found
+from tests.services.working import ended, until, until_counts, working
 
 
 async def test_it_runs_tasks_with_their_arguments_and_keeps_their_results(house: House) -> None:
@@ -297,16 +277,3 @@ async def test_steps_dependencies_and_lifespans_stand_around_the_handler(house: 
         assert await (await price.enqueue(3)).result(timeout=10) == "3 EUR"
 
     assert seen == ["before", "run", "given back", "after Completed(result='3 EUR')", "closed"]
-
-
-async def until(holds: Any) -> None:
-    """Returns when something holds."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
-async def until_counts(house: House, state: State, number: int) -> None:
-    async with asyncio.timeout(10):
-        while (await house.queue.counts())[state] != number:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)

@@ -7,6 +7,7 @@ import pytest
 from rqueue.policy.capability import Offer
 from rqueue.store.claims import Waiter
 from rqueue.store.leases import Settled
+from rqueue.store.mail import read_mail
 from tests.house import House
 from tests.lua.rows import a_row, everything, submit, submitted
 
@@ -79,12 +80,34 @@ async def test_with_nothing_to_give_it_parks_and_what_is_mailed_comes_started(
     (grant,) = (await waiter.turn([], 1)).answer.grants
     parked = await waiter.turn([Settled(grant.task, grant.token, b"")], 2, wait_ms=5000)
     task = await submitted(house)
-    assert (await everything(house))[f"task:{task}"]["state"] == "CLAIMED"
+    brought = await read_mail(house.queue.shard, waiter.box, 1)
+    assert brought is not None
+    (mailed,) = waiter.mailed(brought)
+    before = await everything(house)
 
     turned = await waiter.turn([], 2, wait_ms=5000)
 
     found = await everything(house)
     assert parked.answer.wait_ms == 5000
-    assert [grant.task for grant in turned.answer.grants] == [task]
-    assert found[f"task:{task}"]["state"] == "RUNNING"
+    assert turned.answer.grants == [mailed]
+    assert mailed.task == task
+    assert before[f"task:{task}"]["state"] == found[f"task:{task}"]["state"] == "RUNNING"
+    assert list(before["handoffs"]) == [f"{task}:1"]
     assert "handoffs" not in found
+
+
+async def test_what_was_mailed_and_not_confirmed_comes_back_at_no_cost(
+    house: House, waiter: Waiter
+) -> None:
+    await submitted(house)
+    (grant,) = (await waiter.turn([], 1)).answer.grants
+    await waiter.turn([Settled(grant.task, grant.token, b"")], 2, wait_ms=5000)
+    task = await submitted(house)
+    await house.client.hset(house.keys.waiter("w1"), "until", 0)
+    await house.client.zadd(house.keys.handoffs(), {f"{task}:1": 1})
+
+    await house.promoter.tick()
+
+    found = (await everything(house))[f"task:{task}"]
+    assert (found["state"], found.get("attempts")) == ("READY", None)
+    assert (await waiter.turn([], 0)).answer.grants == []

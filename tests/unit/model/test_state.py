@@ -40,7 +40,7 @@ TABLE = {
     "revive": ("DEAD_LETTERED", "READY PENDING"),
     "discard": ("DEAD_LETTERED", "CANCELLED"),
     "reap": (HANDS, "FAILED READY RETRYING DEAD_LETTERED"),
-    "recall": ("CLAIMED", "READY"),
+    "recall": ("CLAIMED RUNNING", "READY"),
     "run_now": ("RETRYING PENDING", "READY"),
     "reschedule": ("PENDING READY RETRYING", "PENDING RETRYING"),
 }
