@@ -46,6 +46,7 @@ async def perform(
             raise
         return Failed(Reason.CANCELLED, "the handler was cancelled from within")
     except BaseException as error:
+        # SystemExit and KeyboardInterrupt too: a handler ends its attempt, never its worker.
         return failure_of(error)
 
 
@@ -86,6 +87,7 @@ def described(error: BaseException) -> str:
         lines = traceback.format_exception(error, limit=-MAX_TRACE_LINES)
         return "".join(lines)[-8000:].strip()
     except BaseException:
+        # An exception's own __str__ may raise anything.
         return type(error).__name__
 
 

@@ -115,6 +115,7 @@ class Desk:
             try:
                 await step.after_attempt(ctx, seen)
             except Exception:
+                # The user's code, after the fact: the outcome stands whatever it does.
                 LOG.exception("after_attempt of %s failed", type(step).__name__)
         return outcome
 

@@ -40,7 +40,7 @@ class Beats:
 
 class Heartbeat:
     """Keeps the leases of one worker. `held` is the worker's own table, read as it stands;
-    `lost` is called in this thread with each task that is no longer held, and why.
+    `lost` is called in this thread with each lease that is no longer held, and why.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Heartbeat:
         held: Mapping[str, str],
         *,
         every_sec: float,
-        lost: Callable[[str, str], object],
+        lost: Callable[[Held, str], object],
     ) -> None:
         self.shard = shard
         self.consumer = consumer
@@ -65,7 +65,8 @@ class Heartbeat:
         self.thread = threading.Thread(target=self.run, name="rqueue-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begins to renew."""
+        """Begins to renew, for the event loop of the thread that calls this."""
+        self.owner = threading.get_ident()
         self.thread.start()
 
     def stop(self) -> None:
@@ -108,7 +109,7 @@ class Heartbeat:
         if word == "OK" or self.held.get(lease.task) != lease.token:
             return
         self.beats.lost += 1
-        self.lost(lease.task, word if word in (Reason.TIMEOUT, Reason.CLAIM_EXPIRED) else "lost")
+        self.lost(lease, word if word in (Reason.TIMEOUT, Reason.CLAIM_EXPIRED) else "lost")
 
     def look(self) -> None:
         """Says once when the worker's event loop is blocked, and by what."""

@@ -95,8 +95,13 @@ class Slots:
         left, self.ready = list(self.ready), deque()
         return left
 
+    def forget(self, token: str) -> None:
+        """Does not begin what waits under a lease that is no longer held."""
+        self.ready = deque(grant for grant in self.ready if grant.token != token)
+
     async def aclose(self) -> None:
-        """Ends all that runs; whoever closes the slots has decided what becomes of the tasks."""
+        """Ends all that runs, and begins no more: what becomes of the tasks is the caller's."""
+        self.ready.clear()
         tasks = [running.task for running in self.running.values() if running.task is not None]
         for task in tasks:
             task.cancel()

@@ -112,7 +112,7 @@ class Worker:
 
     async def leave(self) -> None:
         """Takes back the parked claim first: what is given back would be brought to it."""
-        turned = await self.turned(self.done, 0)
+        turned = await self.turned(0)
         given = [grant for grant in turned.answer.grants if grant.task not in self.held]
         given += self.slots.ready
         self.slots.ready.clear()
@@ -166,12 +166,7 @@ class Worker:
     async def turn(self) -> None:
         """Settles what is done and fills what is free."""
         self.pace.count(len(self.done))
-        unconfirmed = self.unconfirmed
-        room = self.room() + len(unconfirmed)
-        turned = await self.turned(self.done, room)
-        answer, self.unconfirmed = turned.answer, {}
-        self.ahead_ms = turned.now_ms - time.monotonic() * 1000
-        self.confirm(unconfirmed, answer.grants)
+        answer = (turned := await self.turned(self.room())).answer
         self.parked = answer.wait_ms > 0
         self.parked_until = time.monotonic() + answer.wait_ms / 1000 * PARK_SHARE
         self.take(answer.grants)
@@ -180,31 +175,35 @@ class Worker:
             with suppress(RQueueError):
                 await answer_all(self.shard)
 
-    async def turned(self, done: list[Settled], room: int) -> Turned:
+    async def turned(self, room: int) -> Turned:
         """One call of the conversation; what could not be told stays to be told."""
-        self.done = []
+        # Both may grow while the call is under way: what comes then is for the next one.
+        done, self.done = self.done, []
+        unconfirmed, self.unconfirmed = self.unconfirmed, {}
         park_ms = self.shard.terms.park_ms if room else 0
         try:
-            turned = await self.waiter.turn(done, room, wait_ms=park_ms)
+            turned = await self.waiter.turn(done, room + len(unconfirmed), wait_ms=park_ms)
         except RQueueError:
             # Sent again under the same number: what it gave is told then.
             self.waiter.seq -= 1
-            self.done = done + self.done
+            self.done, self.unconfirmed = done + self.done, unconfirmed | self.unconfirmed
             raise
+        self.ahead_ms = turned.now_ms - time.monotonic() * 1000
         self.settled(done, turned.words)
+        self.confirm(unconfirmed, turned.answer.grants)
         return turned
 
     def confirm(self, unconfirmed: dict[str, str], grants: list[Grant]) -> None:
         """Stops what came by mail and was given to another before we said that it arrived."""
         known = {grant.task: grant.token for grant in grants}
         for task, token in unconfirmed.items():
-            if known.get(task) != token and self.held.get(task) == token:
-                self.lose(task, LOST)
+            if known.get(task) != token:
+                self.lose(Held(task, token), LOST)
 
     def settled(self, done: list[Settled], words: list[str]) -> None:
         """Forgets the leases of what has ended."""
         for row, word in zip(done, words, strict=True):
-            self.held.pop(row.task, None)
+            self.drop(row)
             if word != "OK":
                 self.desk.figures.lost += 1
                 LOG.warning("task_%s had ended by other hands when it was completed", row.task)
@@ -270,10 +269,10 @@ class Worker:
             await self.release(self.slots.take_back(2 * AHEAD_SEC))
             await asyncio.sleep(LOOK_SEC)
 
-    def drop(self, grant: Grant) -> None:
+    def drop(self, lease: Grant | Held | Settled) -> None:
         """Forgets a lease, unless the same task has come again under another."""
-        if self.held.get(grant.task) == grant.token:
-            del self.held[grant.task]
+        if self.held.get(lease.task) == lease.token:
+            del self.held[lease.task]
 
     async def release(self, grants: list[Grant]) -> None:
         """Gives tasks back; out of reach, they come back when their leases expire."""
@@ -285,15 +284,16 @@ class Worker:
         with suppress(RQueueError):
             await leases.release(self.shard, [Held(g.task, g.token) for g in grants])
 
-    def told_lost(self, task: str, why: str) -> None:
+    def told_lost(self, lease: Held, why: str) -> None:
         """`lose`, from the heartbeat's thread."""
         if self.loop is not None:
-            self.loop.call_soon_threadsafe(self.lose, task, why)
+            self.loop.call_soon_threadsafe(self.lose, lease, why)
 
-    def lose(self, task: str, why: str) -> None:
-        """A lease is no longer held: its code is stopped."""
-        running = self.slots.running.get(task)
-        if running is not None:
+    def lose(self, lease: Held, why: str) -> None:
+        """A lease is no longer held: its code is stopped, or does not begin."""
+        running = self.slots.running.get(lease.task)
+        if running is not None and running.grant.token == lease.token:
             running.stop(why)
         elif why == LOST:
-            self.held.pop(task, None)
+            self.slots.forget(lease.token)
+            self.drop(lease)
