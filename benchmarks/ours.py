@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.stand import PAYLOAD, Stand
-from rqueue.client.drafts import Call
+from rqueue.model.call import Call
 from rqueue.policy.capability import Offer
 from rqueue.store import leases
 from rqueue.store.claims import Waiter

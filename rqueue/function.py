@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from rqueue.client.drafts import Call
-from rqueue.model.spec import TaskSpec
+from rqueue.errors import ConfigError
+from rqueue.model.call import Call, merged
 from rqueue.registry import Ack, Handler, Kind, Registry, kind_of
 from rqueue.sync import Blocking
 
 if TYPE_CHECKING:
+    from rqueue.client.drafts import Drafter
     from rqueue.client.handle import Handle
     from rqueue.context import Context
 
@@ -22,6 +23,7 @@ class Taker(Protocol):
     """What a task function asks of its queue."""
 
     registry: Registry
+    drafter: Drafter
 
     async def enqueue_call(self, call: Call) -> Handle: ...
 
@@ -53,7 +55,7 @@ class TaskFunction(Generic[P, R]):
 
     def options(self, **options: Any) -> TaskFunction[P, R]:
         """The same function whose tasks have these options (the model's own field names)."""
-        return TaskFunction(self.handler, self.queue, {**self.given, **options})
+        return TaskFunction(self.handler, self.queue, merged(self.given, options))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         """A task of it, to be given to `enqueue_many`; raises InvalidTask where it does not fit."""
@@ -97,9 +99,14 @@ def decorator(
     queue: Taker, type: str, options: Mapping[str, Any], *, kind: Kind | None, ack: Ack
 ) -> Decorator:
     """Makes a function the handler of a type; raises InvalidTask where an option is wrong."""
-    TaskSpec.parse({**options, "type": type})
+    if "payload" in options:
+        raise ConfigError(f"task {type}", "has no payload of its own: its arguments are that")
+    queue.drafter.spec({**options, "type": type})
 
     def register(function: Callable[..., Any]) -> TaskFunction[Any, Any]:
+        if isinstance(function, TaskFunction):
+            # Decorated twice: one function may serve several types.
+            function = function.handler.function
         handler = Handler(type, function, kind_of(function, kind), ack, options)
         queue.registry.add(handler)
         return TaskFunction(handler, queue)

@@ -1,17 +1,25 @@
-"""What users hang into the worker: dependencies, resources, and steps around each attempt."""
+"""What users hang into a queue: dependencies, resources, and steps around submit and attempt."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from rqueue.errors import ConfigError
+from rqueue.model.call import Call
 
 if TYPE_CHECKING:
     from rqueue.context import Context
     from rqueue.model.attempt import Completed, Failed
+    from rqueue.model.state import State
 
 T = TypeVar("T")
+
+LOG = logging.getLogger("rqueue.hooks")
 
 
 @dataclass(frozen=True)
@@ -47,9 +55,21 @@ def depends(provide: Callable[..., Any]) -> Any:
 
 
 class Middleware:
-    """Steps around each attempt of a worker; override what is needed. What they raise before the
-    attempt fails it; what they raise after it is logged and changes nothing.
+    """Steps around each submit of this process and each attempt of its workers; override what is
+    needed. Before, the first middleware comes first, after, it comes last.
+
+    What they raise before a submit reaches its caller, and nothing was written; what they raise
+    before an attempt fails it. What they raise afterwards is logged and changes nothing.
     """
+
+    async def before_submit(self, call: Call) -> Call | None:
+        """Before a task is checked and sent; gives the call to send instead, or None for this one.
+
+        The headers that it adds are read by `before_attempt` from `ctx.task.spec.headers`.
+        """
+
+    async def after_submit(self, handles: Sequence[Any]) -> None:
+        """After the server has taken tasks: their Handles, all of one call, in its order."""
 
     async def before_attempt(self, ctx: Context) -> None:
         """Before the handler runs."""
@@ -59,13 +79,83 @@ class Middleware:
         stopped from outside.
         """
 
+    async def after_settle(
+        self, ctx: Context, outcome: Completed | Failed, state: State | None
+    ) -> None:
+        """After the server has written what the attempt ended as: COMPLETED, RETRYING or
+        DEAD_LETTERED. None where the task was another's by then and nothing was written.
+
+        Not for one that was given back unfinished.
+        """
+
+
+STEPS = ("before_submit", "after_submit", "before_attempt", "after_attempt", "after_settle")
 
 Lifespan = Callable[[dict[str, Any]], AbstractAsyncContextManager[None]]
+# The same as a generator with one `yield`.
+Resource = Callable[[dict[str, Any]], AsyncIterator[None]]
 
 
 @dataclass
 class Hooks:
-    """All that hangs into the workers of one queue."""
+    """All that hangs into one queue, and the order in which it is called."""
 
     middleware: list[Middleware] = field(default_factory=list)
     lifespans: list[Lifespan] = field(default_factory=list)
+
+    def use(self, *steps: Middleware) -> None:
+        """Takes steps, behind those that are there; raises ConfigError where one is none."""
+        for step in steps:
+            if not isinstance(step, Middleware):
+                raise ConfigError("middleware", f"{step!r} is no instance of Middleware")
+            for name in STEPS:
+                if not inspect.iscoroutinefunction(getattr(step, name)):
+                    raise ConfigError(f"{type(step).__name__}.{name}", "is an async def")
+        self.middleware.extend(steps)
+
+    def open_with(self, lifespan: Lifespan | Resource) -> None:
+        """Takes what workers open when they start; they close it when they end."""
+        if inspect.isasyncgenfunction(lifespan):
+            self.lifespans.append(asynccontextmanager(lifespan))
+        elif inspect.iscoroutinefunction(lifespan):
+            rule = "has no yield: what stands before it is done at the start, the rest at the end"
+            raise ConfigError(f"lifespan {lifespan.__name__}", rule)
+        else:
+            self.lifespans.append(cast("Lifespan", lifespan))
+
+    async def before_submit(self, call: Call) -> Call:
+        """The call as the steps leave it."""
+        for step in self.middleware:
+            found = await step.before_submit(call)
+            if found is None:
+                continue
+            if not isinstance(found, Call):
+                raise ConfigError(f"{type(step).__name__}.before_submit", "gives a Call or None")
+            call = found
+        return call
+
+    async def after_submit(self, handles: Sequence[Any]) -> None:
+        """Tells the steps what was taken."""
+        for step in reversed(self.middleware):
+            await quietly(step, "after_submit", handles)
+
+    async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
+        """Tells the steps how an attempt ended."""
+        for step in reversed(self.middleware):
+            await quietly(step, "after_attempt", ctx, outcome)
+
+    async def after_settle(
+        self, ctx: Context, outcome: Completed | Failed, state: State | None
+    ) -> None:
+        """Tells the steps what became of a task."""
+        for step in reversed(self.middleware):
+            await quietly(step, "after_settle", ctx, outcome, state)
+
+
+async def quietly(step: Middleware, name: str, *facts: Any) -> None:
+    """A step after the fact: what it raises is only logged."""
+    try:
+        await getattr(step, name)(*facts)
+    except (Exception, SystemExit):
+        # The user's code: what has happened stands whatever it does.
+        LOG.exception("%s of %s failed", name, type(step).__name__)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from rqueue.client import door
 from rqueue.client.claimer import HandClaim
 from rqueue.client.desk import Desk
-from rqueue.client.drafts import Call, Drafter
+from rqueue.client.drafts import Drafter
 from rqueue.client.handle import Handle
 from rqueue.client.lease import Lease, taken_up
 from rqueue.client.local import Local
@@ -20,7 +20,8 @@ from rqueue.clock import SYSTEM, Clock
 from rqueue.control import Control
 from rqueue.errors import RQueueError
 from rqueue.function import Decorator, decorator
-from rqueue.hooks import Hooks
+from rqueue.hooks import Hooks, Lifespan, Middleware, Resource
+from rqueue.model.call import Call
 from rqueue.model.forms import view
 from rqueue.registry import Ack, Kind, Registry
 from rqueue.runtime import Runtime, open_runtime
@@ -28,6 +29,7 @@ from rqueue.services.desk import Parts
 from rqueue.services.inbox import Inbox
 from rqueue.services.naming import worker_name
 from rqueue.services.scheduler import Scheduler, owner_of, standard
+from rqueue.services.seats import Seats
 from rqueue.services.service import Paced
 from rqueue.services.worker import Worker
 from rqueue.settings import Settings
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from rqueue.model.forms import Form
     from rqueue.model.ids import TaskId
     from rqueue.model.task import Task
+
+L = TypeVar("L", bound=Lifespan | Resource)
 
 MAX_CLAIM = 500
 # How long an entry of the inbox may wait.
@@ -52,16 +56,17 @@ class Queue(Control):
     """
 
     def __init__(self, name: str, *, runtime: Runtime | None = None, **settings: Any) -> None:
+        self.given = settings
         self.runtime = runtime or open_runtime(Settings.load(name, **settings))
         self.settings = self.runtime.settings
         self.name = name
         self.clock: Clock = SYSTEM
-        self.drafter = Drafter(self.settings, self.clock)
         self.shard = self.runtime.shard
         self.desk = Desk(self.shard, self.runtime.reader, self.settings)
         self.settler = Settler(self.shard, self.settings, self.clock, Random())
         self.locals: WeakKeyDictionary[asyncio.AbstractEventLoop, Local] = WeakKeyDictionary()
         self.registry = Registry()
+        self.drafter = Drafter(self.settings, self.clock, self.registry.handlers)
         self.hooks = Hooks()
         self.sync = Blocking(self)
 
@@ -102,7 +107,8 @@ class Queue(Control):
         wait_replicas: int | None = None,
         **options: Any,
     ) -> Handle:
-        """Takes one task; options are the model's own field names. Raises InvalidTask and the
+        """Takes one task; options are the model's own field names, and where they say nothing
+        those of the type's handler hold, if it is registered here. Raises InvalidTask and the
         other SubmitErrors, and then nothing was written. With `wait_replicas`, returns after so
         many replicas have it, and raises StoreUnavailable when they do not in time.
         """
@@ -115,7 +121,11 @@ class Queue(Control):
     async def enqueue_document(
         self, document: Mapping[str, Any] | str | bytes, *, form: Form | None = None
     ) -> Handle:
-        """Takes a task written as one of the documents A, B or C, or natively."""
+        """Takes a task written as one of the documents A, B or C, or natively: as it is written,
+        without the options of its type's handler.
+        """
+        if self.hooks.middleware:
+            return await self.passed(self.drafter.call_of_document(document, form))
         taken = await self.local.gatherer.submit(self.drafter.of_document(document, form))
         return Handle(taken.id, taken.created, self)
 
@@ -125,18 +135,38 @@ class Queue(Control):
         """Takes many tasks in few calls, in this order. All are checked before any is sent;
         raises the first refusal of the server, after the others were taken.
         """
-        drafts = [self.drafter.draft(call) for call in calls]
+        if self.hooks.middleware:
+            whole = [await self.hooks.before_submit(self.drafter.call(call)) for call in calls]
+            drafts = [self.drafter.of_call(call) for call in whole]
+        else:
+            drafts = [self.drafter.draft(call) for call in calls]
         handles: list[Handle] = []
+        refused: list[RQueueError] = []
         for answer in await submit(self.shard, drafts, replicas=wait_replicas):
             if isinstance(answer, RQueueError):
-                raise answer
-            handles.append(Handle(answer.id, answer.created, self))
+                refused.append(answer)
+            else:
+                handles.append(Handle(answer.id, answer.created, self))
+        if handles and self.hooks.middleware:
+            await self.hooks.after_submit(handles)
+        if refused:
+            raise refused[0]
         return handles
 
     async def enqueue_call(self, call: Call) -> Handle:
         """Takes one task that was written as a call."""
+        if self.hooks.middleware:
+            return await self.passed(self.drafter.completed(call))
         taken = await self.local.gatherer.submit(self.drafter.draft(call))
         return Handle(taken.id, taken.created, self)
+
+    async def passed(self, call: Call) -> Handle:
+        """Takes one task, with the middleware's steps around it."""
+        draft = self.drafter.of_call(await self.hooks.before_submit(call))
+        taken = await self.local.gatherer.submit(draft)
+        handle = Handle(taken.id, taken.created, self)
+        await self.hooks.after_submit([handle])
+        return handle
 
     def task(
         self,
@@ -146,12 +176,28 @@ class Queue(Control):
         ack: Ack = "after",
         **options: Any,
     ) -> Decorator:
-        """Makes a function the handler of a type; options are those of its tasks.
+        """Makes a function the handler of a type; options are those of its tasks, also where they
+        are enqueued by the type's name.
 
-        Coroutines run on the worker's event loop, plain functions in a thread. `ack="before"`
+        Coroutines run on the worker's event loop, plain functions in a thread, both in a process
+        of their own with `kind="process"`, which can be killed. `ack="before"`
         completes a task before it runs: at most once instead of at least, and without a result.
         """
         return decorator(self, type, options, kind=kind, ack=ack)
+
+    def use(self, *middleware: Middleware) -> None:
+        """Hangs steps around every submit through this object and every attempt of its workers.
+        The first that is given is the outermost.
+        """
+        self.hooks.use(*middleware)
+
+    def lifespan(self, opened: L) -> L:
+        """Decorates what each worker of this object opens when it starts and closes when it ends:
+        an async generator with one `yield`, or an async context manager. It is given the
+        worker's `state`, which handlers find as `ctx.state`.
+        """
+        self.hooks.open_with(opened)
+        return opened
 
     def call(self, type: str, payload: object = None, **options: Any) -> Call:
         """A task to be given to `enqueue_many`."""
@@ -203,8 +249,11 @@ class Queue(Control):
         capabilities: Iterable[str] = (),
         agents: Iterable[str] = (),
         name: str | None = None,
+        seats: Seats | None = None,
     ) -> Worker:
-        """A worker for this queue's handlers, `concurrency` tasks at once; `run` it."""
+        """A worker for this queue's handlers, `concurrency` tasks at once, or as many as there are
+        `seats`, which it may share; `run` it.
+        """
         served = self.registry.handlers if types is None else types
         parts = Parts(
             shard=self.shard,
@@ -216,7 +265,7 @@ class Queue(Control):
             random=Random(),
         )
         offer = door.offer_of(served, capabilities, agents)
-        return Worker(parts, offer, name=name or worker_name(), concurrency=concurrency)
+        return Worker(parts, offer, name=name or worker_name(), seats=seats or Seats(concurrency))
 
     def scheduler(self, name: str | None = None) -> Scheduler:
         """A candidate for the leadership of this queue's services: promoter, reaper, inbox ..."""

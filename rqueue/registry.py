@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal, NotRequired, get_type_hints
+from functools import cached_property, partial
+from typing import Any, Literal, NotRequired, get_args, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError, with_config
+from pydantic_core import CoreConfig, SchemaSerializer
 from typing_extensions import TypedDict
 
 from rqueue.context import Context
@@ -17,7 +18,7 @@ from rqueue.hooks import Depends
 from rqueue.model.checked import NAME, NAME_RULE, broken
 from rqueue.model.codec import encode
 
-Kind = Literal["async", "thread"]
+Kind = Literal["async", "thread", "process"]
 Ack = Literal["after", "before"]
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -37,7 +38,7 @@ class Handler:
     def signature(self) -> inspect.Signature:
         """The function's parameters with their types, forward references resolved."""
         try:
-            hints = get_type_hints(self.function, include_extras=True)
+            hints = get_type_hints(typed(self.function), include_extras=True)
         except NameError as error:
             rule = f"{error}: import it where the handler stands, not only for type checkers"
             raise ConfigError(f"task {self.type}", rule) from error
@@ -52,15 +53,15 @@ class Handler:
     def context(self) -> str | None:
         """The name of the parameter that takes the context, if there is one."""
         for name, parameter in self.signature.parameters.items():
-            if parameter.annotation is Context:
+            if takes_context(parameter.annotation):
                 return name
         return None
 
     @cached_property
     def dependencies(self) -> dict[str, Depends]:
         """The parameters that are provided, not sent."""
-        found = self.signature.parameters.items()
-        return {name: p.default for name, p in found if isinstance(p.default, Depends)}
+        found = {name: provider(p) for name, p in self.signature.parameters.items()}
+        return {name: depends for name, depends in found.items() if depends is not None}
 
     @cached_property
     def sent(self) -> inspect.Signature:
@@ -78,6 +79,18 @@ class Handler:
         return self.signature.replace(parameters=left)
 
     @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The sent parameters that may be given by their place."""
+        found = self.sent.parameters.values()
+        return tuple(p.name for p in found if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The sent parameters that have no default."""
+        found = self.sent.parameters.values()
+        return frozenset(p.name for p in found if p.default is inspect.Parameter.empty)
+
+    @cached_property
     def arguments(self) -> TypeAdapter[dict[str, Any]]:
         """The sent parameters as one typed mapping; what has a default may be missing."""
         fields = {
@@ -89,22 +102,65 @@ class Handler:
         # The functional form: the names are known only now.
         make: Any = TypedDict
         shape: Any = with_config(ConfigDict(extra="forbid"))(make(self.type, fields))
-        return TypeAdapter(shape)
+        return self.adapted(shape)
 
     @cached_property
     def result(self) -> TypeAdapter[Any]:
         """What the function returns."""
-        return TypeAdapter(self.signature.return_annotation)
+        return self.adapted(self.signature.return_annotation)
+
+    def adapted(self, shape: Any) -> TypeAdapter[Any]:
+        """What checks values of a type, or ConfigError where pydantic knows none."""
+        try:
+            return TypeAdapter(shape)
+        except PydanticUserError as error:
+            raise ConfigError(f"task {self.type}", str(error).splitlines()[0]) from error
+
+    @cached_property
+    def written(self) -> SchemaSerializer:
+        """What writes it: as it is, where pydantic's own would write NaN as null."""
+        return SchemaSerializer(self.result.core_schema, CoreConfig(ser_json_inf_nan="constants"))
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The module and the name where another process finds the function; ConfigError where it
+        has none, since it is made anew with each call of what surrounds it.
+        """
+        module = getattr(self.function, "__module__", None)
+        name = getattr(self.function, "__qualname__", None)
+        if module is None or name is None or "<" in name:
+            rule = "a process of its own cannot import it: define it with `def` in a module"
+            raise ConfigError(f"task {self.type}", rule)
+        return module, name
 
     def payload_of(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments of a call as a payload, or InvalidTask where they do not fit."""
+        given = dict(zip(self.places, args, strict=False)) | kwargs
+        if len(given) != len(args) + len(kwargs) or not self.required <= given.keys():
+            # The slow way says what is missing, too many, or there twice.
+            given = self.bound(*args, **kwargs)
+        return self.as_json(self.checked(given))
+
+    def as_json(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as JSON values, or InvalidTask with the name of the one that cannot be so."""
+        found: dict[str, Any]
         try:
-            bound = self.sent.bind(*args, **kwargs)
+            # Not only warned of: what is not as its type says would fail in the worker.
+            found = self.arguments.dump_python(arguments, mode="json", warnings="error")
+        except ValueError as error:
+            if len(arguments) > 1:
+                for name, value in arguments.items():
+                    self.as_json({name: value})
+            rule = f"cannot be written as JSON: {str(error).splitlines()[-1].strip()}"
+            raise InvalidTask(".".join(["arguments", *arguments]), rule) from None
+        return found
+
+    def bound(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The arguments of a call by their names."""
+        try:
+            return self.sent.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise InvalidTask("arguments", f"do not fit {self.type}: {error}") from None
-        checked = self.checked(bound.arguments)
-        found: dict[str, Any] = self.arguments.dump_python(checked, mode="json")
-        return found
 
     def arguments_of(self, payload: object) -> dict[str, Any]:
         """The arguments that a payload means, or InvalidTask."""
@@ -125,7 +181,7 @@ class Handler:
         if value is None and self.signature.return_annotation in (None, type(None), Any):
             return b""
         try:
-            found = self.result.dump_python(self.result.validate_python(value), mode="json")
+            found = self.written.to_python(self.result.validate_python(value), mode="json")
         except (ValidationError, ValueError) as error:
             raise InvalidTask("result", f"is not what {self.type} promises: {error}") from error
         return encode(found, field="result", max_bytes=max_bytes)
@@ -145,13 +201,40 @@ class Registry:
         if known is not None and known.function is not handler.function:
             raise ConfigError(f"task {handler.type}", "has a handler already")
         # Resolved now: a wrong signature is told where it stands, not when it first runs.
-        handler.arguments, handler.result  # noqa: B018
+        handler.arguments, handler.written  # noqa: B018
+        if handler.kind == "process":
+            handler.place  # noqa: B018
         self.handlers[handler.type] = handler
+
+
+def typed(function: Any) -> Any:
+    """The function whose types a callable has: a partial's, or that which calls an object."""
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return function.__call__
+
+
+def takes_context(annotation: Any) -> bool:
+    """Whether a parameter of this type is given the context."""
+    return Context in (annotation, *get_args(annotation))
+
+
+def provider(parameter: inspect.Parameter) -> Depends | None:
+    """What provides a parameter: its default, or what stands beside its type in `Annotated`."""
+    said = (parameter.default, *getattr(parameter.annotation, "__metadata__", ()))
+    return next((found for found in said if isinstance(found, Depends)), None)
 
 
 def kind_of(function: Callable[..., Any], kind: Kind | None) -> Kind:
     """How a function runs: coroutines on the loop, others in a thread, or as it was said."""
-    is_async = inspect.iscoroutinefunction(function)
+    runs = typed(function)
+    if inspect.isgeneratorfunction(runs) or inspect.isasyncgenfunction(runs):
+        raise ConfigError("handler", "yields, and a task has one result: let it return")
+    is_async = inspect.iscoroutinefunction(runs)
     if kind == "async" and not is_async:
         raise ConfigError("kind", "async needs a coroutine function (async def)")
+    if kind == "thread" and is_async:
+        raise ConfigError("kind", "thread needs a plain function (def)")
     return kind or ("async" if is_async else "thread")

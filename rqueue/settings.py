@@ -68,6 +68,9 @@ class Settings(BaseModel):
     claim_ttl_sec: Seconds = Field(60, description="how long a claimed task may not be started")
     timeout_sec: Seconds = Field(3600, description="how long an attempt may run, unless it says so")
     timeout_grace_sec: SecondsOrNone = Field(10, description="added to the timeout before the end")
+    kill_grace_sec: SecondsOrNone = Field(
+        5, description="how long a process handler that is stopped may take to end"
+    )
     lost_worker_counts: bool = Field(True, description="whether a lost worker spends an attempt")
     max_reclaims: int = Field(10, ge=1, le=1000, description="lost workers a task may have")
     rate_limit_counts: bool = Field(False, description="whether a parked attempt is spent")

@@ -13,7 +13,7 @@ from redis import asyncio as aredis
 
 from rqueue.store.connection import Connection
 from tests import servers
-from tests.house import House, build
+from tests.house import House, build, opened
 from tests.servers import KINDS, Server
 
 
@@ -110,6 +110,13 @@ async def house(connection: Connection, client: aredis.Redis) -> AsyncIterator[H
     house = build(connection, client)
     yield house
     await house.queue.aclose()
+
+
+@pytest.fixture
+async def alone(valkey: Server) -> AsyncIterator[House]:
+    """A queue on the embedded Valkey alone, for what does not depend on the kind of server."""
+    async with opened(valkey) as house:
+        yield house
 
 
 @pytest.fixture

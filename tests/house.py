@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -13,6 +15,7 @@ from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaper
 from rqueue.settings import Settings
 from rqueue.store.connection import Connection
+from tests.servers import Server
 
 NAME = "house"
 
@@ -84,6 +87,19 @@ class House:
                 except Exception:  # no group yet
                     pending = []
                 return entries, [(held["message_id"], held["consumer"]) for held in pending]
+
+
+@asynccontextmanager
+async def opened(server: Server, **settings: Any) -> AsyncIterator[House]:
+    """A house on a server, left in good order."""
+    client, connection = server.client(), server.connection()
+    house = build(connection, client, **settings)
+    try:
+        yield house
+    finally:
+        await house.queue.aclose()
+        await connection.aclose()
+        await client.aclose()
 
 
 def build(connection: Connection, client: Any, *, strict: bool = True, **settings: Any) -> House:

@@ -1,5 +1,6 @@
 -- Whether a task is what a sorted set lists: a lane has the READY ones of its number, `handoffs`
--- claims by `task:epoch`, a tag and `deadlines` every task that is there.
+-- claims by `task:epoch`, which may be started already, a tag and `deadlines` every task that is
+-- there.
 local function belongs(root, index, member)
   local id, epoch = member, nil
   if index == "handoffs" then
@@ -10,7 +11,8 @@ local function belongs(root, index, member)
   if string.match(index, "^lane:") then
     return state == "READY" and index == "lane:" .. tostring(row[2])
   elseif index == "handoffs" then
-    return state == "CLAIMED" and string.match(row[3], "^%d+") == epoch
+    local in_hand = state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING"
+    return in_hand and string.match(row[3], "^%d+") == epoch
   elseif index == "delayed" then
     return state == "RETRYING" or state == "PENDING"
   elseif index == "blocked" then

@@ -1,4 +1,5 @@
 -- @include complete_special rarely
+-- @include handoff
 -- Ends a held task well. Its entry and its outbox value are added to the lists of `how`.
 local function complete_task(root, finished, id, row, result, how)
   local key, lane = root .. "task:" .. id, row[3]
@@ -16,6 +17,9 @@ local function complete_task(root, finished, id, row, result, how)
   elseif not how.archive then
     redis.call("PEXPIRE", key, how.ttl)
     redis.call("PEXPIRE", root .. "def:" .. id, how.ttl)
+  end
+  if how.handed then
+    redis.call("ZREM", root .. "handoffs", handoff(id, row[2]))
   end
   local n = #how.entries + 1
   how.entries[n], how.ended[2 * n - 1], how.ended[2 * n] = row[4], id, value

@@ -10,7 +10,7 @@
 local function complete_tasks(root, now, first, how, reply)
   local finished = string.format("%.0f", now)
   local all = { archive = how.archive == "1", ttl = how.ttl, limit = how.limit, touched = {},
-    lanes = {}, entries = {}, ended = {} }
+    lanes = {}, entries = {}, ended = {}, handed = redis.call("EXISTS", root .. "handoffs") == 1 }
   for at = first, #ARGV, 3 do
     local id, token = ARGV[at], ARGV[at + 1]
     local held, row = lease_held(root, id, token)

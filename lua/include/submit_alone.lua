@@ -1,6 +1,7 @@
 -- @include entry_ms
 -- @include write_plain
--- @include answer_lanes
+-- @include bring_task rarely
+-- @include answer_lanes rarely
 -- The reply to a call for one new, plain task of a lane that is there; nil for any other call.
 -- Most calls are of this kind, and what the others need costs them a fifth of their time.
 local function submit_alone(root, lanes, tries, id, place, def)
@@ -14,7 +15,14 @@ local function submit_alone(root, lanes, tries, id, place, def)
   local now = entry_ms(entry)
   local score = string.format("%.0f", string.sub(place, 3) + rate * now / 60000)
   write_plain(root, id, key, entry, lane, score, def)
-  redis.call("ZADD", root .. "lane:" .. lane, score, id)
   redis.call("HINCRBY", root .. "stats", "submitted", 1)
-  return { "OK", answer_lanes(root, now, { lane }, tonumber(tries)) and 1 or 0 }
+  local profiles = redis.call("SMEMBERS", root .. "profiles:" .. lane)
+  local waiter = #profiles == 1
+    and redis.call("ZRANGE", root .. "waiting:" .. profiles[1], 0, 0)[1]
+  if waiter and bring_task(root, now, waiter, profiles[1], { id, entry, lane, def }) then
+    return { "OK", 0 }
+  end
+  redis.call("ZADD", root .. "lane:" .. lane, score, id)
+  local looked = #profiles == 0 or (#profiles == 1 and not waiter)
+  return { "OK", not looked and answer_lanes(root, now, { lane }, tonumber(tries)) and 1 or 0 }
 end

@@ -14,7 +14,7 @@
 --       result        encoded result, stored as it is; "" for none
 -- TOUCHES task:<id> def:<id> result:<id> failures:<id> stats outbox idem:<sha> ext:<sha>
 --       tag:<t> deadlines watchers:<id> mail:<box> dependents:<id> waits:<id> unblocking
---       blocked lane:<n> + what answer_waiting touches
+--       blocked lane:<n> handoffs + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...
 

@@ -1,7 +1,9 @@
 -- recall: CLAIMED | RUNNING -> READY
 --
 -- Takes back tasks that were mailed to a waiting worker and not started, or where they came
--- started not confirmed, in time: the mail or the worker was lost. Free of charge.
+-- started not confirmed, in time: the mail or the worker was lost. Free of charge, but only once
+-- in a row where it may have begun: what kills its workers must not do so for ever. The second
+-- time it is left to the reaper.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
@@ -21,10 +23,11 @@ local now, touched, recalled = now_ms(), {}, 0
 local due = redis.call("ZRANGEBYSCORE", root .. "handoffs", "-inf", now, "LIMIT", 0, limit)
 for _, member in ipairs(due) do
   local id, epoch = string.match(member, "^(.+):(%d+)$")
-  local row = redis.call("HMGET", root .. "task:" .. id, "state", "token", "lane", "entry")
+  local row = redis.call("HMGET", root .. "task:" .. id,
+    "state", "token", "lane", "entry", "settled")
   redis.call("ZREM", root .. "handoffs", member)
-  local in_hand = row[1] == "CLAIMED" or row[1] == "RUNNING"
-  if in_hand and string.match(row[2], "^%d+") == epoch then
+  local free = row[1] == "CLAIMED" or row[1] == "RUNNING" and row[5] ~= "recall"
+  if free and string.match(row[2], "^%d+") == epoch then
     touched[give_back(root, id, row, "recall")] = true
     recalled = recalled + 1
   end

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from rqueue.cli.output import Printer, note, tracked
+from rqueue.cli.output import Printer, note
 from rqueue.cli.payloads import documents, from_argument
 from rqueue.cli.session import on_queue
 from rqueue.errors import InvalidTask
@@ -56,7 +56,7 @@ async def enqueue(
     if file is not None:
         if type is not None or fields or others:
             raise click.UsageError("with --file, all is said by the documents")
-        told(out, await send(queue, checked(file, form), form))
+        told(out, await send(queue, out, checked(file, form), form))
         return
     if type is None:
         raise click.UsageError("give the task's type, or --file")
@@ -89,11 +89,13 @@ def checked(file: BinaryIO, form: Form | None) -> list[Mapping[str, Any]]:
     return found
 
 
-async def send(queue: Queue, found: Sequence[Mapping[str, Any]], form: Form | None) -> list[Handle]:
+async def send(
+    queue: Queue, out: Printer, found: Sequence[Mapping[str, Any]], form: Form | None
+) -> list[Handle]:
     """Enqueues documents, page by page."""
     pages = [found[start : start + PAGE] for start in range(0, len(found), PAGE)]
     handles: list[Handle] = []
-    for page in tracked(pages, "enqueue"):
+    for page in out.tracked(pages, "enqueue"):
         calls = (queue.enqueue_document(document, form=form) for document in page)
         handles += await asyncio.gather(*calls)
     return handles

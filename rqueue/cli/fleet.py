@@ -16,6 +16,7 @@ from rqueue.queue import Queue
 from rqueue.runtime import assemble
 from rqueue.settings import Settings
 from rqueue.store.consumers import Consumer, read_consumers
+from rqueue.store.look import look
 from rqueue.store.queues import find_queues
 
 if TYPE_CHECKING:
@@ -89,7 +90,16 @@ WORKERS: Columns[Consumer] = {
 @on_queue
 async def workers(queue: Queue, out: Printer) -> None:
     """Show who works on the queue and has what in hand."""
-    out.rows(await read_consumers(queue.shard), WORKERS, consumer_document)
+    out.rows(await all_workers(queue), WORKERS, consumer_document)
+
+
+async def all_workers(queue: Queue) -> list[Consumer]:
+    """Every worker by name: those that have claimed something, and those that only wait."""
+    known = {one.name: one for one in await read_consumers(queue.shard)}
+    for hand in (await look(queue.shard)).hands:
+        one = known.setdefault(hand.name, Consumer(hand.name, hand.silent_ms))
+        one.idle_ms = min(one.idle_ms, hand.silent_ms)
+    return [known[name] for name in sorted(known)]
 
 
 def consumer_document(consumer: Consumer) -> dict[str, object]:

@@ -27,6 +27,7 @@ SECTIONS = {
         "release": "rqueue.cli.shell:release",
     },
     "Look": {
+        "top": "rqueue.cli.top:top",
         "tasks": "rqueue.cli.looking:tasks",
         "task": "rqueue.cli.looking:task",
         "counts": "rqueue.cli.fleet:counts",

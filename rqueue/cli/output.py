@@ -60,6 +60,19 @@ class Printer:
         """A document in one line, in ASCII: no terminal and no pipe is upset by it."""
         click.echo(json.dumps(document, default=str))
 
+    @property
+    def watched(self) -> bool:
+        """Whether a person waits in front: programs get no signs of progress."""
+        return sys.stderr.isatty() and not self.as_json
+
+    def tracked(self, items: Sequence[T], doing: str) -> Iterable[T]:
+        """The items, with a bar on the terminal while they are gone through."""
+        return bar(items, doing) if self.watched else items
+
+    def working(self, doing: str) -> AbstractContextManager[object]:
+        """A sign on the terminal that a long call goes on."""
+        return spinner(doing) if self.watched else nullcontext()
+
 
 def note(text: str) -> None:
     """A word to the person in front, beside what is printed."""
@@ -101,28 +114,19 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console().print(table)
 
 
-def tracked(items: Sequence[T], doing: str) -> Iterable[T]:
-    """The items, with a bar on the terminal while they are gone through."""
-    if not sys.stderr.isatty():
-        return items
-    return bar(items, doing)
+def spinner(doing: str) -> AbstractContextManager[object]:
+    """`Printer.working` on a terminal."""
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(stderr=True).status(doing)
 
 
 def bar(items: Sequence[T], doing: str) -> Iterator[T]:
-    """`tracked` on a terminal."""
+    """`Printer.tracked` on a terminal."""
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import track  # noqa: PLC0415
 
     yield from track(items, doing, console=Console(stderr=True), transient=True)
-
-
-def working(doing: str) -> AbstractContextManager[object]:
-    """A sign on the terminal that a long call goes on."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console(stderr=True).status(doing)
 
 
 def span(seconds: float) -> str:

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import logging
-import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rqueue import logs
+from rqueue.cli.observing import observable, ports_of, set_up_logs
+from rqueue.cli.serving import Served, served
 from rqueue.cli.session import on_queue
 from rqueue.errors import ConfigError
 from rqueue.queue import Queue
-from rqueue.services.duty import Duty, Limits
+from rqueue.services.duty import Duty, Limits, exit_now
+from rqueue.services.gathering import Watched
+from rqueue.services.naming import worker_name
 from rqueue.services.processes import Processes
+from rqueue.services.reloading import Reloader, folders_of
+from rqueue.services.watching import Ports, Watch
 
 if TYPE_CHECKING:
     from rqueue.cli.output import Printer
 
+# While one develops, old code is not waited for.
+RELOAD_GRACE_SEC = 2.0
+
 
 @click.command()
 @click.argument("app", metavar="MODULE:QUEUE")
+@click.option(
+    "--queue", "queues", multiple=True, metavar="NAME[:WEIGHT]", help="Serve these queues."
+)
 @click.option("--processes", type=click.IntRange(1), default=1, help="Worker processes.")
 @click.option("--concurrency", type=click.IntRange(1), default=10, help="Tasks at once, each.")
 @click.option("--type", "types", multiple=True, help="Serve these types only.")
@@ -37,58 +49,77 @@ if TYPE_CHECKING:
 @click.option("--max-tasks", type=click.IntRange(1), help="A fresh process after so many tasks.")
 @click.option("--max-rss", type=click.IntRange(1), help="A fresh process above so many MB.")
 @click.option("--no-scheduler", is_flag=True, help="Take no part in the scheduler's election.")
-def worker(app: str, processes: int, **options: Any) -> None:
+@click.option("--reload", is_flag=True, help="Start anew when the code has changed.")
+@observable
+def worker(app: str, processes: int, reload: bool, **options: Any) -> None:
     """Run the tasks of a queue.
 
     MODULE:QUEUE is where the queue stands that the handlers are registered with, such as
-    shop.tasks:queue. SIGTERM lets what runs end within --grace; a second one gives it back at once.
+    shop.tasks:queue. With --queue its handlers serve the queues of these names instead: in strict
+    order, or by weight where they have one. SIGTERM lets what runs end within --grace; a second one
+    gives it back at once.
     """
-    set_up_logs()
-    if processes > 1:
-        words = [word for word in sys.argv[1:] if word]
-        command = [sys.executable, "-m", "rqueue", *without(words, "--processes")]
-        run(Processes(command, processes).run())
+    ports = ports_of(options)
+    if reload:
+        set_up_logs(options)
+        grace = ["--grace", f"{min(options['grace'], RELOAD_GRACE_SEC):g}"]
+        command = [*again("--grace", flags=["--reload"]), *grace]
+        run(Reloader(command, folders_of(app.partition(":")[0])).run())
+    elif processes > 1:
+        set_up_logs(options)
+        command = again("--processes", "--metrics-port", "--health-port")
+        run(Processes(command, processes, ports).run())
     else:
-        run(work(load(app), **options))
+        queue = load(app)
+        # After the application's own code: what it has set up stays.
+        set_up_logs(options)
+        if not queue.registry.handlers:
+            rule = f"queue {queue.name} has no handlers: use @queue.task"
+            raise ConfigError("MODULE:QUEUE", rule)
+        module = app.partition(":")[0]
+        chosen = served(queue, module, options.pop("queues"), options.pop("concurrency"))
+        run(serve(chosen.queues, duty_of(chosen, ports, options)))
 
 
-async def work(
-    queue: Queue,
-    *,
-    grace: float,
-    max_tasks: int | None,
-    max_rss: int | None,
-    no_scheduler: bool,
-    types: tuple[str, ...],
-    **options: Any,
-) -> None:
+def duty_of(chosen: Served, ports: Ports, options: dict[str, Any]) -> Duty:
+    """A worker for each of the queues, on the seats that they share."""
+    limits = Limits(options.pop("max_tasks"), options.pop("max_rss"))
+    grace, no_scheduler = options.pop("grace"), options.pop("no_scheduler")
+    name, types = options.pop("name") or worker_name(), options.pop("types") or None
+    workers = [
+        queue.worker(types=types, name=name, seats=chosen.seats, **options)
+        for queue in chosen.queues
+    ]
+    schedulers = [] if no_scheduler else [queue.scheduler(name) for queue in chosen.queues]
+    logs.FACTS.update(worker=name, queue=chosen.names)
+    return Duty(workers, schedulers, grace_sec=grace, limits=limits, ports=ports)
+
+
+async def serve(queues: Sequence[Queue], duty: Duty) -> None:
     """One worker process."""
-    if not queue.registry.handlers:
-        raise ConfigError("MODULE:QUEUE", f"queue {queue.name} has no handlers: use @queue.task")
-    made = queue.worker(types=types or None, **options)
-    scheduler = None if no_scheduler else queue.scheduler(made.name)
-    limits = Limits(max_tasks=max_tasks, max_rss_mb=max_rss)
-    logging.getLogger("rqueue.worker").info(
-        "%s serves %s of queue %s, %d at once",
-        made.name, ", ".join(sorted(types or queue.registry.handlers)), queue.name, made.slots.size,
-    )  # fmt: skip
-    async with queue:
-        await Duty(made, scheduler, grace_sec=grace, limits=limits).run()
+    async with AsyncExitStack() as stack:
+        for queue in queues:
+            await stack.enter_async_context(queue)
+        await duty.run()
 
 
 @click.command()
+@observable
 @on_queue
-async def scheduler(queue: Queue, out: Printer) -> None:
+async def scheduler(queue: Queue, out: Printer, **options: Any) -> None:
     """Run the services of a queue: promoter, reaper, inbox, sweeps.
 
     Any number may run; one of them leads, the others stand by.
     """
-    set_up_logs()
+    set_up_logs(options)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await queue.scheduler().run(stop)
+    made = queue.scheduler()
+    logs.FACTS.update(worker=made.owner.name, queue=queue.name)
+    async with Watch([Watched(queue.name, queue.shard, scheduler=made)], ports_of(options)):
+        await made.run(stop)
 
 
 def load(app: str) -> Queue:
@@ -106,15 +137,18 @@ def load(app: str) -> Queue:
     return found
 
 
-def without(words: list[str], option: str) -> list[str]:
-    """The words of a command line without one option and its value."""
+def again(*options: str, flags: Sequence[str] = ()) -> list[str]:
+    """This command once more, without some options and their values, and without some flags."""
+    return [sys.executable, "-m", "rqueue", *without(sys.argv[1:], options, flags)]
+
+
+def without(words: Sequence[str], options: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The words of a command line without some options and their values, and some flags."""
     left: list[str] = []
     skip = False
     for word in words:
-        if skip or word.startswith(f"{option}="):
-            skip = False
-        elif word == option:
-            skip = True
+        if skip or word in flags or word.partition("=")[0] in options:
+            skip = not skip and word in options
         else:
             left.append(word)
     return left
@@ -130,12 +164,4 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         runner.run(work)
     if any(not thread.daemon for thread in threading.enumerate()[1:]):
         # A handler that does not end in its thread: its task was given back, it is not waited for.
-        logging.shutdown()
-        os._exit(0)
-
-
-def set_up_logs() -> None:
-    """Log lines to standard error, unless the application has set up its own."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+        exit_now(0)

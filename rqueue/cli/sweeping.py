@@ -9,7 +9,7 @@ import click
 
 from rqueue.cli.exits import nothing
 from rqueue.cli.looking import STATUS
-from rqueue.cli.output import Printer, note, working
+from rqueue.cli.output import Printer, note
 from rqueue.cli.session import Command, on_queue
 from rqueue.errors import TaskNotFound
 from rqueue.model.state import State
@@ -75,7 +75,7 @@ async def cancel(
         return
     if reason:
         wanted["reason"] = reason
-    with working("cancel"):
+    with out.working("cancel"):
         swept = await queue.cancel_many(dry_run=dry_run, **wanted)
     told(out, swept, dry_run=dry_run, done="cancelled")
 
@@ -107,12 +107,12 @@ async def purge(queue: Queue, out: Printer, *, yes: bool, **given: Any) -> None:
     """
     dry_run = bool(given.pop("dry_run"))
     wanted = chosen(given)
-    with working("look"):
+    with out.working("look"):
         swept = await queue.purge(dry_run=True, **wanted)
     if swept.found and not dry_run:
         if not yes:
             confirm(swept.found)
-        with working("purge"):
+        with out.working("purge"):
             swept = await queue.purge(**wanted)
     told(out, swept, dry_run=dry_run, done="purged")
 

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
 import os
 import sys
-import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rqueue.cli import demo as shop
-from rqueue.cli.running import load, run, set_up_logs
+from rqueue.cli.chosen import NO_QUEUE
+from rqueue.cli.frame import View, follow
+from rqueue.cli.next_steps import steps
+from rqueue.cli.observing import observable, ports_of, set_up_logs
+from rqueue.cli.running import load, run
 from rqueue.errors import ConfigError
-from rqueue.model.state import State
 from rqueue.services.duty import Duty
+from rqueue.settings import Settings
 
 if TYPE_CHECKING:
     from rqueue.queue import Queue
 
 LOOK_SEC = 0.5
-NEXT = """
-what to do next:
-  rqueue worker shop.tasks:queue     run your own handlers (docs/cli.md)
-  rqueue tasks --queue demo          look at what is there
-  docs/guides/tasks.md               write tasks, enqueue, read results
-"""
+EMBEDDED = "RQUEUE_EMBEDDED"
 
 
 @click.command()
@@ -33,52 +34,110 @@ what to do next:
 @click.option("--demo", is_flag=True, help="Enqueue a lively workload and show it.")
 @click.option("--concurrency", type=click.IntRange(1), default=10, help="Tasks at once.")
 @click.option("--grace", type=click.FloatRange(0), default=10.0, help="Seconds to end in.")
-def up(app: str | None, demo: bool, concurrency: int, grace: float) -> None:
+@observable
+def up(app: str | None, demo: bool, concurrency: int, grace: float, **options: Any) -> None:
     """Start a server, the scheduler and a worker, all in one.
 
-    The server is an embedded Valkey with its data in .rqueue/, or the one that RQUEUE_REDIS_URL
-    names. Ctrl-C ends all of it in good order. With --demo and no terminal it ends with its work.
+    The server is the one that RQUEUE_REDIS_URL or rqueue.yaml names, else an embedded Valkey with
+    its data in .rqueue/. Ctrl-C ends all of it in good order. With --demo and no terminal it ends
+    with its work.
     """
-    if not demo and app is None:
+    if demo == (app is not None):
         raise ConfigError("MODULE:QUEUE", "names your queue; or use --demo to see one at work")
-    set_up_logs()
-    if not os.environ.get("RQUEUE_REDIS_URL"):
-        os.environ.setdefault("RQUEUE_EMBEDDED", "1")
+    ports = ports_of(options)
+    if demo and options["log_level"] is None:
+        # The view says the rest, and its picture must not be written over.
+        logging.getLogger("rqueue").setLevel("ERROR")
+    set_up_logs(options)
+    embedded = choose_server()
     queue = load(app) if app is not None else shop.build()
-    run(serve(queue, demo=demo, concurrency=concurrency, grace=grace))
-
-
-async def serve(queue: Queue, *, demo: bool, concurrency: int, grace: float) -> None:
-    """A worker and a scheduler for the queue, and the demo beside them."""
     worker = queue.worker(concurrency=concurrency)
-    duty = Duty(worker, queue.scheduler(worker.name), grace_sec=grace)
+    duty = Shown([worker], [queue.scheduler(worker.name)], grace_sec=grace, ports=ports)
+    if demo:
+        run(show(queue, duty))
+        click.echo(steps(queue.name, embedded=embedded))
+    else:
+        run(serve(queue, duty))
+
+
+def choose_server() -> bool:
+    """Wants an embedded server for this run where none is named; whether that was so."""
+    settings = Settings.load(NO_QUEUE)
+    wanted = settings.url is None and not settings.embedded
+    if wanted:
+        os.environ[EMBEDDED] = "1"
+    return wanted
+
+
+class Shown(Duty):
+    """On duty while it is shown; the picture is over when the end begins."""
+
+    def __init__(self, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self.over = asyncio.Event()
+
+    def drain(self) -> None:
+        """Ends the picture, and drains."""
+        self.over.set()
+        super().drain()
+
+    def shown(self, _: object) -> None:
+        """The show has ended, by itself or by an error: the work ends with it."""
+        if not self.over.is_set():
+            self.drain()
+
+
+async def serve(queue: Queue, duty: Duty) -> None:
+    """A worker and a scheduler for the queue."""
     click.echo(f"queue {queue.name} on {queue.runtime.connection.address}; Ctrl-C ends it")
     async with queue:
-        beside = asyncio.get_running_loop().create_task(show(queue, duty)) if demo else None
-        try:
-            await duty.run()
-        finally:
-            if beside is not None:
-                beside.cancel()
-                await asyncio.gather(beside, return_exceptions=True)
-    if demo:
-        click.echo(NEXT)
+        await duty.run()
 
 
-async def show(queue: Queue, duty: Duty) -> None:
-    """Enqueues the workload and prints what becomes of it, until it is done."""
+async def show(queue: Queue, duty: Shown) -> None:
+    """Serves the demo's queue with its workload beside, and shows what becomes of it."""
+    shown = live_waves(queue, duty) if sys.stdout.isatty() else plain_waves(queue, duty)
+    showing = asyncio.get_running_loop().create_task(shown)
+    showing.add_done_callback(duty.shown)
+    try:
+        await serve(queue, duty)
+    finally:
+        showing.cancel()
+        with suppress(asyncio.CancelledError):
+            await showing
+
+
+async def live_waves(queue: Queue, duty: Shown) -> None:
+    """Waves without end, on the whole terminal, until it is asked to end."""
+    # Read here: rich takes a tenth of a second.
+    from rqueue.cli.screen import live  # noqa: PLC0415
+
+    waves = itertools.takewhile(lambda _: not duty.over.is_set(), itertools.count())
+    producing = asyncio.get_running_loop().create_task(shop.produce(queue, waves))
+    try:
+        await live(queue, interval_sec=LOOK_SEC, stop=duty.over, leave=duty.ask)
+    finally:
+        producing.cancel()
+    click.echo(f"ending: what runs may end within {duty.grace_sec:g} s; Ctrl-C again ends at once")
+
+
+async def plain_waves(queue: Queue, duty: Shown) -> None:
+    """A few waves in plain lines, until all is done."""
     producing = asyncio.get_running_loop().create_task(shop.produce(queue))
-    before, at = (await queue.counts())[State.COMPLETED], time.monotonic()
-    while True:
-        await asyncio.sleep(LOOK_SEC)
-        counts, now = await queue.counts(), time.monotonic()
-        done = counts[State.COMPLETED]
-        moment = shop.Moment(counts, (done - before) / (now - at))
-        before, at = done, now
-        click.echo(moment.line)
-        busy = [State.PENDING, State.READY, State.CLAIMED, State.RUNNING, State.RETRYING]
-        if producing.done() and not any(counts[state] for state in busy):
-            producing.result()
-            if not sys.stdout.isatty():
-                duty.drain()
-            return
+    try:
+        async for view in follow(queue, LOOK_SEC, duty.over):
+            click.echo(line(view))
+            if producing.done() and view.frame and not view.frame.counts.live:
+                producing.result()
+                return
+    finally:
+        producing.cancel()
+
+
+def line(view: View) -> str:
+    """A view in one line."""
+    if view.frame is None or view.trouble:
+        return f"server away, trying again: {view.trouble}"
+    counts, rates = view.frame.counts, view.frame.rates
+    parts = [f"{state} {number}" for state, number in counts.by_state.items() if number]
+    return f"{', '.join(parts)} | {rates.completed if rates else 0:.0f} tasks/s"

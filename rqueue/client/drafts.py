@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rqueue.model.call import Call, merged, written
 from rqueue.model.definition import plain
 from rqueue.model.forms import Form, form_of, read
 from rqueue.model.ids import TaskId, external_key
@@ -21,50 +21,78 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rqueue.clock import Clock
+    from rqueue.registry import Handler
     from rqueue.settings import Settings
 
 PLAIN_BASE = micro(DEFAULT_PRIORITY)
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A task to be enqueued: its type, its payload, and the model's own fields as options."""
-
-    type: str
-    payload: object = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+NO_HANDLERS: Mapping[str, Handler] = {}
 
 
 class Drafter:
-    """Makes drafts by one queue's settings."""
+    """Makes drafts by one queue's settings. Where it knows the handler of a call's type, the
+    handler's options hold for what the call does not say.
+    """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, handlers: Mapping[str, Handler] = NO_HANDLERS
+    ) -> None:
         self.settings = settings
         self.clock = clock
+        self.handlers = handlers
         self.by_content = settings.dedupe == "content"
         rate = round(settings.priority_boost_per_minute, 2)
         # One lane object a type: the plain way makes none anew.
         self.plain_lane = lru_cache(maxsize=4096)(lambda type: Lane(type, rate))
 
-    def draft(self, call: Call | Mapping[str, Any]) -> Draft:
-        """The draft of a call, or of a mapping that says the same; raises InvalidTask."""
-        if not isinstance(call, Call):
-            return self.of_mapping(call)
-        payload = {} if call.payload is None else call.payload
+    def draft(self, asked: Call | Mapping[str, Any]) -> Draft:
+        """The draft of a call, of a mapping that says the same, or of a document that bears a
+        form's marks; raises InvalidTask.
+        """
+        if not isinstance(asked, Call):
+            if is_document(asked):
+                return self.of_document(asked, None)
+            asked = written(asked)
+        return self.of_call(self.completed(asked) if self.handlers else asked)
+
+    def call(self, asked: Call | Mapping[str, Any]) -> Call:
+        """The whole call that is asked for in any of these ways."""
+        if isinstance(asked, Call):
+            return self.completed(asked)
+        if is_document(asked):
+            return self.call_of_document(asked, None)
+        return self.completed(written(asked))
+
+    def completed(self, call: Call) -> Call:
+        """The call with its handler's options where it gives none of its own."""
+        handler = self.handlers.get(call.type) if isinstance(call.type, str) else None
+        if handler is None or not handler.options or handler.options is call.options:
+            return call
+        return Call(call.type, call.payload, merged(handler.options, call.options))
+
+    def of_call(self, call: Call) -> Draft:
+        """The draft of a call that is whole."""
         if not call.options and not self.by_content:
+            payload = {} if call.payload is None else call.payload
             definition = plain(call.type, payload, self.settings.max_payload_bytes)
             return Draft(self.plain_lane(call.type), PLAIN_BASE, definition)
-        return self.of_spec(self.spec({**call.options, "type": call.type, "payload": payload}))
-
-    def of_mapping(self, fields: Mapping[str, Any]) -> Draft:
-        """The draft of a call written as a mapping, or of a document that bears a form's marks."""
-        if not isinstance(fields, Mapping) or form_of(fields) != "native":
-            return self.of_document(fields, None)
+        fields = {"payload": {}, **call.options, "type": call.type}
+        if call.payload is not None:
+            fields["payload"] = call.payload
         return self.of_spec(self.spec(fields))
 
     def of_document(self, document: Mapping[str, Any] | str | bytes, form: Form | None) -> Draft:
-        """The draft of a task written as a document; its own scale holds, not the queue's."""
+        """The draft of a task written as a document: its own scale and defaults hold, not the
+        queue's or a handler's.
+        """
         return self.of_spec(read(document, form))
+
+    def call_of_document(
+        self, document: Mapping[str, Any] | str | bytes, form: Form | None
+    ) -> Call:
+        """The call that says what a document says; raises InvalidTask."""
+        spec = read(document, form)
+        fields = {name: getattr(spec, name) for name in spec.model_fields_set}
+        return written({**fields, "scale": "native"} if "priority" in fields else fields)
 
     def spec(self, fields: Mapping[str, Any]) -> TaskSpec:
         """The spec of a call; a priority is read on the queue's scale where none is named."""
@@ -113,6 +141,11 @@ class Drafter:
             shortest = 2 * self.settings.call_timeout_sec
             found["ttl"] = round(max(spec.result_ttl_sec, shortest) * 1000)
         return found
+
+
+def is_document(asked: object) -> bool:
+    """Whether it is no call written as a mapping: a text, or a mapping with a form's marks."""
+    return not isinstance(asked, Mapping) or form_of(asked) != "native"
 
 
 def lane_for(spec: TaskSpec, settings: Settings) -> Lane:

@@ -106,6 +106,7 @@ def enter(folder: Path, server: Path) -> Share:
             if not (watcher.answers(socket) and watched(folder)):
                 watch(folder, server, socket, until)
         except BaseException:
+            # Ctrl-C too: an open lock would keep the server of others running.
             os.close(owners)
             raise
     return Share(fd=owners, url=f"unix://{socket}", users=0)

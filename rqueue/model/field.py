@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from rqueue.errors import InvalidTask
-from rqueue.model.checked import Label, Line, Name, refusal, unique
+from rqueue.model.checked import Label, Line, Name, refusal, storable, unique
 from rqueue.model.ids import DagId, TaskId
 from rqueue.model.scale import to_native
 
@@ -51,6 +51,9 @@ Capabilities = Annotated[tuple[Name, ...], Field(max_length=32), AfterValidator(
 Models = Annotated[tuple[Label, ...], Field(max_length=32), AfterValidator(unique)]
 Lines = Annotated[tuple[Line, ...], Field(max_length=256), AfterValidator(unique)]
 Tags = Annotated[tuple[Label, ...], Field(max_length=64), AfterValidator(unique)]
+# As long as the longest that tracing sends, which is W3C baggage.
+Header = Annotated[str, Field(max_length=8192, strict=True), AfterValidator(storable)]
+Headers = Annotated[dict[Label, Header], Field(max_length=32)]
 Dependencies = Annotated[
     tuple[TaskReference, ...], Field(max_length=10_000), AfterValidator(unique)
 ]

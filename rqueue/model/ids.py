@@ -135,8 +135,8 @@ class Ids:
         """Forget all randomness: a forked child must not go on with its parent's."""
         self._lock = Lock()
         self._words: Iterator[int] = iter(())
-        self._ms = -1
-        self._head = ""
+        self._ms = self._era = -1
+        self._head = self._time = ""
         self._low = 0
 
     def ulids(self, count: int, shard: int = 0) -> list[str]:
@@ -169,7 +169,13 @@ class Ids:
         """Start a millisecond: new random bits, the upper half of the count left free."""
         word = self._word()
         high = 0x7 << 26 | (word >> 52) << 14 | 0x2 << 12 | (word >> 40 & 0xFFF)
-        self._head = pairs(ms, 5) + pairs(high, 3)
+        if ms >> 20 != self._era:
+            self._era, self._time = ms >> 20, pairs(ms >> 20, 3)
+        # Written out: one that is alone in its millisecond pays for all of this.
+        self._head = (
+            f"{self._time}{PAIRS[ms >> 10 & 1023]}{PAIRS[ms & 1023]}"
+            f"{PAIRS[high >> 20]}{PAIRS[high >> 10 & 1023]}{PAIRS[high & 1023]}"
+        )
         self._low = word & ((1 << LOW_BITS) - 1) >> 1
         self._ms = ms
 

@@ -27,6 +27,7 @@ from rqueue.model.field import (
     Capabilities,
     DagReference,
     Dependencies,
+    Headers,
     Lines,
     Models,
     Priority,
@@ -102,6 +103,7 @@ class TaskSpec(Checked):
 
     created_by: Principal | None = None
     tags: Tags = ()
+    headers: Headers = Field(default_factory=dict)
 
     _body: bytes = PrivateAttr(default=b"{}")
 

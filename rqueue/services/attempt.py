@@ -6,60 +6,109 @@ import asyncio
 import inspect
 import traceback
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import InvalidTask, Reject, Retry
 from rqueue.model.attempt import Failed, Reason, reason_of
+from rqueue.model.codec import decode
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
+    from pydantic import JsonValue
 
     from rqueue.context import Context
     from rqueue.hooks import Depends, Hooks
     from rqueue.registry import Handler
+    from rqueue.services.children.pool import Children
+    from rqueue.services.threads import Threads
 
 MAX_TRACE_LINES = 40
+# Of a longer text its beginning and its end are kept.
+MAX_TRACE_CHARS = 8000
+FROM_WITHIN = "the handler was cancelled from within"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A result that was checked and encoded where its handler ran."""
+
+    data: bytes
+
+    @property
+    def value(self) -> JsonValue:
+        """What it says."""
+        return decode(self.data) if self.data else None
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where handlers run that do not run on the event loop."""
+
+    threads: Threads
+    children: Children
+
+    async def aclose(self) -> None:
+        """Ends the processes and what threads are idle; those of stopped handlers run on."""
+        self.threads.close()
+        await self.children.aclose()
 
 
 async def perform(
-    handler: Handler, payload: object, ctx: Context, hooks: Hooks, *, threads: Executor
+    handler: Handler, payload: object, ctx: Context, hooks: Hooks, *, places: Places
 ) -> object:
     """What the handler returns, or the Failed that it ended as. Nothing a handler raises passes
     here, save the cancel of the code around it.
     """
-    try:
-        arguments = handler.arguments_of(payload)
-    except InvalidTask as error:
-        # No attempt could do better with these arguments.
-        return Failed(Reason.ERROR, str(error), permanent=True)
+    arguments = prepared(handler, payload, ctx)
+    if isinstance(arguments, Failed):
+        return arguments
     try:
         for step in hooks.middleware:
             await step.before_attempt(ctx)
-        if handler.context is not None:
-            arguments[handler.context] = ctx
         if handler.kind == "async" and not handler.dependencies:
             return await handler.function(**arguments)
-        return await perform_with(handler, arguments, ctx, threads)
+        if handler.kind == "process":
+            return await places.children.run(handler, ctx)
+        return await perform_with(handler, arguments, ctx, places.threads)
     except asyncio.CancelledError:
         if ctx.stopped:
             raise
-        return Failed(Reason.CANCELLED, "the handler was cancelled from within")
+        return Failed(Reason.CANCELLED, FROM_WITHIN)
     except BaseException as error:
         # SystemExit and KeyboardInterrupt too: a handler ends its attempt, never its worker.
         return failure_of(error)
 
 
 async def perform_with(
-    handler: Handler, arguments: dict[str, Any], ctx: Context, threads: Executor
+    handler: Handler, arguments: dict[str, Any], ctx: Context, threads: Threads
 ) -> object:
     """The handler with what is provided to it, on the event loop or in a thread."""
     async with AsyncExitStack() as stack:
         arguments |= await provided(handler.dependencies, ctx, stack)
         if handler.kind == "async":
             return await handler.function(**arguments)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(threads, partial(plainly, handler.function, arguments))
+        return await threads.run(partial(plainly, handler.function, arguments))
+
+
+def prepared(handler: Handler, payload: object, ctx: Context) -> dict[str, Any] | Failed:
+    """The arguments that a payload means, and the context."""
+    try:
+        arguments = handler.arguments_of(payload)
+    except InvalidTask as error:
+        # No attempt could do better with these arguments.
+        return Failed(Reason.ERROR, str(error), permanent=True)
+    if handler.context is not None:
+        arguments[handler.context] = ctx
+    return arguments
+
+
+def encoded(handler: Handler, value: object, max_bytes: int) -> bytes | Failed:
+    """What a handler returned as it is stored, or the failure that it is."""
+    try:
+        return handler.encoded(value, max_bytes)
+    except InvalidTask as error:
+        return Failed(Reason.INVALID_OUTPUT, str(error))
 
 
 def plainly(function: Any, arguments: dict[str, Any]) -> Any:
@@ -84,8 +133,11 @@ def failure_of(error: BaseException) -> Failed:
 def described(error: BaseException) -> str:
     """The error with the end of its traceback; made so that no exception can break it."""
     try:
-        lines = traceback.format_exception(error, limit=-MAX_TRACE_LINES)
-        return "".join(lines)[-8000:].strip()
+        text = "".join(traceback.format_exception(error, limit=-MAX_TRACE_LINES)).strip()
+        if len(text) <= MAX_TRACE_CHARS:
+            return text
+        half = MAX_TRACE_CHARS // 2
+        return f"{text[:half]}\n... {len(text) - 2 * half} characters ...\n{text[-half:]}"
     except BaseException:
         # An exception's own __str__ may raise anything.
         return type(error).__name__

@@ -6,9 +6,18 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
+
+from rqueue.services.gathering import Watched
+from rqueue.services.parent import end_process, parent_of
+from rqueue.services.stopping import ended
+from rqueue.services.watching import Ports, Watch
 
 if TYPE_CHECKING:
     from rqueue.services.scheduler import Scheduler
@@ -29,7 +38,8 @@ class Limits:
 
 
 class Duty:
-    """Runs a worker and, beside it, a candidate for the scheduler's leadership.
+    """Runs the workers of one process, one for each queue, and beside them candidates for the
+    leadership of the queues' services.
 
     The first SIGTERM or SIGINT drains: no new claims, what runs may end within the grace, the rest
     is given back. A second one gives back at once.
@@ -37,17 +47,23 @@ class Duty:
 
     def __init__(
         self,
-        worker: Worker,
-        scheduler: Scheduler | None,
+        workers: Sequence[Worker],
+        schedulers: Sequence[Scheduler],
         *,
         grace_sec: float,
         limits: Limits | None = None,
+        ports: Ports | None = None,
     ) -> None:
-        self.worker = worker
-        self.scheduler = scheduler
+        self.workers = workers
+        self.schedulers = schedulers
         self.grace_sec = grace_sec
         self.limits = limits or Limits()
         self.asked = 0
+        watched = [
+            Watched(worker.parts.settings.name, worker.shard, worker, scheduler)
+            for worker, scheduler in zip_longest(workers, schedulers)
+        ]
+        self.watch = Watch(watched, ports or Ports(), parent_of(self.orphaned))
 
     async def run(self) -> None:
         """Works until it has been asked to stop and is done."""
@@ -57,14 +73,25 @@ class Duty:
                 loop.add_signal_handler(number, self.ask)
         stop = asyncio.Event()
         beside = [loop.create_task(self.look())]
-        if self.scheduler is not None:
-            beside.append(loop.create_task(self.scheduler.run(stop)))
+        beside += [loop.create_task(scheduler.run(stop)) for scheduler in self.schedulers]
+        working: list[asyncio.Task[None]] = []
         try:
-            await self.worker.run()
+            async with self.watch:
+                self.say("worker started", slots=self.workers[0].slots.size)
+                working += [loop.create_task(worker.run()) for worker in self.workers]
+                await asyncio.gather(*working)
         finally:
             stop.set()
             beside[0].cancel()
             await asyncio.gather(*beside, return_exceptions=True)
+            # One that broke ends the others.
+            await ended(working)
+            self.say("worker stopped", tasks=self.finished)
+
+    @property
+    def finished(self) -> int:
+        """Tasks that have ended here."""
+        return sum(worker.pace.finished for worker in self.workers)
 
     def ask(self) -> None:
         """A signal: the first drains, the second stops."""
@@ -76,33 +103,58 @@ class Duty:
 
     def drain(self) -> None:
         """Claims nothing more; what still runs after the grace is given back."""
-        busy = len(self.worker.slots.running)
-        LOG.info("draining: %d tasks may end within %g s", busy, self.grace_sec)
-        self.worker.drain()
+        running = sum(len(worker.slots.running) for worker in self.workers)
+        self.say("worker draining", running=running, grace_sec=self.grace_sec)
+        for worker in self.workers:
+            worker.drain()
         asyncio.get_running_loop().call_later(self.grace_sec, self.stop)
 
     def stop(self) -> None:
         """Gives back what runs; handlers that will not end do not keep the process."""
-        self.worker.stop()
-        asyncio.get_running_loop().call_later(FAREWELL_SEC, os._exit, 1)
+        for worker in self.workers:
+            worker.stop()
+        asyncio.get_running_loop().call_later(FAREWELL_SEC, exit_now, 1)
+
+    def orphaned(self) -> None:
+        """The process that started this one is gone: nobody would stop or replace it."""
+        if not self.draining:
+            end_process()
+
+    @property
+    def draining(self) -> bool:
+        """Whether it claims no more."""
+        return self.workers[0].draining
+
+    def say(self, event: str, **fields: object) -> None:
+        """A line about this worker."""
+        LOG.info(event, extra={"worker": self.workers[0].name, **fields})
 
     async def look(self) -> None:
         """Drains when a limit is reached."""
         while True:
             await asyncio.sleep(LOOK_SEC)
             reached = self.reached()
-            if reached and not self.worker.draining:
-                LOG.info("%s: making room for a fresh process", reached)
+            if reached and not self.draining:
+                self.say("limit reached", limit=reached)
                 self.drain()
 
     def reached(self) -> str:
         """The limit that is reached, if one is."""
         limits = self.limits
-        if limits.max_tasks is not None and self.worker.pace.finished >= limits.max_tasks:
-            return f"{self.worker.pace.finished} tasks done"
+        if limits.max_tasks is not None and self.finished >= limits.max_tasks:
+            return f"{self.finished} tasks done"
         if limits.max_rss_mb is not None and resident_mb() > limits.max_rss_mb:
             return f"{resident_mb()} MB in use"
         return ""
+
+
+def exit_now(code: int) -> None:
+    """Ends this process whatever still runs in it; what was printed and logged is not lost."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def resident_mb() -> int:

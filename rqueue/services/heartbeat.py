@@ -102,7 +102,7 @@ class Heartbeat:
             self.beats.sent += 1
         except RQueueError as error:
             self.beats.missed += 1
-            LOG.warning("leases could not be renewed: %s", error)
+            LOG.warning("leases not renewed", extra={"leases": len(held), "error": str(error)})
 
     def judge(self, lease: Held, word: str) -> None:
         """Tells the worker of a lease that is not held, unless it has ended meanwhile."""
@@ -120,4 +120,4 @@ class Heartbeat:
             self.blocked = True
             frame = sys._current_frames().get(self.owner)
             where = "".join(traceback.format_stack(frame, limit=5)) if frame else "?"
-            LOG.warning("the event loop has been blocked for %.0f s by:\n%s", silent, where)
+            LOG.warning("event loop blocked", extra={"seconds": round(silent), "by": where})

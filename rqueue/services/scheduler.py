@@ -120,7 +120,10 @@ class Scheduler:
         if term is None:
             return None
         self.failing = 0
+        known = self.term.owner if self.term else ""
         self.term, self.heard_at = term, self.clock.monotonic()
+        if term.owner not in (self.owner.name, known):
+            log.info("stands by", extra={**self.fields(), "leader": term.owner})
         return trusted_until(asked_at, ttl_sec) if term.owner == self.owner.name else None
 
     async def serve(self, stop: asyncio.Event, trusted: float) -> None:

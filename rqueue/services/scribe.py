@@ -14,6 +14,7 @@ from rqueue.store.stored import claimed
 if TYPE_CHECKING:
     from rqueue.model.note import Note
     from rqueue.model.task import Task
+    from rqueue.services.ledger import Ledger
     from rqueue.store.claims import Grant
     from rqueue.store.reader import Reader
     from rqueue.store.shard import Shard
@@ -24,10 +25,11 @@ class StoreScribe:
     rising number, so that one sent again is not kept twice.
     """
 
-    def __init__(self, shard: Shard, reader: Reader, grant: Grant) -> None:
+    def __init__(self, shard: Shard, reader: Reader, grant: Grant, ledger: Ledger) -> None:
         self.shard = shard
         self.reader = reader
         self.grant = grant
+        self.ledger = ledger
         self.lock: asyncio.Lock | None = None
         self.seq = 0
 
@@ -43,6 +45,8 @@ class StoreScribe:
             self.seq += 1
             held = Held(self.grant.task, self.grant.token)
             await note(self.shard, held, said, seq=self.seq)
+        if said.usd:
+            self.ledger.spent(self.claimed(), said.usd)
 
     async def current(self) -> Task:
         """The task as it stands now."""

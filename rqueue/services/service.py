@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rqueue.errors import RQueueError, StoreUnavailable
@@ -18,6 +18,9 @@ log = logging.getLogger("rqueue.scheduler")
 
 # Even a service that is always late leaves the loop to others for a moment.
 SHORTEST_PAUSE_SEC = 0.005
+# Services that work all day: a line each time would say nothing.
+ROUTINE = frozenset({"promoter", "rescorer", "inbox"})
+NEXT = "next_ms"
 
 
 class Service(Protocol):
@@ -61,11 +64,14 @@ class Paced:
 
 @dataclass(slots=True)
 class Figures:
-    """How often a service ticked, how often that failed, and how often in a row by now."""
+    """How often a service ticked, how often that failed, and how often in a row by now; and what
+    its ticks did, each kind of work added up.
+    """
 
     ticks: int = 0
     faults: int = 0
     failing: int = 0
+    work: dict[str, int] = field(default_factory=dict)
 
 
 async def keep(
@@ -85,6 +91,7 @@ async def keep(
             pause = max(service.interval_sec, pause_sec(figures.failing, random))
         else:
             figures.failing = 0
+            note_work(service.name, done, figures)
             pause = pause_after(service, done, server_ms())
         figures.ticks += 1
         await asyncio.sleep(pause)
@@ -102,6 +109,24 @@ def pause_after(service: Service, done: object, now_ms: float) -> float:
     if isinstance(done, Timed) and done.next_ms:
         pause = min(pause, (done.next_ms - now_ms) / 1000)
     return max(pause, SHORTEST_PAUSE_SEC)
+
+
+def note_work(name: str, done: object, figures: Figures) -> None:
+    """Adds up what a tick did, and says so where it did something."""
+    did = work_of(done)
+    for what, number in did.items():
+        figures.work[what] = figures.work.get(what, 0) + number
+    if did:
+        level = logging.DEBUG if name in ROUTINE else logging.INFO
+        log.log(level, "%s worked", name, extra={"service": name, **did})
+
+
+def work_of(done: object) -> dict[str, int]:
+    """The numbers in what a tick answers that are not zero."""
+    if not is_dataclass(done):
+        return {}
+    found = {each.name: getattr(done, each.name) for each in fields(done) if each.name != NEXT}
+    return {name: n for name, n in found.items() if type(n) is int and n}
 
 
 def report(name: str, error: BaseException, failing: int) -> None:

@@ -9,20 +9,26 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from rqueue.context import Context
+    from rqueue.services.seats import Seats
     from rqueue.store.claims import Grant
+    from rqueue.store.leases import Held
+
+# Why an attempt was stopped whose task is no longer in this worker's hands.
+LOST, RELEASED = "lost", "released"
 
 
 class Running:
     """An attempt under way. Its code can be told to stop, once, with the reason."""
 
-    __slots__ = ("began", "ctx", "deadline", "grant", "stopped", "task")
+    __slots__ = ("began", "begun", "ctx", "deadline", "grant", "stopped", "task")
 
     def __init__(self, grant: Grant) -> None:
         self.grant = grant
         self.began = time.monotonic()
+        self.begun = False
         self.deadline = float("inf")
         self.task: asyncio.Task[None] | None = None
         self.ctx: Context | None = None
@@ -40,48 +46,63 @@ class Running:
         self.stopped = why
         if self.ctx is not None:
             self.ctx.stopped = True
-        if self.task is not None:
+        # One that was cancelled before its first step would never come to its end.
+        if self.task is not None and self.begun:
             self.task.cancel()
 
 
 class Slots:
-    """Runs what was claimed, `size` at once; the rest waits in order."""
+    """Runs what was claimed as there are seats; the rest waits in order.
 
-    def __init__(self, size: int, attempt: Callable[[Running], Coroutine[Any, Any, None]]) -> None:
-        self.size = size
+    `roomy` is called when another member has left room.
+    """
+
+    def __init__(
+        self,
+        seats: Seats,
+        attempt: Callable[[Running], Coroutine[Any, Any, None]],
+        roomy: Callable[[], object],
+    ) -> None:
+        self.seats = seats
+        seats.join(self)
         self.attempt = attempt
+        self.roomy = roomy
         self.ready: deque[Grant] = deque()
         self.running: dict[str, Running] = {}
         self.waiting_since = 0.0
+
+    @property
+    def size(self) -> int:
+        """How many may run at once, with what runs for others on the same seats."""
+        return self.seats.size
 
     @property
     def busy(self) -> int:
         """Tasks that run or are ready to."""
         return len(self.running) + len(self.ready)
 
-    def give(self, grants: Iterable[Grant]) -> None:
+    def give(self, grants: Sequence[Grant]) -> None:
         """Takes what was claimed."""
         self.ready.extend(grants)
-        self.fill()
+        self.seats.fill()
 
-    def fill(self) -> None:
-        """Starts what waits, as far as there are free slots."""
-        loop = asyncio.get_running_loop()
-        while self.ready and len(self.running) < self.size:
-            running = Running(self.ready.popleft())
-            self.running[running.grant.task] = running
-            running.task = loop.create_task(self.run(running))
-            self.waiting_since = running.began
+    def start(self) -> None:
+        """Starts what has waited longest; a seat was taken for it."""
+        running = Running(self.ready.popleft())
+        self.running[running.grant.task] = running
+        running.task = asyncio.get_running_loop().create_task(self.run(running))
+        self.waiting_since = running.began
 
     async def run(self, running: Running) -> None:
         """One attempt, and then the next one that waits."""
+        running.begun = True
         try:
             await self.attempt(running)
         finally:
             # The same task may run again under another lease, if this one ended late.
             if self.running.get(running.grant.task) is running:
                 del self.running[running.grant.task]
-            self.fill()
+            self.seats.leave(self)
 
     def overdue(self) -> list[Running]:
         """Attempts whose time is up."""
@@ -95,9 +116,10 @@ class Slots:
         left, self.ready = list(self.ready), deque()
         return left
 
-    def forget(self, token: str) -> None:
+    def forget(self, lease: Held) -> None:
         """Does not begin what waits under a lease that is no longer held."""
-        self.ready = deque(grant for grant in self.ready if grant.token != token)
+        # Both: the tasks of one claim share its token.
+        self.ready = deque(one for one in self.ready if (one.task, one.token) != lease)
 
     async def aclose(self) -> None:
         """Ends all that runs, and begins no more: what becomes of the tasks is the caller's."""

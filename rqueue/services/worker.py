@@ -6,28 +6,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
 from rqueue.services.attempt import failure_of
-from rqueue.services.desk import LOST, RELEASED, Desk
+from rqueue.services.desk import Desk
 from rqueue.services.heartbeat import Heartbeat
 from rqueue.services.pace import AHEAD_SEC, Pace
-from rqueue.services.slots import Running, Slots
+from rqueue.services.slots import LOST, RELEASED, Running, Slots
+from rqueue.services.talk import Talk
 from rqueue.store import leases
-from rqueue.store.claims import Grant, Turned, Waiter, new_box
 from rqueue.store.leases import Held, Settled
-from rqueue.store.mail import Mail, read_mail
 from rqueue.store.queue import answer_all
 
 if TYPE_CHECKING:
     from rqueue.policy.capability import Offer
     from rqueue.services.desk import Parts
+    from rqueue.services.seats import Seats
+    from rqueue.store.claims import Grant, Turned
+    from rqueue.store.mail import Mail
 
 LOG = logging.getLogger("rqueue.worker")
 # One call gives at most so many; the next one goes on.
@@ -41,17 +41,17 @@ PARK_SHARE = 0.8
 class Worker:
     """Runs the tasks of one queue. `run` returns after `drain` or `stop` was called."""
 
-    def __init__(self, parts: Parts, offer: Offer, *, name: str, concurrency: int) -> None:
+    def __init__(self, parts: Parts, offer: Offer, *, name: str, seats: Seats) -> None:
         self.parts = parts
+        self.wake = asyncio.Event()
         self.shard = parts.shard
         self.name = name
-        # A conversation of its own for each run: another one under the same name has other numbers.
-        conversation = f"{name}/{secrets.token_hex(4)}"
-        self.waiter = Waiter(parts.shard, name, offer, name=conversation, lasts=True)
-        self.slots = Slots(concurrency, self.attempt)
+        self.talk = Talk(parts.shard, name, offer)
+        self.slots = Slots(seats, self.attempt, self.wake.set)
         self.held: dict[str, str] = {}
         self.done: list[Settled] = []
         self.desk = Desk(parts, name, self.held)
+        self.desk.check(offer)
         self.beat = Heartbeat(
             parts.shard,
             name,
@@ -60,15 +60,12 @@ class Worker:
             lost=self.told_lost,
         )
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.wake = asyncio.Event()
         self.draining = False
         self.stopping = False
         self.left = False
         self.parked = False
         self.pace = Pace()
         self.parked_until = 0.0
-        self.unconfirmed: dict[str, str] = {}
-        self.ahead_ms = 0.0
 
     async def run(self) -> None:
         """Works until it is told to stop; a server that is away is waited for, for ever."""
@@ -78,7 +75,6 @@ class Worker:
         async with AsyncExitStack() as stack:
             for lifespan in self.parts.hooks.lifespans:
                 await stack.enter_async_context(lifespan(self.desk.state))
-            self.desk.threads = ThreadPoolExecutor(max_workers=max(self.slots.size, 1))
             beat.start()
             background = [
                 loop.create_task(self.listen()),
@@ -92,12 +88,12 @@ class Worker:
                 await asyncio.gather(*background, return_exceptions=True)
                 await self.slots.aclose()
                 await asyncio.to_thread(beat.stop)
-                self.desk.threads.shutdown(wait=False, cancel_futures=True)
+                await self.desk.aclose()
 
     def resize(self, concurrency: int) -> None:
         """Runs so many tasks at once from now on."""
-        self.slots.size = concurrency
-        self.slots.fill()
+        self.slots.seats.size = concurrency
+        self.slots.seats.fill()
         self.wake.set()
 
     def drain(self) -> None:
@@ -117,6 +113,7 @@ class Worker:
         given += self.slots.ready
         self.slots.ready.clear()
         if self.stopping:
+            self.desk.places.children.kill()
             running = list(self.slots.running.values())
             given += [one.grant for one in running]
             for one in running:
@@ -136,11 +133,12 @@ class Worker:
                     await self.leave()
                 if self.desk.failed:
                     await self.desk.settle()
-                if self.done or self.unconfirmed or self.may_claim():
+                if self.done or self.talk.unconfirmed or self.may_claim():
                     await self.turn()
                 pause = FIRST_PAUSE_SEC
             except StoreUnavailable as error:
-                LOG.warning("%s; what is in hand goes on", error)
+                LOG.warning("server away; what is in hand goes on", extra={"error": str(error)})
+                self.slots.seats.wants(self.slots, more=False)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SEC)
                 continue
@@ -160,15 +158,14 @@ class Worker:
         """How many tasks to ask for: the free slots, and what starts within a moment."""
         if self.draining:
             return 0
-        free = self.slots.size + self.pace.ahead - self.slots.busy
-        return min(max(free, 0), MOST_AT_ONCE)
+        return min(self.slots.seats.room(self.slots, self.pace.ahead), MOST_AT_ONCE)
 
     async def turn(self) -> None:
         """Settles what is done and fills what is free."""
-        self.pace.count(len(self.done))
         answer = (turned := await self.turned(self.room())).answer
         self.parked = answer.wait_ms > 0
         self.parked_until = time.monotonic() + answer.wait_ms / 1000 * PARK_SHARE
+        self.slots.seats.wants(self.slots, more=not self.parked)
         self.take(answer.grants)
         if turned.more:
             # The promoter answers who is left, should this fail.
@@ -177,54 +174,40 @@ class Worker:
 
     async def turned(self, room: int) -> Turned:
         """One call of the conversation; what could not be told stays to be told."""
-        # Both may grow while the call is under way: what comes then is for the next one.
+        # It may grow while the call is under way: what comes then is for the next one.
         done, self.done = self.done, []
-        unconfirmed, self.unconfirmed = self.unconfirmed, {}
-        park_ms = self.shard.terms.park_ms if room else 0
+        self.desk.ledger.claims(room)
         try:
-            turned = await self.waiter.turn(done, room + len(unconfirmed), wait_ms=park_ms)
+            turned, lost = await self.talk.turn(done, room)
         except RQueueError:
-            # Sent again under the same number: what it gave is told then.
-            self.waiter.seq -= 1
-            self.done, self.unconfirmed = done + self.done, unconfirmed | self.unconfirmed
+            self.done = done + self.done
             raise
-        self.ahead_ms = turned.now_ms - time.monotonic() * 1000
-        self.settled(done, turned.words)
-        self.confirm(unconfirmed, turned.answer.grants)
+        self.pace.count(len(done))
+        self.desk.completed(done, turned.words)
+        for lease in lost:
+            self.lose(lease, LOST)
         return turned
-
-    def confirm(self, unconfirmed: dict[str, str], grants: list[Grant]) -> None:
-        """Stops what came by mail and was given to another before we said that it arrived."""
-        known = {grant.task: grant.token for grant in grants}
-        for task, token in unconfirmed.items():
-            if known.get(task) != token:
-                self.lose(Held(task, token), LOST)
-
-    def settled(self, done: list[Settled], words: list[str]) -> None:
-        """Forgets the leases of what has ended."""
-        for row, word in zip(done, words, strict=True):
-            self.drop(row)
-            if word != "OK":
-                self.desk.figures.lost += 1
-                LOG.warning("task_%s had ended by other hands when it was completed", row.task)
 
     def take(self, grants: list[Grant]) -> None:
         """Runs what was claimed; one that is in hand already came a second time."""
         fresh = [grant for grant in grants if self.held.get(grant.task) != grant.token]
         for grant in fresh:
             self.held[grant.task] = grant.token
+        self.desk.ledger.claimed(fresh, self.talk.now_ms)
         self.slots.give(fresh)
 
     async def attempt(self, running: Running) -> None:
         """Runs one task and keeps its outcome for the next turn."""
         grant = running.grant
         try:
-            outcome = await self.desk.run(running)
+            began = not running.stopped
+            outcome = await self.desk.run(running) if began else self.desk.stopped(running)
         except asyncio.CancelledError:
             outcome = self.desk.stopped(running)
         except BaseException as error:
             # Whatever went wrong around a handler is a failure of its attempt, too.
             outcome = failure_of(error)
+        self.desk.aftermath.keep(running, outcome)
         if outcome is None or running.stopped in (LOST, RELEASED):
             self.drop(grant)
         elif isinstance(outcome, Failed):
@@ -236,29 +219,25 @@ class Worker:
     async def listen(self) -> None:
         """Reads the mail: work that was brought to a parked claim, or news of lanes."""
         while True:
-            try:
-                mail = await read_mail(self.shard, self.waiter.box, self.parts.settings.park_sec)
-            except RQueueError:
-                # A half-open read may still take the next mail: nobody writes to that box again.
-                self.waiter.box = new_box()
-                mail = Mail(["lost"])
-                await asyncio.sleep(FIRST_PAUSE_SEC)
+            mail = await self.talk.mail(self.parts.settings.park_sec)
             if mail is not None:
                 self.take_mail(mail)
+                # What was brought begins first: the next read can wait for it, not it for the read.
+                await asyncio.sleep(0)
             if mail is not None or time.monotonic() >= self.parked_until:
                 self.parked_until = 0.0
+                self.slots.seats.wants(self.slots, more=True)
                 self.wake.set()
 
     def take_mail(self, mail: Mail) -> None:
-        """Runs what was brought at once, and says so with the next turn: old mail is not run, since
-        what it brought may be another's by now.
+        """Runs what was brought at once, and stops what was taken away; one that ends leaves it to
+        be given to others.
         """
-        now_ms = time.monotonic() * 1000 + self.ahead_ms
-        if self.draining or now_ms - mail.sent_ms > self.shard.terms.handoff_ms / 2:
-            return
-        grants = self.waiter.mailed(mail)
-        self.unconfirmed |= {grant.task: grant.token for grant in grants}
-        self.take(grants)
+        match mail.words:
+            case ["fenced", task, token]:
+                self.lose(Held(task, token), LOST)
+        if not self.draining:
+            self.take(self.talk.brought(mail))
 
     async def look(self, beat: Heartbeat) -> None:
         """Stops what runs too long, and gives back what found no slot in time."""
@@ -291,9 +270,10 @@ class Worker:
 
     def lose(self, lease: Held, why: str) -> None:
         """A lease is no longer held: its code is stopped, or does not begin."""
+        self.desk.lost(lease, why)
         running = self.slots.running.get(lease.task)
         if running is not None and running.grant.token == lease.token:
             running.stop(why)
         elif why == LOST:
-            self.slots.forget(lease.token)
+            self.slots.forget(lease)
             self.drop(lease)

@@ -32,6 +32,8 @@ class Grant(NamedTuple):
     created_ms: int
     more: bytes
     definition: bytes
+    # Whether it was something else before it was READY; `created_ms` is then not its beginning.
+    waited: bool = False
 
 
 @dataclass(slots=True)
@@ -154,6 +156,7 @@ def grant(row: list[bytes]) -> Grant:
         created_ms=number(created.split(b"-")[0]),
         more=more,
         definition=definition,
+        waited=b"-" not in created,
     )
 
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from redis.asyncio import Redis
-from redis.exceptions import OutOfMemoryError
-
 from rqueue.errors import ConfigError, StoreUnavailable
-from rqueue.store.address import CLUSTER, Address, Client, close_client, open_client, parse
+from rqueue.store.address import CLUSTER, Client, parse
+from rqueue.store.cancels import cancels_so_far, check_cancelled
+from rqueue.store.clients import Clients, open_clients
 from rqueue.store.faults import DRIVER_ERRORS, translate, translated
 from rqueue.store.server import ServerInfo, ask_info, read_info
-from rqueue.store.wire import Wire, checked
 
 if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
     from rqueue.store.scripts import Argument
 
 __all__ = ["Client", "Connection", "ServerInfo", "connect", "translate", "translated", "wrap"]
@@ -34,33 +32,6 @@ BLOCK_SEC = 5.0
 FIRST_PAUSE_SEC = 0.02
 LONGEST_PAUSE_SEC = 1.0
 OLDEST: Final = (7, 0)
-
-
-@dataclass(slots=True)
-class Clients:
-    """The clients of one event loop."""
-
-    main: Client
-    blocking: Client
-    wire: Wire | None = None
-
-    async def ask(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
-        """The replies to commands, by the quickest way there is."""
-        if self.wire is not None:
-            return await self.wire.ask(commands)
-        replies: list[Any] = []
-        for words in commands:
-            try:
-                replies.append(await self.main.execute_command(*words))
-            except OutOfMemoryError as error:
-                replies.append(error)
-        return checked(replies)
-
-    async def ask_one(self, words: Sequence[Argument]) -> Any:
-        """The reply to one command, by the quickest way there is."""
-        if self.wire is not None:
-            return await self.wire.ask_one(words)
-        return await self.main.execute_command(*words)
 
 
 class Connection:
@@ -94,10 +65,6 @@ class Connection:
     def client(self) -> Client:
         """The client for calls that answer at once."""
         return self.clients().main
-
-    def blocking(self) -> Client:
-        """The client for BLPOP and its like: own pool, a timeout longer than the block."""
-        return self.clients().blocking
 
     def clients(self) -> Clients:
         """This loop's clients, opened at first use."""
@@ -137,8 +104,25 @@ class Connection:
         return await self.quickly(lambda: self.clients().ask(commands), what)
 
     async def ask_one(self, words: Sequence[Argument], *, what: str) -> Any:
-        """`ask` for one command."""
-        return await self.quickly(lambda: self.clients().ask_one(words), what)
+        """`ask` for one command: most calls are such, and what lies between costs them."""
+        wire = self.clients().wire
+        if wire is None:
+            return await self.quickly(lambda: self.clients().ask_one(words), what)
+        began = monotonic()
+        try:
+            return await wire.ask_one(words)
+        except DRIVER_ERRORS as error:
+            left = self.time_left(error, began, what)
+        return await self.until_answered(lambda: self.clients().ask_one(words), what, left)
+
+    async def wait(self, words: Sequence[Argument], wait_sec: float, *, what: str) -> Any:
+        """The reply to a read that may wait at the server for so long. Not sent again: what a
+        lost reply took is gone, so the caller must look anew at what it waits for.
+        """
+        try:
+            return await self.clients().wait(words, wait_sec)
+        except DRIVER_ERRORS as error:
+            raise translate(error, what) from error
 
     async def quickly(self, send: Callable[[], Awaitable[T]], what: str) -> T:
         """What `send` answers; only where the server is away, the long way of trying."""
@@ -149,11 +133,16 @@ class Connection:
         try:
             return await send()
         except DRIVER_ERRORS as error:
-            fault = translate(error, f"{self.address} {what}")
-            left = began + self.timeout_sec - monotonic()
-            if not isinstance(fault, StoreUnavailable) or left <= 0:
-                raise fault from error
+            left = self.time_left(error, began, what)
         return await self.until_answered(send, what, left)
+
+    def time_left(self, error: BaseException, began: float, what: str) -> float:
+        """How long a call that failed may be tried again; raises what it means where it may not."""
+        fault = translate(error, f"{self.address} {what}")
+        left = began + self.timeout_sec - monotonic()
+        if not isinstance(fault, StoreUnavailable) or left <= 0:
+            raise fault from error
+        return left
 
     async def until_answered(
         self, send: Callable[[], Awaitable[T]], what: str, timeout_sec: float | None
@@ -195,31 +184,8 @@ class Connection:
         if self.pid != os.getpid():
             return
         found = self.loops.pop(asyncio.get_running_loop(), None)
-        if found is None:
-            return
-        if found.wire is not None:
-            with suppress(*DRIVER_ERRORS):
-                await found.wire.aclose()
-        for client in (found.main, found.blocking):
-            # A server that is gone cannot be told goodbye.
-            with suppress(*DRIVER_ERRORS):
-                await close_client(client)
-
-
-def cancels_so_far() -> int:
-    """How often the running task was asked to stop."""
-    task = asyncio.current_task()
-    return task.cancelling() if task is not None else 0
-
-
-def check_cancelled(before: int) -> None:
-    """Stops a task that was asked to and whose asking the driver swallowed.
-
-    redis-py sends under `asyncio.wait_for`, which before Python 3.12 forgets a cancel that comes
-    when the sending is just done.
-    """
-    if cancels_so_far() > before:
-        raise asyncio.CancelledError
+        if found is not None:
+            await found.aclose()
 
 
 # Clients of a parent process, see Connection.clients.
@@ -243,26 +209,17 @@ def connect(
     reply_sec = timeout_sec / 2
 
     def opener() -> Clients:
-        return Clients(
-            wire=open_wire(address, reply_sec=reply_sec, wait_sec=timeout_sec, size=pool_size),
-            main=open_client(address, timeout_sec=reply_sec, wait_sec=timeout_sec, size=pool_size),
-            blocking=open_client(
-                address,
-                timeout_sec=block_sec + reply_sec,
-                wait_sec=timeout_sec,
-                size=blocking_pool_size,
-            ),
+        return open_clients(
+            address,
+            reply_sec=reply_sec,
+            wait_sec=timeout_sec,
+            block_sec=block_sec,
+            sizes=(pool_size, blocking_pool_size),
         )
 
     return Connection(
         str(address), opener, timeout_sec=timeout_sec, cluster=address.kind == CLUSTER
     )
-
-
-def open_wire(address: Address, *, reply_sec: float, wait_sec: float, size: int) -> Wire | None:
-    """The quick way to a single server; a cluster's client must choose the node for each call."""
-    client = open_client(address, timeout_sec=reply_sec, wait_sec=wait_sec, size=size, timed=False)
-    return Wire(client, reply_sec=reply_sec) if isinstance(client, Redis) else None
 
 
 def wrap(client: Redis, *, timeout_sec: float = 10) -> Connection:

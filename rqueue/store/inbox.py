@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from redis.exceptions import RedisError
-
 from rqueue.model.forms.document import MAX_DOCUMENT_BYTES
 from rqueue.model.inbox import Entry
-from rqueue.store.faults import translate
-from rqueue.store.mail import stoppable
 from rqueue.store.replies import ok, text
 
 if TYPE_CHECKING:
@@ -76,10 +72,6 @@ async def arrived(shard: Shard, last: str, wait_sec: float) -> bool:
 
     It looks and takes nothing: a wait that is cancelled or whose reply is lost strands no entry.
     """
-    client = shard.runner.connection.blocking()
     wait_ms = max(1, round(wait_sec * 1000))
-    read = client.xread({shard.keys.inbox(): last}, count=1, block=wait_ms)
-    try:
-        return bool(await stoppable(read))
-    except (RedisError, OSError) as error:
-        raise translate(error, "inbox") from error
+    words = ("XREAD", "COUNT", 1, "BLOCK", wait_ms, "STREAMS", shard.keys.inbox(), last)
+    return bool(await shard.runner.connection.wait(words, wait_sec, what="inbox"))

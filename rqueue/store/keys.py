@@ -130,7 +130,7 @@ class Keys:
         return f"{self.root}profiles:{lane}"
 
     def mail(self, box: str) -> str:
-        """list: lines for one waiter or watcher: `tasks`, `lanes`, `ended`. Expires."""
+        """list: lines for a waiter, a watcher or a worker: `tasks`, `lanes`, `ended`, `fenced`."""
         return f"{self.root}mail:{box}"
 
     def watchers(self, task: str) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 TIERS = tuple(Tier)
+# How often the counts are asked for while new lanes come up in between.
+ASKED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,16 @@ async def answer(shard: Shard, lanes: Lanes) -> list[int]:
 
 async def tally(shard: Shard) -> Tally:
     """Counts by lane, in time that grows with the lanes alone."""
-    lanes = (await read_lanes(shard)).by_number()
-    rates = [[number, lane.micro_rate] for number, lane in lanes.items()]
-    bounds = [micro(bound) for bound, _ in BOUNDS]
-    args: dict[str, Argument] = {"rates": json.dumps(rates), "bounds": json.dumps(bounds)}
-    stats, paused, *rows = ok("queue/counts", "", await shard.run("queue/counts", args))
-    counters, states = split_stats(stats)
+    bounds = json.dumps([micro(bound) for bound, _ in BOUNDS])
+    for _ in range(ASKED):
+        lanes = (await read_lanes(shard)).by_number()
+        rates = [[number, lane.micro_rate] for number, lane in lanes.items()]
+        args: dict[str, Argument] = {"rates": json.dumps(rates), "bounds": bounds}
+        stats, paused, *rows = ok("queue/counts", "", await shard.run("queue/counts", args))
+        counters, states = split_stats(stats)
+        # A task may have moved to a lane that was made meanwhile: it would be in neither.
+        if states.keys() <= set(map(str, lanes)):
+            break
     found = []
     for number, *ready in rows:
         tiers = dict(zip(TIERS, map(int, ready), strict=True))

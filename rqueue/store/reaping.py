@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 async def read_seen(shard: Shard) -> tuple[int, Seen | None]:
     """The server's time now, and what was seen last."""
     connection, key = shard.runner.connection, shard.keys.reaper()
-    seconds, micros = await connection.call(clock, what="TIME")
     found: Any = await connection.call(lambda c: c.hgetall(key), what="reaper")
+    # After it: what another reaper saw meanwhile would look like a step back of the clock.
+    seconds, micros = await connection.call(clock, what="TIME")
     now_ms = int(seconds) * 1000 + int(micros) // 1000
     if not found:
         return now_ms, None

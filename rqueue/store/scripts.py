@@ -15,6 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 
 SECTIONS = ("KEYS", "ARGV", "EACH", "TOUCHES", "FLAGS", "REPLY")
+EACH = re.compile(r"^-- EACH .*\n(?:--      .*\n)*", re.MULTILINE)
+COLUMN = re.compile(r"-- (?:EACH|    )  (\w+)")
 INCLUDE = re.compile(r"^-- @include (\w+)( rarely)?\s*$")
 
 Argument = str | bytes | int | float
@@ -83,7 +85,7 @@ def load(name: str, where: Path, *, strict: bool) -> Script:
         doc=doc,
         keys=tuple(numbered(sections.get("KEYS", ""))),
         args=tuple(numbered(sections.get("ARGV", ""))),
-        each=tuple(columns(sections.get("EACH", ""))),
+        each=tuple(columns(text)),
         sections=sections,
         source=source,
         sha=hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(),
@@ -117,10 +119,15 @@ def numbered(section: str) -> Iterator[str]:
             yield line.split()[1]
 
 
-def columns(section: str) -> Iterator[str]:
-    """The names of lines such as `task its id`, in order."""
-    for line in filter(None, section.splitlines()):
-        yield line.split()[0]
+def columns(text: str) -> Iterator[str]:
+    """The names of an EACH section's lines such as `task its id`, in order; lines that stand
+    further in go on explaining.
+    """
+    each = EACH.search(text)
+    for line in each[0].splitlines() if each else ():
+        found = COLUMN.match(line)
+        if found:
+            yield found[1]
 
 
 def assemble(text: str, where: Path) -> str:

@@ -1,1 +1,11 @@
-"""The queue in memory: the reference model of one shard, for tests."""
+"""The queue in memory, for users' tests and as the reference model of one shard."""
+
+from __future__ import annotations
+
+from rqueue.testing.driving import Ran
+from rqueue.testing.eager import eager
+from rqueue.testing.memory import Memory
+
+memory = Memory
+
+__all__ = ["Memory", "Ran", "eager", "memory"]

@@ -37,6 +37,7 @@ class Model:
         self.lanes: dict[Lane, int] = {}
         self.version = 0
         self.keys: dict[str, Key] = {}
+        self.names: dict[str, str] = {}
         self.waiters: dict[str, Waiter] = {}
         self.boxes: dict[str, list[str]] = {}
         self.handoffs: dict[tuple[str, int], int] = {}
@@ -94,6 +95,10 @@ class Model:
             return None
         return key.task
 
+    def named(self, ext: str | None) -> Record | None:
+        """The task that a producer's own id stands for, if it is still there."""
+        return self.find(self.names.get(ext, "")) if ext is not None else None
+
     # steps that several verbs share
 
     def lane_number(self, lane: Lane) -> int | None:
@@ -142,15 +147,19 @@ class Model:
         """What all endings have in common; the outbox line."""
         self.handoffs.pop((record.id, record.epoch), None)
         self.deadlines.pop(record.id, None)
-        record.state = state
+        record.state, record.finished_ms = state, self.now_ms
         record.settled = record.settled if settled is None else settled
         if state is not State.COMPLETED:
             self.free_key(record)
         if state is not State.DEAD_LETTERED and not self.archive:
-            record.expires_ms = self.now_ms + self.result_ttl_ms
+            self.forget_later(record)
         for box in self.watchers.pop(record.id, set()):
             self.mail(box, f"ended {record.id}")
         return record.id, record.life, state
+
+    def forget_later(self, record: Record) -> None:
+        """An ended task is kept for its own time, or for the queue's."""
+        record.expires_ms = self.now_ms + (record.special.ttl_ms or self.result_ttl_ms)
 
     def send(self, ended: list[Ended]) -> None:
         """One outbox entry for all that ended in one call."""

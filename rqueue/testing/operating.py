@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.testing.claiming import answer
 from rqueue.testing.records import TIME, Ended, Key, Record
@@ -19,6 +20,7 @@ def cancel(
     tasks: Sequence[str],
     *,
     request: str,
+    reason: str = "",
     dependents: Literal["cascade", "unblock"] = "cascade",
 ) -> list[str]:
     """Ends live tasks, and what depends on them; without tasks, what is left of a cascade.
@@ -28,8 +30,8 @@ def cancel(
     words: list[str] = []
     ended: list[Ended] = []
     touched: set[int] = set()
-    asked = list(tasks) or list(model.cancelling)
-    for task in asked:
+    asked = [(task, reason) for task in tasks] or left_over(model)
+    for task, why in asked:
         record = model.find(task)
         model.cancelling.pop(task, None)
         if record is None:
@@ -39,21 +41,34 @@ def cancel(
             words.append("OK" if again else f"STATE:{record.state}")
         else:
             words.append("OK")
-            ended.append(cancel_one(model, record, f"cancel {request}"))
+            ended.append(cancel_one(model, record, f"cancel {request}", why=why))
             # What another cascade left goes on by that one's rule.
             if dependents == "unblock" and tasks:
                 touched |= tell_dependents(model, task)
             else:
-                asked += [child.id for child in model.dependents(task)]
+                asked += [(child.id, orphaned(task)) for child in model.dependents(task)]
     model.send(ended)
     if touched:
         answer(model, touched)
     return words[: len(tasks)]
 
 
-def cancel_one(model: Model, record: Record, settled: str = "cancel") -> Ended:
+def left_over(model: Model) -> list[tuple[str, str]]:
+    """What cascades have still to cancel, and why."""
+    return [(task, orphaned(parent)) for task, parent in model.cancelling.items()]
+
+
+def orphaned(parent: str) -> str:
+    """Why a task is cancelled that waited for one that was."""
+    return f"Parent {TaskId.from_ulid(parent)} cancelled"
+
+
+def cancel_one(model: Model, record: Record, settled: str = "cancel", *, why: str = "") -> Ended:
     """Ends a live task as CANCELLED; who holds it is fenced."""
     record.waits.clear()
+    record.why = why
+    if record.in_hand:
+        model.mail(f"@{record.owner}", f"fenced {record.id} {record.token}")
     return model.end(record, State.CANCELLED, settled)
 
 
@@ -94,7 +109,18 @@ def why_not(model: Model, record: Record, life: int) -> str | None:
     if other is not None and other.state is not State.COMPLETED:
         return f"EXISTS {other.id}"
     lost = next((p for p in record.parents if not can_complete(model, p)), None)
-    return None if lost is None else f"PARENT {lost}"
+    if lost is not None:
+        return f"PARENT {lost}"
+    namesake = named_already(model, record.special.ext, besides=record.id)
+    return None if namesake is None else f"EXISTS {namesake}"
+
+
+def named_already(model: Model, ext: str | None, *, besides: str) -> str | None:
+    """The task that bears a producer's own id and may still end well, or has."""
+    known = model.named(ext)
+    if known is None or known.id == besides:
+        return None
+    return None if known.state in (State.DEAD_LETTERED, State.CANCELLED) else known.id
 
 
 def can_complete(model: Model, task: str) -> bool:
@@ -108,15 +134,18 @@ def begin_life(model: Model, record: Record, life: int) -> None:
     record.life, record.settled = life, ""
     record.waits = {p for p in record.parents if model.tasks[p].state is not State.COMPLETED}
     record.parents = []
-    record.attempts = record.reclaims = record.parks = 0
+    record.attempts = record.reclaims = record.parks = record.due_ms = 0
+    record.finished_ms, record.reason, record.why = None, "", None
     special = record.special
     if special.idem is not None:
         model.keys[special.idem] = Key(record.id)
+    if special.ext is not None:
+        model.names[special.ext] = record.id
     if special.deadline_ms is not None and special.deadline_ms > model.now_ms:
         model.deadlines[record.id] = special.deadline_ms
 
 
-def discard(model: Model, tasks: Sequence[str]) -> list[str]:
+def discard(model: Model, tasks: Sequence[str], *, reason: str = "") -> list[str]:
     """Gives dead tasks up; what waited for them is cancelled next."""
     words: list[str] = []
     ended: list[Ended] = []
@@ -125,11 +154,11 @@ def discard(model: Model, tasks: Sequence[str]) -> list[str]:
         if record is None:
             words.append("GONE")
         elif record.state is State.DEAD_LETTERED:
-            record.state, record.settled = State.CANCELLED, "discard"
+            record.state, record.settled, record.why = State.CANCELLED, "discard", reason
             if model.archive:
                 ended.append((record.id, record.life, State.CANCELLED))
             else:
-                record.expires_ms = model.now_ms + model.result_ttl_ms
+                model.forget_later(record)
             orphan(model, record)
             words.append("OK")
         else:
@@ -148,6 +177,18 @@ def set_priority(model: Model, task: str, *, base: int, was: int) -> str:
         return f"STATE {record.state}"
     record.score += base - (was if record.priority is None else record.priority)
     record.priority = base
+    return "OK"
+
+
+def rescore(model: Model, task: str, *, boost: int, was: int) -> str:
+    """Moves a live task by the urgency that its deadline has gained since it was written last."""
+    record = model.find(task)
+    if record is None:
+        return "GONE"
+    if record.state in (State.COMPLETED, State.CANCELLED):
+        return f"STATE:{record.state}"
+    record.score -= boost - (was if record.boost is None else record.boost)
+    record.boost = boost
     return "OK"
 
 
@@ -204,5 +245,5 @@ def archived(model: Model, entries: int) -> int:
         record = model.tasks[task]
         # One that has lived again since has an entry of its own to wait for.
         if (record.life, record.state) == (life, state) and state is not State.DEAD_LETTERED:
-            record.expires_ms = model.now_ms + model.result_ttl_ms
+            model.forget_later(record)
     return sum(len(entry) for entry in gone)

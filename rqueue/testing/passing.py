@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def recall(model: Model) -> int:
-    """Takes back what was mailed and not started in time; how many."""
+    """Takes back what was mailed and not started in time; once, where it may have begun."""
     touched: set[int] = set()
     recalled = 0
     for (task, epoch), due_ms in list(model.handoffs.items()):
@@ -24,8 +24,10 @@ def recall(model: Model) -> int:
             continue
         del model.handoffs[task, epoch]
         record = model.find(task)
-        unconfirmed = record is not None and record.state in (State.CLAIMED, State.RUNNING)
-        if record is not None and unconfirmed and record.epoch == epoch:
+        if record is None or record.epoch != epoch:
+            continue
+        begun_again = record.state is State.RUNNING and record.settled == "recall"
+        if record.state in (State.CLAIMED, State.RUNNING) and not begun_again:
             touched.add(give_back(model, record, "recall"))
             recalled += 1
     if touched:
@@ -108,10 +110,11 @@ def expire(model: Model, *, again_ms: int) -> int:
             model.deadlines[task] = model.now_ms + again_ms
         elif record.waiting and record.special.on_deadline == "cancel":
             orphan(model, record)
-            ended.append(cancel_one(model, record))
+            ended.append(cancel_one(model, record, why="deadline passed"))
         elif record.waiting and record.special.on_deadline == "fail":
             record.parents = sorted(record.waits - {TIME})
             record.waits.clear()
+            record.reason, record.why = "timeout", "deadline passed"
             ended.append(model.end(record, State.DEAD_LETTERED, "expire"))
     model.send(ended)
     return len(ended)

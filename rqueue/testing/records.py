@@ -18,7 +18,7 @@ TIME = "@time"
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """What a task has beyond the plain. `idem` is its idempotency key."""
+    """What a task has beyond the plain. `idem` is its idempotency key, `ext` its producer's id."""
 
     idem: str | None = None
     unique: Unique = "until_done"
@@ -26,6 +26,9 @@ class Special:
     timeout_ms: int | None = None
     deadline_ms: int | None = None
     on_deadline: Literal["cancel", "fail"] | None = None
+    ext: str | None = None
+    tags: tuple[str, ...] = ()
+    ttl_ms: int | None = None
 
 
 PLAIN = Special()
@@ -42,7 +45,21 @@ class Draft:
     special: Special = PLAIN
     parents: tuple[str, ...] = ()
     delay_ms: int = 0
+    at_ms: int | None = None
     if_exists: IfExists = "keep"
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a task has said of itself; `noted` is the last note's token and number."""
+
+    progress: bytes = b""
+    checkpoint: bytes = b""
+    lines: list[bytes] = field(default_factory=list)
+    micro_usd: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    noted: tuple[str, int] = ("", 0)
 
 
 @dataclass(slots=True)
@@ -75,6 +92,12 @@ class Record:
     result: bytes = b""
     priority: int | None = None
     expires_ms: int | None = None
+    created_ms: int = 0
+    finished_ms: int | None = None
+    reason: str = ""
+    why: str | None = None
+    boost: int | None = None
+    notes: Notes = field(default_factory=Notes)
 
     @property
     def in_hand(self) -> bool:

@@ -132,6 +132,7 @@ def fail_one(
     model: Model, record: Record, verdict: Verdict, settled: str, *, ended: list[Ended]
 ) -> str:
     record.attempts, record.reclaims = verdict.attempts, verdict.reclaims
+    record.reason = verdict.reason
     if verdict.record:
         record.failures = [*record.failures, verdict.record][-model.keep_failures :]
     if verdict.delay_ms is None:

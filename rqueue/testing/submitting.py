@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.claiming import MINUTE_MS, answer
-from rqueue.testing.operating import cancel_one, orphan
+from rqueue.testing.operating import cancel_one, named_already, orphan
 from rqueue.testing.records import TIME, Draft, Key, Record
 
 if TYPE_CHECKING:
@@ -43,8 +43,24 @@ def submit_one(model: Model, draft: Draft) -> Record | Refusal:
     parents, lost = open_parents(model, draft)
     if lost is not None:
         return "PARENT", lost
-    due_ms = model.now_ms + draft.delay_ms if draft.delay_ms > 0 else None
+    due_ms = due_of(model, draft)
     holder = holder_of(model, draft)
+    met = meet_holder(model, draft, holder, parents=parents, due_ms=due_ms)
+    if met is not None:
+        return met
+    number = model.lane_number(draft.lane)
+    if number is None:
+        return "LANES", ""
+    if holder is not None:
+        model.send([cancel_one(model, holder, why=f"replaced by {draft.id}")])
+        orphan(model, holder)
+    return write(model, draft, number, parents=parents, due_ms=due_ms)
+
+
+def meet_holder(
+    model: Model, draft: Draft, holder: Record | None, *, parents: set[str], due_ms: int | None
+) -> Refusal | None:
+    """What a task is answered whose key or name is another's; None where it is taken."""
     if holder is not None and not (draft.if_exists != "keep" and holder.waiting):
         return "EXISTS", holder.id
     if holder is not None and draft.if_exists == "debounce" and same_kind(model, holder, draft):
@@ -52,13 +68,14 @@ def submit_one(model: Model, draft: Draft) -> Record | Refusal:
         return "EXISTS", holder.id
     if holder is not None and holder.id in parents:
         return "PARENT", holder.id
-    number = model.lane_number(draft.lane)
-    if number is None:
-        return "LANES", ""
-    if holder is not None:
-        model.send([cancel_one(model, holder)])
-        orphan(model, holder)
-    return write(model, draft, number, parents=parents, due_ms=due_ms)
+    namesake = named_already(model, draft.special.ext, besides=holder.id if holder else "")
+    return None if namesake is None else ("EXISTS", namesake)
+
+
+def due_of(model: Model, draft: Draft) -> int | None:
+    """When the task may run; None where that is not later than now."""
+    due_ms = model.now_ms + draft.delay_ms if draft.at_ms is None else draft.at_ms
+    return due_ms if due_ms > model.now_ms else None
 
 
 def same_kind(model: Model, holder: Record, draft: Draft) -> bool:
@@ -94,11 +111,12 @@ def open_parents(model: Model, draft: Draft) -> tuple[set[str], str | None]:
     """The parents that are not yet completed, or the first that can never complete."""
     parents: set[str] = set()
     for parent in draft.parents:
-        record = model.find(parent)
+        # By our id, or as "@" and the hash of a producer's own, which may look like ours.
+        record = model.find(parent) or model.named(parent.removeprefix("@"))
         if record is None or record.state is State.CANCELLED:
-            return set(), parent
+            return set(), parent if record is None else record.id
         if record.state is not State.COMPLETED:
-            parents.add(parent)
+            parents.add(record.id)
     return parents, None
 
 
@@ -108,7 +126,10 @@ def write(
     """The accepted task: READY, or PENDING where it waits for something."""
     score = score_of(model, draft)
     record = Record(draft.id, number, score, draft.definition, draft.special)
+    record.created_ms = model.now_ms
     model.tasks[draft.id] = record
+    if draft.special.ext is not None:
+        model.names[draft.special.ext] = draft.id
     if draft.special.idem is not None:
         model.keys[draft.special.idem] = Key(draft.id)
     if draft.special.deadline_ms is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rqueue.cli.main import cli
-from tests.house import NAME, House, build
+from tests.house import NAME
 from tests.servers import Server
 
 
@@ -60,13 +59,3 @@ def shell(server: Server, nowhere: Path) -> Shell:
 def lost_shell(nowhere: Path) -> Shell:
     """A shell that knows neither server nor queue."""
     return Shell({})
-
-
-@pytest.fixture
-async def alone(valkey: Server) -> AsyncIterator[House]:
-    """A queue on the embedded Valkey alone, for what does not depend on the kind of server."""
-    client, connection = valkey.client(), valkey.connection()
-    house = build(connection, client)
-    yield house
-    await house.queue.aclose()
-    await client.aclose()

@@ -181,6 +181,15 @@ async def test_workers_are_shown_with_what_they_hold(house: House, shell: Shell)
     assert two["tasks"] == []
 
 
+async def test_a_worker_that_has_only_waited_is_shown(house: House, shell: Shell) -> None:
+    await house.running()
+    assert await house.queue.claim(worker="w2", types=["other"]) == []
+
+    (_, first, second) = await shell.lines("workers")
+
+    assert [columns(first)[:2], columns(second)[:2]] == [["w1", "1"], ["w2", "0"]]
+
+
 async def test_every_queue_of_the_server_is_found(house: House, shell: Shell) -> None:
     await house.running()
     connection = house.queue.runtime.connection

@@ -146,12 +146,10 @@ async def test_a_worker_in_bash_keeps_what_takes_long(
     async with process(valkey, *WORKER, *command, BEAT_SEC="0.1"):
 
         async def heard() -> bool:
-            # Not too eagerly: the worker's commands need the processor more than we do.
-            await asyncio.sleep(0.05)
             claim = (await handle.task()).claim
             return claim is not None and claim.heartbeat_at > claim.claimed_at + LATER
 
-        await until(heard)
+        await until(heard, every_sec=0.05)
         go.touch()
 
         assert await handle.result(timeout=PATIENCE_SEC) == "slow"

@@ -1,40 +1,119 @@
-"""`rqueue up`: one command, and a fleet is at work."""
+"""`rqueue up`: one command, and a fleet is at work; Ctrl-C, and nothing of it is left."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_the_demo_does_its_work_and_says_what_to_do_next(tmp_path: Path) -> None:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("RQUEUE_")}
+from rqueue.cli import next_steps
+from rqueue.embedded import watcher
+from tests.cli.terminal import INTO, terminal
+from tests.client.until import until
+from tests.servers import Server
 
-    found = subprocess.run(
-        [sys.executable, "-m", "rqueue", "up", "--demo"],
-        cwd=tmp_path,
-        env=env,
+UP = (sys.executable, "-m", "rqueue", "up")
+# 60 orders in each of 12 waves, each charged and packed, a third with a photo; and a stocktaking.
+DONE = 12 * (60 + 60 + 20 + 1)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of someone who has set nothing of ours."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("RQUEUE_")}
+    return {**own, **more}
+
+
+def run(*words: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env=environment(**more),
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
 
-    assert found.returncode == 0, found.stderr
-    assert "COMPLETED 1680" in found.stdout
-    assert "what to do next" in found.stdout
+
+def test_the_demo_does_its_work_and_every_command_it_names_works(tmp_path: Path) -> None:
+    found = run(*UP, "--demo", cwd=tmp_path)
+
+    assert (found.returncode, found.stderr) == (0, "")
+    assert f"COMPLETED {DONE}" in found.stdout
     assert (tmp_path / ".rqueue").is_dir()
+    commands = re.findall(r"^ {4}(.+)$", found.stdout, re.MULTILINE)
+    assert len(commands) == len(next_steps.STEPS)
+    for command in commands:
+        result = run("sh", "-c", command, cwd=tmp_path)
+        assert (result.returncode, result.stderr) == (0, ""), command
+        assert result.stdout, command
 
 
-def test_without_a_queue_it_says_what_to_name(tmp_path: Path) -> None:
-    found = subprocess.run(
-        [sys.executable, "-m", "rqueue", "up"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_the_demo_uses_the_server_that_is_named(tmp_path: Path, valkey: Server) -> None:
+    found = run(*UP, "--demo", cwd=tmp_path, RQUEUE_REDIS_URL=valkey.url)
+
+    assert found.returncode == 0, found.stderr
+    assert valkey.url in found.stdout
+    assert "RQUEUE_EMBEDDED" not in found.stdout
+    assert not (tmp_path / ".rqueue").exists()
+
+
+def test_a_server_in_rqueue_yaml_is_used(tmp_path: Path, valkey: Server) -> None:
+    (tmp_path / "rqueue.yaml").write_text(f"url: {valkey.url}\n")
+
+    found = run(*UP, "--demo", cwd=tmp_path)
+
+    assert found.returncode == 0, found.stderr
+    assert not (tmp_path / ".rqueue").exists()
+
+
+@pytest.mark.parametrize("key", [b"\x03", b"q"], ids=["Ctrl-C", "q"])
+async def test_in_a_terminal_one_key_ends_the_whole_tree(tmp_path: Path, *, key: bytes) -> None:
+    with terminal((*UP, "--demo"), env=environment(), cwd=tmp_path) as shown:
+        await shown.shows(INTO)
+        await shown.shows(b"COMPLETED")
+        keeper = int((tmp_path / ".rqueue" / watcher.WATCHER).read_text())
+        shown.press(key)
+
+        assert await shown.end() == 0
+        assert shown.clean
+        assert b"what to do next" in shown.written
+
+        async def gone() -> bool:
+            return not watcher.lives(None, keeper)
+
+        await until(gone)
+        assert not (tmp_path / ".rqueue" / "valkey.sock").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("shop:queue", "--demo")], ids=["neither", "both"])
+def test_a_queue_or_the_demo_is_wanted(tmp_path: Path, words: tuple[str, ...]) -> None:
+    found = run(*UP, *words, cwd=tmp_path)
 
     assert found.returncode == 5
     assert "--demo" in found.stderr
+
+
+def test_a_command_is_named_as_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "a b" / "rqueue"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert next_steps.program() == "'a b/rqueue'"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert next_steps.program() == "rqueue"
+    monkeypatch.chdir(program.parent)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert next_steps.program() == "./rqueue"
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "argv", ["/x/rqueue/__main__.py"])
+    assert next_steps.program().endswith(" -m rqueue")

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 from tests.house import House
 
 
-async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    """Returns when it is true; the test's own timeout is the end of patience."""
+async def until(true: Callable[[], Awaitable[bool]], *, every_sec: float = 0) -> None:
+    """Returns when it is true; the test's own timeout is the end of patience. Asked less often
+    where others need the processor more.
+    """
     while True:
         if await true():
             return
-        await asyncio.sleep(0)
+        await asyncio.sleep(every_sec)
 
 
 async def parked(house: House, count: int) -> None:

@@ -29,7 +29,7 @@ from tests.servers import Server
 
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 HEX = re.compile(r"[0-9a-f]{16,}")
-READS = {"task/read", "queue/counts", "queue/in_hand", "queue/walk"}
+READS = {"task/read", "queue/counts", "queue/in_hand", "queue/look", "queue/walk"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ import pytest
 
 from rqueue import State
 from rqueue.policy.leading import term_sec
-from rqueue.store.connection import Connection
 from rqueue.store.leading import leader
 from tests.client.until import until
-from tests.house import House, build
+from tests.house import House, opened
+from tests.processes import Process, killed
 from tests.servers import Server
 
 LEASE_SEC = 6.0
@@ -42,29 +42,18 @@ async def main(url, owner):
 asyncio.run(main(*sys.argv[1:]))
 """
 
-Process = subprocess.Popen[bytes]
-
 
 @contextmanager
 def scheduler(server: Server, owner: str) -> Iterator[Process]:
     """A scheduler in a process, killed at the end if it still runs."""
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, server.url, owner])
-    try:
+    with killed(subprocess.Popen([sys.executable, "-c", PROGRAM, server.url, owner])) as process:
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
 async def house(valkey: Server) -> AsyncIterator[House]:
-    connection: Connection = valkey.connection()
-    client = valkey.client()
-    house = build(connection, client, lease_sec=LEASE_SEC)
-    yield house
-    await house.queue.aclose()
-    await connection.aclose()
-    await client.aclose()
+    async with opened(valkey, lease_sec=LEASE_SEC) as house:
+        yield house
 
 
 async def led_by(house: House, owner: str) -> float:

@@ -14,7 +14,8 @@ import pytest
 
 from rqueue import State
 from tests.client.until import until
-from tests.house import NAME, House, build
+from tests.house import NAME, House, opened
+from tests.processes import Process, killed
 from tests.servers import Server
 
 LEASE_SEC = 3.0
@@ -42,7 +43,6 @@ async def die(ctx: Context) -> str:
         os.kill(os.getpid(), 9)
     return "lives"
 '''
-Process = subprocess.Popen[bytes]
 
 
 @contextmanager
@@ -54,22 +54,14 @@ def worker(server: Server, folder: Path, *options: str) -> Iterator[Process]:
         cwd=folder,
         env={**os.environ, "RQUEUE_REDIS_URL": server.url},
     )
-    try:
+    with killed(process):
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
 async def house(valkey: Server) -> AsyncIterator[House]:
-    connection = valkey.connection()
-    client = valkey.client()
-    house = build(connection, client, lease_sec=LEASE_SEC)
-    yield house
-    await house.queue.aclose()
-    await connection.aclose()
-    await client.aclose()
+    async with opened(valkey, lease_sec=LEASE_SEC) as house:
+        yield house
 
 
 async def begun(house: House, task: str) -> None:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from redis.exceptions import ResponseError
 
+from rqueue.store.scripts import folder
 from tests.machine.course import machine
 from tests.machine.wire import Mutation, clockwork
 from tests.servers import Server
@@ -18,11 +19,15 @@ MUTATIONS = {
         "include/lease_held.lua", "in_hand and row[2] == token", "in_hand"
     ),
     "the memo of a seq is dropped": Mutation(
-        "task/claim.lua", "if seq == last then", "if seq == last and false then"
+        "include/claim_tasks.lua", "elseif ask.seq == last then", "elseif false then"
     ),
-    "a late claim is served": Mutation("task/claim.lua", "if seq < last then", "if false then"),
+    "a late claim is served": Mutation(
+        "include/claim_tasks.lua", "if ask.seq < last then", "if false then"
+    ),
     "mail is not carried over": Mutation(
-        "task/claim.lua", 'mailed ~= "" and still_held(root, mailed) or {}', "{}"
+        "include/claim_tasks.lua",
+        'mailed ~= "" and carry_over(root, now, mailed, ask.start) or {}',
+        "{}",
     ),
     "a claimed task stays in its lane": Mutation(
         "include/hand_out.lua",
@@ -54,7 +59,7 @@ MUTATIONS = {
         "include/unblock_task.lua", 'redis.call("SCARD", waits) > 0 or ', ""
     ),
     "a hand-off outlives its start": Mutation(
-        "task/start.lua", 'redis.call("ZREM", root .. "handoffs", handoff(id, token))', ""
+        "include/start_task.lua", 'redis.call("ZREM", root .. "handoffs", handoff(id, token))', ""
     ),
     "what is given back stays pending": Mutation(
         "include/give_back.lua", 'redis.call("XACK", root .. "ready", "workers", row[4])', ""
@@ -62,9 +67,24 @@ MUTATIONS = {
     "a released task waits for a sweep": Mutation(
         "task/release.lua", "answer_touched(root, now, touched, tries)", "false"
     ),
-    "a pause is not obeyed": Mutation("include/open_lanes.lua", "if not shut and", "if"),
+    "a pause is not obeyed": Mutation("include/open_lanes.lua", "if not shut then", "if true then"),
     "a lost task runs beside others": Mutation(
-        "include/open_lanes.lua", "(solo or not lane[4])", "true"
+        "include/may_run_alone.lua", "if who.solo and picked == 0 then", "if true then"
+    ),
+    "a new task is brought while all is paused": Mutation(
+        "include/bring_task.lua", 'root .. "paused", ', ""
+    ),
+    "a new task is brought past an older one": Mutation(
+        "include/bring_task.lua", 'before[#before + 1] = root .. "lane:" .. lane[1]', ""
+    ),
+    "a new task is brought to who must run alone": Mutation(
+        "include/bring_task.lua", ', root .. "worker:" .. record.consumer }', " }"
+    ),
+    "a claim is answered after its time": Mutation(
+        "include/bring_task.lua", ' or tonumber(record["until"]) <= now', ""
+    ),
+    "a brought task is not counted": Mutation(
+        "include/bring_task.lua", 'count(root, lane, started and "RUNNING" or "CLAIMED", 1)', ""
     ),
     "ages are compared wrongly": Mutation(
         "include/pick_heads.lua", "lane.rate * minutes\n    end", "minutes\n    end"
@@ -99,6 +119,13 @@ FINDER = settings(
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_what_is_to_be_broken_is_there(name: str) -> None:
+    mutation = MUTATIONS[name]
+
+    assert mutation.old in (folder() / mutation.file).read_text()
 
 
 @pytest.mark.slow

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
+
+import pytest
 
 from rqueue import Lease, State
 from rqueue.clock import SYSTEM
 from rqueue.policy.lease import Seen
 from rqueue.services.reaper import Reaper
+from rqueue.store import reaping
+from rqueue.store.connection import Client
 from rqueue.store.reaping import read_seen, write_seen
 from tests.house import House
 
@@ -124,6 +129,26 @@ async def test_another_reaper_holds_too(house: House) -> None:
 
     assert (await house.reaper.tick()).holding is True
     assert await state(house, lease) is State.RUNNING
+
+
+async def test_a_look_of_another_meanwhile_is_no_step_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await silent(house)
+    now_ms, seen = await read_seen(house.queue.shard)
+    assert seen is not None
+    theirs, clock = Seen(now_ms + 60_000, seen.run_id, 0), reaping.clock
+
+    async def overtaken(client: Client) -> Any:
+        answer = await clock(client)
+        await write_seen(house.queue.shard, theirs)
+        return answer
+
+    monkeypatch.setattr(reaping, "clock", overtaken)
+    reaped = await house.reaper.tick()
+
+    assert reaped.holding is False
+    assert await state(house, lease) is State.RETRYING
 
 
 async def test_a_worker_that_is_heard_in_the_hold_keeps_its_lease(house: House) -> None:

@@ -32,9 +32,9 @@ async def ended(queue: Queue, task: str, state: State) -> Any:
     return found
 
 
-async def until(holds: Any) -> None:
+async def until(holds: Any, within_sec: float = 10) -> None:
     """Returns when something holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(within_sec):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

@@ -45,7 +45,7 @@ async def test_a_call_reaches_every_kind_of_server(connection: Connection) -> No
 async def test_the_driver_is_configured_by_us(connection: Connection) -> None:
     await connection.call(ping)
 
-    for client in (connection.client, connection.blocking()):
+    for client in (connection.client, connection.clients().blocking):
         if isinstance(client, aredis.RedisCluster):
             assert client.retry.get_retries() == 0
             options = client.nodes_manager.connection_kwargs
@@ -58,7 +58,7 @@ async def test_the_driver_is_configured_by_us(connection: Connection) -> None:
         assert options["decode_responses"] is False
         assert options["health_check_interval"] > 0
     assert timeout_of(connection.client) == 5
-    assert timeout_of(connection.blocking()) == 10
+    assert timeout_of(connection.clients().blocking) == 10
 
 
 def timeout_of(client: Client) -> float:
@@ -70,7 +70,7 @@ def timeout_of(client: Client) -> float:
 async def test_a_block_longer_than_the_reply_timeout_is_no_fault(valkey: Server) -> None:
     connection = connect(valkey.url, timeout_sec=0.4, block_sec=0.6)
 
-    answer = await connection.blocking().execute_command("BLPOP", "nothing", 0.5)
+    answer = await connection.clients().blocking.execute_command("BLPOP", "nothing", 0.5)
 
     assert answer is None
     await connection.aclose()

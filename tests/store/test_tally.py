@@ -6,8 +6,15 @@ from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from rqueue import State
 from rqueue.model.lane import Lane, signature
+from rqueue.store import queue
+from rqueue.store.lanes import Lanes, read_lanes
 from rqueue.store.queue import TIERS, tally
+from rqueue.store.shard import Shard
+from tests.house import House
 
 LANES = 5000
 STATES = ("PENDING", "CLAIMED", "RUNNING", "RETRYING", "COMPLETED", "CANCELLED", "DEAD_LETTERED")
@@ -44,3 +51,17 @@ async def test_counting_many_lanes_is_quick_and_right() -> None:
     for lane in found.lanes:
         number = int(lane.lane.type[1:])
         assert lane.states == dict.fromkeys(STATES, number)
+
+
+async def test_a_lane_that_is_made_while_it_counts_is_counted(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.running()
+    early = [Lanes()]
+
+    async def overtaken(shard: Shard) -> Lanes:
+        return early.pop() if early else await read_lanes(shard)
+
+    monkeypatch.setattr(queue, "read_lanes", overtaken)
+
+    assert (await house.queue.counts())[State.RUNNING] == 1

@@ -10,7 +10,8 @@ from redis.asyncio import Redis
 from redis.exceptions import BusyLoadingError
 
 from rqueue.errors import ScriptFault
-from rqueue.store.connection import Clients, Connection
+from rqueue.store.clients import Clients
+from rqueue.store.connection import Connection
 from rqueue.store.wire import checked
 from tests.house import House
 

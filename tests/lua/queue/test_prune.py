@@ -88,6 +88,14 @@ async def test_a_handoff_of_an_older_claim_leaves(house: House) -> None:
     assert await members(house, house.keys.handoffs()) == {f"{task}:1"}
 
 
+async def test_a_task_that_was_mailed_started_keeps_its_handoff(house: House) -> None:
+    task = (await one_of_each(house))["running"]
+    await house.client.zadd(house.keys.handoffs(), {f"{task}:1": 1})
+
+    assert await pruned(house, house.keys.handoffs()) == 0
+    assert await members(house, house.keys.handoffs()) == {f"{task}:1"}
+
+
 async def test_pages_go_through_all_of_it(house: House) -> None:
     key = house.keys.delayed()
     await house.client.zadd(key, {f"GONE{at}": at for at in range(1500)})

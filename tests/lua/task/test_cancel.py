@@ -85,6 +85,7 @@ async def test_a_held_task_is_taken_from_its_holder(house: House, state: str) ->
     assert said == ["OK", 0, 1, "OK"]
     assert await afterwards(house, a=lease.id) == LANES | W1 | {
         "task:a": ENDED | HELD | {"holder": holder},
+        "mail:@w1": [f"fenced a {lease.token}"],
         "ready": ([], {}),
         "events": EVENTS,
         "stats": STATS,

@@ -65,7 +65,7 @@ async def test_a_task_that_was_tried_comes_with_its_history(house: House) -> Non
     reply = await claim(house)
 
     more, body = row.special.split("\n")[0].encode(), b"x" * 200
-    assert reply[3:] == [Grant(row.task, "7:bits", 2, 1, created, more, body)]
+    assert reply[3:] == [Grant(row.task, "7:bits", 2, 1, created, more, body, waited=True)]
 
 
 async def test_nothing_to_give_gives_nothing(house: House) -> None:

@@ -96,6 +96,40 @@ async def test_with_nothing_to_give_it_parks_and_what_is_mailed_comes_started(
     assert "handoffs" not in found
 
 
+async def test_what_was_mailed_and_is_done_already_leaves_no_handoff(
+    house: House, waiter: Waiter
+) -> None:
+    await submitted(house)
+    (grant,) = (await waiter.turn([], 1)).answer.grants
+    await waiter.turn([Settled(grant.task, grant.token, b"")], 2, wait_ms=5000)
+    task = await submitted(house)
+    token = str(await house.client.hget(house.keys.task(task), "token"), "ascii")
+
+    turned = await waiter.turn([Settled(task, token, b"")], 2)
+
+    assert turned.words == ["OK"]
+    assert await house.client.exists(house.keys.handoffs()) == 0
+
+
+async def test_what_came_back_once_is_left_to_the_reaper_the_second_time(
+    house: House, waiter: Waiter
+) -> None:
+    await submitted(house)
+    (grant,) = (await waiter.turn([], 1)).answer.grants
+    await waiter.turn([Settled(grant.task, grant.token, b"")], 2, wait_ms=5000)
+    task = await submitted(house)
+    await house.client.zadd(house.keys.handoffs(), {f"{task}:1": 1})
+    await house.promoter.tick()
+    await waiter.turn([], 2)
+    await house.client.zadd(house.keys.handoffs(), {f"{task}:2": 1})
+
+    await house.promoter.tick()
+
+    found = await everything(house)
+    assert (found[f"task:{task}"]["state"], found[f"task:{task}"]["token"][:2]) == ("RUNNING", "2:")
+    assert "handoffs" not in found
+
+
 async def test_what_was_mailed_and_not_confirmed_comes_back_at_no_cost(
     house: House, waiter: Waiter
 ) -> None:

@@ -1,0 +1,126 @@
+"""A child process's line to its worker: what its contexts say and ask, and what it logs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import Future
+from dataclasses import replace
+from itertools import count
+from logging.handlers import QueueHandler
+from typing import TYPE_CHECKING, Any
+
+from rqueue.model.codec import MAX_DEPTH, exact
+from rqueue.services.children.messages import LENGTH, Answer, Ask, Logged, packed, unpacked
+
+if TYPE_CHECKING:
+    import socket
+    from logging import LogRecord
+
+    from rqueue.model.note import Note
+    from rqueue.model.task import Task
+
+PLAIN = (str, int, float, bool, type(None))
+
+
+class Line:
+    """Sends from any thread, receives in one. A worker that is gone ends the process."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self.line = line
+        self.lock = threading.Lock()
+        self.numbers = count()
+        self.asked: dict[int, Future[Task | None]] = {}
+
+    def send(self, message: object) -> None:
+        """Says something to the worker."""
+        data = packed(message)
+        with self.lock:
+            try:
+                self.line.sendall(data)
+            except OSError:
+                os._exit(1)
+
+    def receive(self) -> Any:
+        """The next message; None when there will be no more."""
+        head = self.read(LENGTH.size)
+        return unpacked(self.read(LENGTH.unpack(head)[0])) if head else None
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, or none at the line's end."""
+        found = bytearray()
+        while len(found) < size:
+            try:
+                more = self.line.recv(min(size - len(found), 65536))
+            except OSError:
+                more = b""
+            if not more:
+                return b""
+            found += more
+        return bytes(found)
+
+    async def ask(self, task: str, token: str, note: Note | None = None) -> Task | None:
+        """What the worker answers, in whatever event loop this is; raises what its store raised."""
+        number = next(self.numbers)
+        waiting = self.asked[number] = Future()
+        self.send(Ask(number, task, token, note))
+        return await asyncio.wrap_future(waiting)
+
+    def answered(self, answer: Answer) -> None:
+        """Brings an answer to who asked."""
+        waiting = self.asked.pop(answer.number)
+        if not waiting.set_running_or_notify_cancel():
+            return
+        if answer.error is not None:
+            waiting.set_exception(answer.error)
+        else:
+            waiting.set_result(answer.task)
+
+
+class LineScribe:
+    """A context's way to the store, through the worker."""
+
+    def __init__(self, line: Line, task: Task, token: str) -> None:
+        self.line = line
+        self.task = task
+        self.token = token
+
+    def claimed(self) -> Task:
+        """The task as it was claimed."""
+        return self.task
+
+    async def note(self, said: Note) -> None:
+        """Keeps a note; raises LeaseLost where the lease is no longer held."""
+        # Plain JSON on the line: what only this process knows could not be read there.
+        plain = replace(
+            said,
+            progress=exact(said.progress, "progress", MAX_DEPTH),
+            checkpoint=exact(said.checkpoint, "checkpoint", MAX_DEPTH),
+        )
+        await self.line.ask(self.task.id, self.token, plain)
+
+    async def current(self) -> Task:
+        """The task as it stands now."""
+        found = await self.line.ask(self.task.id, self.token)
+        assert found is not None
+        return found
+
+
+class Teller(QueueHandler):
+    """Brings log records to the worker, whose own set-up decides what becomes of them."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+        self.told = line
+
+    def prepare(self, record: LogRecord) -> LogRecord:
+        """The record with its message made, and nothing in it that only this process knows."""
+        plain: LogRecord = super().prepare(record)
+        odd = {name: value for name, value in vars(plain).items() if not isinstance(value, PLAIN)}
+        vars(plain).update({name: repr(value) for name, value in odd.items()})
+        return plain
+
+    def enqueue(self, record: LogRecord) -> None:
+        """Sends it."""
+        self.told.send(Logged(record))

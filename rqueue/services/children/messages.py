@@ -1,0 +1,88 @@
+"""What a worker and its child processes say to each other, and how it is written."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+    from rqueue.errors import RQueueError
+    from rqueue.model.attempt import Failed
+    from rqueue.model.note import Note
+    from rqueue.model.task import Task
+
+# Before each message stands its length.
+LENGTH = Struct(">Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """To the child: run an attempt of this task by the function that stands there."""
+
+    type: str
+    module: str
+    name: str
+    task: Task
+    token: str
+    worker: str
+    max_result_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """To the child: the attempt of this token is to end."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """From the child: it has imported the handler, which runs from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """From the child: keep this note of the attempt; without one, read the task."""
+
+    number: int
+    task: str
+    token: str
+    note: Note | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """To the child: what became of an Ask."""
+
+    number: int
+    task: Task | None = None
+    error: RQueueError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """From the child: the attempt's encoded result, or how it failed."""
+
+    outcome: bytes | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """From the child: a line for the worker's log."""
+
+    record: LogRecord
+
+
+def packed(message: object) -> bytes:
+    """A message as it is sent. It is pickled: both sides are one program of one user."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return LENGTH.pack(len(data)) + data
+
+
+def unpacked(data: bytes) -> Any:
+    """The message of what followed its length."""
+    return pickle.loads(data)

@@ -1,0 +1,111 @@
+"""The figures of a process: what its worker and scheduler have counted, and what is queued."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.client.counts import TOTALS, counts_of
+from rqueue.metrics.figures import Figures
+from rqueue.model.attempt import Reason
+from rqueue.model.state import State
+from rqueue.store.queue import tally
+
+if TYPE_CHECKING:
+    from rqueue.services.scheduler import Scheduler
+    from rqueue.services.worker import Worker
+    from rqueue.store.shard import Shard
+
+# READY tasks are counted by the tier they have reached; of the others it is not known.
+ANY_TIER = "any"
+# What the reaper calls what became of a lease.
+REAPED = {
+    "ready": State.READY,
+    "retrying": State.RETRYING,
+    "dead": State.DEAD_LETTERED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One queue as this process serves it."""
+
+    queue: str
+    shard: Shard
+    worker: Worker | None = None
+    scheduler: Scheduler | None = None
+
+
+def gather(watched: Sequence[Watched]) -> Figures:
+    """All that was counted in this process; read as it stands, from any thread."""
+    figures = Figures()
+    for one in watched:
+        if one.worker is not None:
+            add_worker(figures, one.queue, one.worker)
+        if one.scheduler is not None:
+            add_scheduler(figures, one.queue, one.scheduler)
+    return figures
+
+
+def add_worker(figures: Figures, queue: str, worker: Worker) -> None:
+    """What a worker has counted, and what it holds now."""
+    ledger, beats, slots = worker.desk.ledger, worker.beat.beats, worker.slots
+    figures.add(ledger.figures.cells)
+    for type, number in list(ledger.completed_by_type.items()):
+        figures.count("tasks_completed_total", type, by=number)
+    name = worker.name
+    # Workers that share their seats share the name too: together they are the whole.
+    seats = max(slots.size, 1) / len(slots.seats.members)
+    figures.put("agent_utilization", name, value=len(slots.running), whole=seats)
+    figures.put(
+        "agent_claim_success_rate",
+        name,
+        value=min(ledger.given, ledger.asked),
+        whole=ledger.asked,
+    )
+    figures.count("agent_heartbeat_misses_total", name, by=beats.missed)
+    figures.count("rqueue_leases_lost_total", queue, by=beats.lost)
+    figures.count("rqueue_fence_rejections_total", queue, by=0)
+    figures.put("rqueue_leases_held", queue, value=len(worker.held))
+
+
+def add_scheduler(figures: Figures, queue: str, scheduler: Scheduler) -> None:
+    """What the services have done here; a lost lease is an attempt that ended in a crash."""
+    figures.put("rqueue_scheduler_leading", queue, value=float(leads(scheduler)))
+    for name, service in list(scheduler.figures.items()):
+        figures.count("rqueue_service_ticks_total", queue, name, by=service.ticks)
+        figures.count("rqueue_service_faults_total", queue, name, by=service.faults)
+        for what, number in list(service.work.items()):
+            figures.count("rqueue_service_work_total", queue, name, what, by=number)
+    reaped = scheduler.figures["reaper"].work if "reaper" in scheduler.figures else {}
+    for what, state in REAPED.items():
+        number = reaped.get(what, 0)
+        figures.count("rqueue_reaped_total", queue, state, by=number)
+        figures.count("tasks_failed_total", Reason.CRASH.label, by=number)
+    figures.count("tasks_dead_lettered_total", by=reaped.get("dead", 0))
+
+
+def leads(scheduler: Scheduler) -> bool:
+    """Whether it leads, as far as it has heard within its term."""
+    term, owner = scheduler.term, scheduler.owner
+    silent_sec = scheduler.clock.monotonic() - scheduler.heard_at
+    return term is not None and term.owner == owner.name and silent_sec < owner.ttl_sec
+
+
+async def gather_queues(watched: Sequence[Watched]) -> Figures:
+    """How much there is in the queues now; the work grows with their lanes alone."""
+    figures = Figures()
+    for queue, shard in {one.queue: one.shard for one in watched}.items():
+        counts = counts_of(await tally(shard))
+        for tier, number in counts.by_tier.items():
+            figures.count("task_queue_depth", State.READY, tier, by=number)
+        for state, number in counts.by_state.items():
+            if state is not State.READY and state not in TOTALS:
+                figures.count("task_queue_depth", state, ANY_TIER, by=number)
+        for type, states in counts.by_type.items():
+            for state, number in states.items():
+                if state not in TOTALS:
+                    figures.count("rqueue_queue_depth", queue, type, state, by=number)
+        figures.put("rqueue_outbox_entries", queue, value=counts.outbox)
+    return figures

@@ -1,0 +1,117 @@
+"""Runs a process anew whenever the code it runs has changed: for development."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import os
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rqueue.services.offspring import Offspring, start
+from rqueue.services.stopping import paused
+
+LOG = logging.getLogger("rqueue.reload")
+LOOK_SEC = 0.5
+# Not code of the application, and often very much of it.
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build", "dist"})
+Stamps = dict[str, tuple[int, int]]
+
+
+class Reloader:
+    """Keeps one process of a command running. Whenever a Python file in its folders has changed it
+    ends the process and starts another; one that ended by itself waits for the next change.
+    """
+
+    def __init__(self, command: Sequence[str], folders: Iterable[Path]) -> None:
+        self.command = command
+        self.folders = list(folders)
+        self.process: Offspring | None = None
+        self.stopping = asyncio.Event()
+        self.stamps: Stamps = {}
+
+    async def run(self) -> None:
+        """Returns after a signal, when the process has ended."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop, number)
+        self.stamps = await asyncio.to_thread(stamps_in, self.folders)
+        while not self.stopping.is_set():
+            self.process = await start(self.command)
+            ended = asyncio.create_task(self.process.ended())
+            await self.changed_or_stopped(ended)
+            self.process.send_signal(signal.SIGTERM)
+            await ended
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Hands a signal on, and starts no more."""
+        self.stopping.set()
+        if self.process is not None:
+            self.process.send_signal(number)
+
+    async def changed_or_stopped(self, ended: asyncio.Task[int]) -> None:
+        """Waits for a change that can be run, or a signal."""
+        told = False
+        while not self.stopping.is_set():
+            if ended.done() and not told:
+                told = True
+                LOG.warning("ended; waiting for a change", extra={"code": ended.result()})
+            await paused(self.stopping, LOOK_SEC)
+            changed = await self.changed()
+            if changed and runs(changed):
+                LOG.info("reloading", extra={"changed": ", ".join(changed)})
+                return
+
+    async def changed(self) -> list[str]:
+        """The files that have changed, come or gone since the last look."""
+        before, self.stamps = self.stamps, await asyncio.to_thread(stamps_in, self.folders)
+        paths = sorted({*before, *self.stamps})
+        return [path for path in paths if before.get(path) != self.stamps.get(path)]
+
+
+def runs(paths: Iterable[str]) -> bool:
+    """Whether these files can be compiled; says which cannot."""
+    for path in paths:
+        try:
+            source = Path(path).read_bytes()
+        except OSError:
+            continue
+        try:
+            compile(source, path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            line = error.lineno if isinstance(error, SyntaxError) else 0
+            LOG.warning(
+                "syntax error; waiting for the next change", extra={"file": path, "line": line}
+            )
+            return False
+    return True
+
+
+def stamps_in(folders: Iterable[Path]) -> Stamps:
+    """Every Python file below some folders with what changes when it is written."""
+    found: Stamps = {}
+    for folder in folders:
+        for path in python_files(str(folder)):
+            try:
+                facts = os.stat(path)
+            except OSError:
+                continue
+            found[path] = (facts.st_mtime_ns, facts.st_size)
+    return found
+
+
+def python_files(folder: str) -> Iterator[str]:
+    """The Python files below a folder, without hidden and foreign folders."""
+    for where, below, files in os.walk(folder):
+        below[:] = [name for name in below if name not in SKIPPED and not name.startswith(".")]
+        yield from (os.path.join(where, name) for name in files if name.endswith(".py"))
+
+
+def folders_of(module: str) -> list[Path]:
+    """The working directory, and the folder of a module's package where that is elsewhere."""
+    here = Path.cwd()
+    found = importlib.util.find_spec(module.partition(".")[0])
+    places = (found.submodule_search_locations if found else None) or ()
+    return [here, *(Path(place) for place in places if not Path(place).is_relative_to(here))]

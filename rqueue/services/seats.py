@@ -1,0 +1,74 @@
+"""The slots of one process: several queues may share them, in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rqueue.policy import turns
+from rqueue.policy.turns import Turn
+
+if TYPE_CHECKING:
+    from rqueue.services.slots import Slots
+
+
+class Seats:
+    """How many tasks run at once, and whose turn it is to claim for them.
+
+    `weights` has one number for each queue that shares them; without any the queues are served in
+    strict order.
+    """
+
+    def __init__(self, size: int, weights: Sequence[int] = ()) -> None:
+        self.size = size
+        self.turns = [Turn(weight) for weight in weights]
+        self.members: list[Slots] = []
+        self.taken = 0
+
+    def join(self, member: Slots) -> None:
+        """Takes a member, in the order of the weights."""
+        self.members.append(member)
+        if len(self.members) > len(self.turns):
+            self.turns.append(Turn())
+
+    def fill(self) -> None:
+        """Starts what is ready, each member in its turn, as far as there are free slots."""
+        while self.taken < self.size:
+            ready = [at for at, member in enumerate(self.members) if member.ready]
+            if not ready:
+                return
+            at = turns.next_of(ready, self.turns) if len(ready) > 1 else ready[0]
+            turns.take(at, self.turns)
+            self.taken += 1
+            self.members[at].start()
+
+    def leave(self, member: Slots) -> None:
+        """A member's task has ended: another starts, and who may claim is told."""
+        self.taken -= 1
+        self.fill()
+        self.tell(member)
+
+    def room(self, member: Slots, ahead: int) -> int:
+        """How many tasks a member may claim: for the slots that are free and its turn, and those
+        that it would start within a moment.
+        """
+        if len(self.members) == 1:
+            return max(self.size + ahead - member.busy, 0)
+        free = max(self.size - sum(one.busy for one in self.members), 0)
+        at = self.members.index(member)
+        return turns.room_of(at, self.turns, free, max(ahead - len(member.ready), 0))
+
+    def wants(self, member: Slots, *, more: bool) -> None:
+        """Whether a member's queue may have more for it; where it has not, others may claim."""
+        at = self.members.index(member)
+        if more:
+            turns.wake(at, self.turns)
+        else:
+            turns.rest(at, self.turns)
+            self.tell(member)
+
+    def tell(self, member: Slots) -> None:
+        """What a member left is there for the others."""
+        for other in self.members:
+            if other is not member:
+                other.roomy()

@@ -1,0 +1,60 @@
+"""What a running task says of itself, kept while its lease is held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rqueue.testing.settling import LOST, held
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import Notes, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """One note, by the holder of a lease; `seq` rises within an attempt."""
+
+    task: str
+    token: str
+    seq: int
+    progress: bytes = b""
+    checkpoint: bytes = b""
+    line: bytes = b""
+    micro_usd: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    more_ms: int = 0
+    timeout_ms: int = 0
+
+
+def note(model: Model, said: Noted, *, keep: int) -> str:
+    """Keeps a note; sent again it is not kept twice. OK or LOST."""
+    record = held(model, (said.task, said.token))
+    if record is None:
+        return LOST
+    token, last = record.notes.noted
+    if token != said.token or last < said.seq:
+        add(record.notes, said, keep)
+        extend(record, said)
+        record.notes.noted = (said.token, said.seq)
+    return "OK"
+
+
+def add(notes: Notes, said: Noted, keep: int) -> None:
+    """What is new replaces or follows what was said before; costs add up."""
+    notes.progress = said.progress or notes.progress
+    notes.checkpoint = said.checkpoint or notes.checkpoint
+    if said.line:
+        notes.lines = [*notes.lines, said.line][-keep:]
+    notes.micro_usd += said.micro_usd
+    notes.tokens_in += said.tokens_in
+    notes.tokens_out += said.tokens_out
+
+
+def extend(record: Record, said: Noted) -> None:
+    """Lets the task run longer than it might."""
+    if said.more_ms:
+        own_ms = record.special.timeout_ms or said.timeout_ms
+        record.special = replace(record.special, timeout_ms=own_ms + said.more_ms)

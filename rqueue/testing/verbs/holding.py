@@ -1,0 +1,161 @@
+"""The scripts of who holds or wants leases, spoken by the model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rqueue.model.lane import lane_of, signature
+from rqueue.testing import claiming, noting, passing, settling
+from rqueue.testing.noting import Noted
+from rqueue.testing.records import Claim, Lease, Limits, Verdict
+from rqueue.testing.verbs.words import raw, text
+
+if TYPE_CHECKING:
+    from rqueue.store.scripts import Argument
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import Grant
+    from rqueue.testing.verbs.words import Asked, Reply
+
+
+def claim(model: Model, asked: Asked) -> Reply:
+    """A claim whose tasks are handed out CLAIMED, or RUNNING where that is asked for."""
+    return claimed(model, asked, start=asked.number("start") == 1)
+
+
+def turn(model: Model, asked: Asked) -> Reply:
+    """Completes and claims, started, in one call."""
+    words = complete(model, asked)
+    return ["OK", words, claimed(model, asked, start=True), model.now_ms]
+
+
+def claimed(model: Model, asked: Asked, *, start: bool) -> Reply:
+    """A claim of a conversation, and what is told to who asked."""
+    call = Claim(
+        waiter=asked.text("waiter"),
+        seq=asked.number("seq"),
+        consumer=asked.text("consumer"),
+        bits=asked.text("bits"),
+        n=asked.number("n"),
+        lanes=tuple(number for number, *_ in asked.json("lanes")),
+        version=asked.number("version"),
+        box=asked.text("box"),
+        start=start,
+        park_ms=asked.number("park_ms"),
+        handoff_ms=asked.number("handoff_ms"),
+    )
+    answer = claiming.claim(model, call)
+    match answer.word:
+        case "OK":
+            rows = [row_of(model, grant) for grant in answer.grants]
+            return ["OK", model.version, answer.wait_ms, *rows]
+        case "LANES":
+            flat = [word for pair in lane_table(model).items() for word in pair]
+            return ["LANES", model.version, *flat]
+        case word:
+            return [word]
+
+
+def row_of(model: Model, grant: Grant) -> list[str | bytes]:
+    """A lease as its holder is told of it."""
+    record = model.tasks[grant.task]
+    # An entry's id where the task was READY from the first, as the server has it.
+    created = str(record.created_ms) if record.due_ms else f"{record.created_ms}-0"
+    counted = [str(grant.attempts), str(grant.reclaims), more_of(record.life)]
+    return [grant.task, grant.token, created, grant.definition, *counted]
+
+
+def more_of(life: int) -> str:
+    """What is kept with a task, as far as anyone reads it back."""
+    return json.dumps({"life": life}) if life > 1 else ""
+
+
+def lane_table(model: Model) -> dict[str, str]:
+    """The lanes and their numbers, with the version of the table beside them."""
+    numbers = {signature(lane): str(number) for lane, number in model.lanes.items()}
+    return {**numbers, "version": str(model.version)}
+
+
+def leases(asked: Asked) -> list[Lease]:
+    """The rows of a call that names leases."""
+    return [(text(row["task"]), text(row["token"])) for row in asked.rows]
+
+
+def start(model: Model, asked: Asked) -> Reply:
+    """CLAIMED to RUNNING."""
+    return ["OK", *settling.start(model, leases(asked))]
+
+
+def validate(model: Model, asked: Asked) -> Reply:
+    """RUNNING to VALIDATING."""
+    return ["OK", *settling.validate(model, leases(asked))]
+
+
+def renew(model: Model, asked: Asked) -> Reply:
+    """Keeps the leases of one worker."""
+    numbers = (asked.number(name) for name in ("claim_ms", "timeout_ms", "grace_ms"))
+    words = settling.renew(model, asked.text("consumer"), leases(asked), limits=Limits(*numbers))
+    return ["OK", model.version, *words]
+
+
+def complete(model: Model, asked: Asked) -> Reply:
+    """Ends tasks whose handlers returned."""
+    results = [raw(row["result"]) for row in asked.rows]
+    rows = [(*lease, result) for lease, result in zip(leases(asked), results, strict=True)]
+    return ["OK", 0, *settling.complete(model, rows)]
+
+
+def fail(model: Model, asked: Asked) -> Reply:
+    """Ends attempts that failed, as the policy decided."""
+    return ["OK", *settling.fail(model, [verdict_of(row) for row in asked.rows])]
+
+
+def reap(model: Model, asked: Asked) -> Reply:
+    """Takes silent leases, as the policy decided."""
+    verdicts = [verdict_of(row) for row in asked.rows]
+    return ["OK", 0, *passing.reap(model, verdicts, idle_ms=asked.number("idle_ms"))]
+
+
+def verdict_of(row: dict[str, Argument]) -> Verdict:
+    """How an attempt ends as failed, as the policy wrote it down."""
+    delay, alone = text(row["delay"]), text(row.get("alone", ""))
+    return Verdict(
+        task=text(row["task"]),
+        token=text(row["token"]),
+        delay_ms=int(delay) if delay else None,
+        attempts=int(row["attempts"]),
+        reclaims=int(row["reclaims"]),
+        reason=text(row["reason"]),
+        record=text(row["record"]),
+        alone=lane_of(alone) if alone else None,
+    )
+
+
+def park(model: Model, asked: Asked) -> Reply:
+    """Sets tasks aside, each with its reason."""
+    delays = [int(row["delay"]) for row in asked.rows]
+    rows = [(*lease, delay) for lease, delay in zip(leases(asked), delays, strict=True)]
+    words = settling.park(model, rows)
+    for row, word in zip(asked.rows, words, strict=True):
+        if word == "OK":
+            model.tasks[text(row["task"])].reason = text(row["reason"])
+    return ["OK", *words]
+
+
+def release(model: Model, asked: Asked) -> Reply:
+    """Gives leases back unused."""
+    return ["OK", 0, *settling.release(model, leases(asked))]
+
+
+def note(model: Model, asked: Asked) -> Reply:
+    """Keeps what running tasks say of themselves."""
+    keep = asked.number("keep")
+    return ["OK", *(noting.note(model, noted(row), keep=keep) for row in asked.rows)]
+
+
+def noted(row: dict[str, Argument]) -> Noted:
+    """A note as the context sent it."""
+    numbers = ("seq", "micro_usd", "tokens_in", "tokens_out", "more_ms", "timeout_ms")
+    counted = {name: int(row[name]) for name in numbers}
+    said = {name: raw(row[name]) for name in ("progress", "checkpoint", "line")}
+    return Noted(text(row["task"]), text(row["token"]), **counted, **said)  # type: ignore[arg-type]

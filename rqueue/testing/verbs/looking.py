@@ -1,0 +1,124 @@
+"""The scripts that only read, spoken by the model."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.model.ulid import number_of
+from rqueue.testing.claiming import effective
+from rqueue.testing.verbs.holding import more_of
+from rqueue.testing.verbs.words import text
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import Notes, Record
+    from rqueue.testing.verbs.words import Asked, Reply
+
+
+def read(model: Model, asked: Asked) -> Reply:
+    """All that is known of tasks."""
+    found = (model.find(text(row["task"])) for row in asked.rows)
+    return ["OK", str(model.now_ms), *(row_of(model, record) for record in found)]
+
+
+def row_of(model: Model, record: Record | None) -> Reply:
+    """One task in the parts that its keys would have."""
+    if record is None:
+        return [[], b"", b"", [], [], b"", [], []]
+    flat = [word for pair in fields_of(record).items() for word in pair]
+    idle: int | bytes = model.now_ms - record.seen_ms if record.in_hand else b""
+    return [
+        flat,
+        record.definition,
+        record.result,
+        record.failures,
+        sorted(record.waits),
+        idle,
+        said_in(record.notes),
+        record.notes.lines,
+    ]
+
+
+def fields_of(record: Record) -> dict[str, str]:
+    """The hash of a task, without what nobody reads back."""
+    found = {
+        "state": str(record.state),
+        "lane": str(record.lane),
+        "score": str(record.score),
+        "created": str(record.created_ms),
+        "entry": entry_of(record),
+        "attempts": str(record.attempts),
+        "reclaims": str(record.reclaims),
+        "token": record.token,
+        "more": more_of(record.life),
+        "reason": record.reason,
+        "finished": number(record.finished_ms),
+        "due": number(record.due_ms or None),
+        "priority": number(record.priority),
+    }
+    if record.claimed_ms:
+        found["holder"] = f"{record.claimed_ms} {record.started_ms} {record.owner}"
+    known = {name: value for name, value in found.items() if value}
+    return known if record.why is None else {**known, "why": record.why}
+
+
+def number(value: int | None) -> str:
+    """A number of the hash, nothing where it is not there."""
+    return "" if value is None else str(value)
+
+
+def place_of(record: Record) -> tuple[int, int]:
+    """Where a stream would have the task: by when it came, then by its own id."""
+    return record.created_ms, number_of(record.id)
+
+
+def entry_of(record: Record) -> str:
+    """The id that the stream would give it."""
+    return "{}-{}".format(*place_of(record))
+
+
+def said_in(notes: Notes) -> list[str | bytes]:
+    """A task's notes as their hash would be told."""
+    found: dict[str, str | bytes] = {
+        "micro_usd": str(notes.micro_usd),
+        "tokens_in": str(notes.tokens_in),
+        "tokens_out": str(notes.tokens_out),
+    }
+    found |= {"progress": notes.progress} if notes.progress else {}
+    found |= {"checkpoint": notes.checkpoint} if notes.checkpoint else {}
+    return [word for pair in found.items() for word in pair]
+
+
+def in_hand(model: Model, asked: Asked) -> Reply:
+    """A page of the leases that were silent for so long."""
+    held, after = sorted(model.in_hand(), key=place_of), asked.text("from").removeprefix("(")
+    if after != "-":
+        ms, seq = map(int, after.split("-"))
+        held = [record for record in held if place_of(record) > (ms, seq)]
+    silent = [r for r in held if model.now_ms - r.seen_ms >= asked.number("idle_ms")]
+    return [
+        "OK",
+        *(
+            [r.id, entry_of(r), r.owner, model.now_ms - r.seen_ms, r.state, r.token, str(r.lane)]
+            for r in silent[: asked.number("limit")]
+        ),
+    ]
+
+
+def counts(model: Model, asked: Asked) -> Reply:
+    """Counters by lane and state, and the READY tasks of each lane by tier."""
+    stats = {f"{lane}:{state}": n for (lane, state), n in model.counters().items()}
+    stats = {name: n for name, n in stats.items() if not name.endswith(f":{State.READY}")}
+    stats |= {"submitted": model.submitted, "outbox": sum(map(len, model.outbox))}
+    lanes = {number: lane for lane, number in model.lanes.items()}
+    bounds, rows = asked.json("bounds"), []
+    for lane, _ in asked.json("rates"):
+        ready = [model.tasks[task] for task in model.lane(lane)]
+        tiers = [0] * (len(bounds) + 1)
+        for record in ready:
+            tiers[bisect_right(bounds, effective(model, record, lanes[lane]))] += 1
+        rows.append([lane, *tiers])
+    flat = [word for name, n in stats.items() for word in (name, str(n))]
+    return ["OK", flat, sorted(model.paused), *rows]

@@ -1,0 +1,65 @@
+"""The scripts of the queue as a whole and of what time brings, spoken by the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rqueue.testing import claiming, operating, passing
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.verbs.words import Asked, Reply
+
+
+def promote(model: Model, _: Asked) -> Reply:
+    """What has waited long enough, and when the next has."""
+    moved = passing.promote(model)
+    return ["OK", 0, moved, min(model.delayed().values(), default=0)]
+
+
+def recall(model: Model, _: Asked) -> Reply:
+    """What was mailed and not started in time."""
+    return ["OK", 0, passing.recall(model)]
+
+
+def expire(model: Model, asked: Asked) -> Reply:
+    """Waiting tasks whose deadline has passed."""
+    return ["OK", 0, passing.expire(model, again_ms=asked.number("again_ms"))]
+
+
+def unblock(_: Model, __: Asked) -> Reply:
+    """Dependents are told by the completion itself, however many."""
+    return ["OK", 0]
+
+
+def pause(model: Model, asked: Asked) -> Reply:
+    """Hands out nothing of what is named."""
+    operating.pause(model, asked.text("what"))
+    return ["OK"]
+
+
+def resume(model: Model, asked: Asked) -> Reply:
+    """Ends a pause; who waited is answered."""
+    operating.resume(model, asked.text("what"))
+    return ["OK", 0]
+
+
+def answer(model: Model, _: Asked) -> Reply:
+    """Answers whoever waits, all of them."""
+    claiming.answer(model, set(model.lanes.values()))
+    return ["OK", 0]
+
+
+def archived(model: Model, asked: Asked) -> Reply:
+    """The first entries of the outbox are committed."""
+    return ["OK", operating.archived(model, len(asked.rows))]
+
+
+def lead(model: Model, asked: Asked) -> Reply:
+    """Whoever asks leads: there is one process."""
+    return ["OK", asked.text("owner"), 1, asked.number("ttl_ms"), model.now_ms]
+
+
+def yield_lead(_: Model, __: Asked) -> Reply:
+    """Nobody else wants to lead."""
+    return ["OK"]

@@ -1,0 +1,129 @@
+"""The scripts that take tasks in and change them from outside, spoken by the model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from rqueue.model.lane import lane_of
+from rqueue.testing import operating, passing, submitting
+from rqueue.testing.records import PLAIN, Draft, Special
+from rqueue.testing.verbs.words import raw, text
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.verbs.words import Asked, Reply
+
+
+def submit(model: Model, asked: Asked) -> Reply:
+    """Tasks of several lanes, each for itself."""
+    lanes = [lane_of(line.split(" ", 1)[1]) for line in asked.text("lanes").splitlines()]
+    drafts = []
+    for row in asked.rows:
+        number, base = text(row["place"]).split(" ")
+        more, _, ask = text(row["special"]).partition("\n")
+        wishes = json.loads(ask) if ask else {}
+        draft = Draft(
+            text(row["task"]),
+            lanes[int(number) - 1],
+            int(base),
+            raw(row["def"]),
+            special=special_of(json.loads(more)) if more else PLAIN,
+            parents=tuple(wishes.get("parents", ())),
+            delay_ms=wishes.get("delay", 0),
+            at_ms=wishes.get("at"),
+            if_exists=wishes.get("if_exists", "keep"),
+        )
+        drafts.append(draft)
+    refused = submitting.submit(model, drafts)
+    return ["OK", 0, *(word for index, pair in refused.items() for word in (index, *pair))]
+
+
+def special_of(more: dict[str, Any]) -> Special:
+    """What is special about a task, by the names that scripts use."""
+    return Special(
+        idem=more.get("idem"),
+        unique=more.get("unique", "until_done"),
+        window_ms=more.get("window", 0),
+        timeout_ms=more.get("timeout"),
+        deadline_ms=more.get("deadline"),
+        on_deadline=more.get("on_deadline"),
+        ext=more.get("ext"),
+        tags=tuple(more.get("tags", ())),
+        ttl_ms=more.get("ttl"),
+    )
+
+
+def cancel(model: Model, asked: Asked) -> Reply:
+    """All of a cascade at once: nothing is left for another call."""
+    tasks = [text(row["task"]) for row in asked.rows]
+    rule = cast("Literal['cascade', 'unblock']", asked.text("dependents"))
+    words = operating.cancel(
+        model, tasks, request=asked.text("request"), reason=asked.text("reason"), dependents=rule
+    )
+    return ["OK", 0, 0, *words]
+
+
+def revive(model: Model, asked: Asked) -> Reply:
+    """A new life for a dead task."""
+    word, *rest = operating.revive(
+        model,
+        asked.text("task"),
+        life=asked.number("life"),
+        definition=raw(asked.args["def"]),
+        delay_ms=asked.number("delay"),
+    ).split(" ")
+    return [word, 0, *rest] if word == "OK" else [word, *rest]
+
+
+def discard(model: Model, asked: Asked) -> Reply:
+    """Gives dead tasks up."""
+    tasks = [text(row["task"]) for row in asked.rows]
+    return ["OK", *operating.discard(model, tasks, reason=asked.text("reason"))]
+
+
+def set_priority(model: Model, asked: Asked) -> Reply:
+    """Another base priority for a task."""
+    task, base = asked.text("task"), asked.number("priority")
+    return operating.set_priority(model, task, base=base, was=asked.number("was")).split(" ")
+
+
+def rescore(model: Model, asked: Asked) -> Reply:
+    """The urgency that tasks have by now."""
+    return [
+        "OK",
+        *(
+            operating.rescore(
+                model, text(row["task"]), boost=int(row["boost"]), was=int(row["was"])
+            )
+            for row in asked.rows
+        ),
+    ]
+
+
+def reschedule(model: Model, asked: Asked) -> Reply:
+    """Another time for a waiting task."""
+    at, delay = asked.text("at"), asked.text("delay")
+    delay_ms = int(at) - model.now_ms if at else int(delay)
+    reply = operating.reschedule(model, asked.text("task"), delay_ms=delay_ms).split(" ")
+    return ["OK", model.now_ms + delay_ms] if reply == ["OK"] else list(reply)
+
+
+def run_now(model: Model, asked: Asked) -> Reply:
+    """Ends a task's waiting for its time."""
+    found = passing.run_now(model, asked.text("task"), request=asked.text("request"))
+    if isinstance(found, int):
+        return ["OK", 0, found]
+    return [found] if found == "GONE" else ["STATE", found]
+
+
+def edit(model: Model, asked: Asked) -> Reply:
+    """Another definition for a waiting task."""
+    was, definition = raw(asked.args["was"]), raw(asked.args["def"])
+    return operating.edit(model, asked.text("task"), was=was, definition=definition).split(" ")
+
+
+def watch(model: Model, asked: Asked) -> Reply:
+    """Asks for mail when tasks end."""
+    tasks = [text(row["task"]) for row in asked.rows]
+    return ["OK", *operating.watch(model, asked.text("box"), tasks)]

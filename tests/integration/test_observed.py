@@ -1,0 +1,276 @@
+"""Real processes that are seen from outside: scraped, probed, read in their logs, left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rqueue import State
+from tests.client.until import until
+from tests.house import NAME, House, build
+from tests.servers import Server
+
+HUSH = "hush-hush"
+APP = f'''
+import asyncio, threading
+from rqueue import Context, Queue, RetryPolicy
+
+queue = Queue("{NAME}", lease_sec=3)
+
+@queue.task("noop")
+async def noop(n: int) -> None: ...
+
+@queue.task("bad", max_attempts=2, retry=RetryPolicy.fixed(0))
+async def bad(word: str) -> str:
+    raise ValueError(word, "in the text of an error")
+
+@queue.task("wrong")
+async def wrong(n: int) -> int: ...
+
+@queue.task("stay")
+async def stay() -> None:
+    print("said", end="")
+    threading.Thread(target=threading.Event().wait).start()
+
+@queue.task("held")
+async def held(ctx: Context) -> None:
+    await ctx.progress("begun")
+    await asyncio.Event().wait()
+'''
+
+
+class Program:
+    """`rqueue` in a process, its log read line by line."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    def lines(self, event: str = "") -> list[dict[str, Any]]:
+        """The lines of an event, or all; what is no line of ours is a traceback of a start."""
+        text = self.log.read_text().splitlines()
+        found = [json.loads(line) for line in text if line.startswith("{")]
+        return [line for line in found if event in ("", line["event"])]
+
+    async def said(self, event: str, times: int = 1) -> list[dict[str, Any]]:
+        """The lines of an event, when there are so many."""
+
+        async def so_many() -> bool:
+            await asyncio.sleep(0.05)
+            return len(self.lines(event)) >= times
+
+        await until(so_many)
+        return self.lines(event)
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@contextmanager
+def program(url: str, folder: Path, *words: str) -> Iterator[Program]:
+    """A program in a folder; it and its children are killed at the end if they still run."""
+    log, out = folder / "log", folder / "out"
+    with log.open("w") as err, out.open("w") as stdout:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rqueue", *words],
+            cwd=folder,
+            env={**os.environ, "RQUEUE_REDIS_URL": url, "PYTHONUNBUFFERED": ""},
+            stdout=stdout,
+            stderr=err,
+            text=True,
+        )
+    try:
+        yield Program(process, log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP)
+    return tmp_path
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    connection, client = valkey.connection(), valkey.client()
+    house = build(connection, client)
+    yield house
+    await house.queue.aclose()
+    await connection.aclose()
+    await client.aclose()
+
+
+async def scrape(address: str) -> dict[tuple[str, str], float]:
+    """A scrape over HTTP, read by Prometheus' own parser: by name and the values of labels."""
+
+    def get() -> str:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    families = text_string_to_metric_families(await asyncio.to_thread(get))
+    return {
+        (sample.name, ",".join(sample.labels.values())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; one that nobody has buried does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    return False
+
+
+async def test_several_processes_are_one_target_whose_counters_never_go_back(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    words = ["worker", "app:queue", "--processes", "2", "--metrics-port", "0", "--max-tasks", "1"]
+    seen: list[float] = []
+    with program(valkey.url, folder, *words) as running:
+        ((listening,), _) = await running.said("listening"), await running.said("worker started", 2)
+        rounds = 4
+        for number in range(rounds):
+            # Each process ends after its first look at what it has done, and another comes.
+            await running.said("worker started", 2 + number)
+            await house.queue.enqueue_many([house.queue.call("noop", {"n": n}) for n in range(50)])
+
+            async def counted(number: int = number) -> bool:
+                await asyncio.sleep(0.02)
+                found = await scrape(listening["address"])
+                seen.append(found.get(("tasks_completed_total", "noop"), 0.0))
+                return seen[-1] == 50 * (number + 1)
+
+            await until(counted)
+        await running.said("process replaced", 2)
+        found = await scrape(listening["address"])
+        code = running.end()
+
+    assert seen == sorted(seen)
+    assert (await house.queue.counts())[State.COMPLETED] == 50 * rounds
+    assert found["task_queue_wait_seconds_count", ""] == 50 * rounds
+    assert found["rqueue_process_restarts_total", "ended"] >= 2
+    assert code == 0
+
+
+async def test_children_end_in_good_order_when_their_parent_is_killed(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    words = ["worker", "app:queue", "--processes", "2", "--grace", "0"]
+    with program(valkey.url, folder, *words) as running:
+        started = await running.said("worker started", 2)
+        handle = await house.queue.enqueue("held")
+
+        async def begun() -> bool:
+            return (await house.task(handle.id)).progress == "begun"
+
+        await until(begun)
+        running.process.kill()
+        await running.said("worker stopped", 2)
+        pids = [int(line["worker"].split(":")[1]) for line in started]
+
+        async def gone() -> bool:
+            await asyncio.sleep(0.05)
+            return not any(alive(pid) for pid in pids)
+
+        await until(gone)
+
+    task = await house.task(handle.id)
+    assert (task.state, task.attempts) == (State.READY, 0)
+
+
+async def test_what_was_printed_is_not_lost_when_a_thread_is_not_waited_for(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    with program(valkey.url, folder, "worker", "app:queue") as running:
+        await (await house.queue.enqueue("stay")).result(timeout=20)
+        code = running.end()
+
+    assert (code, (folder / "out").read_text()) == (0, "said")
+
+
+async def test_no_line_of_the_log_says_a_secret(house: House, valkey: Server, folder: Path) -> None:
+    words = ["worker", "app:queue", "--log-level", "debug", "--metrics-port", "0"]
+    # The default user of a server without passwords takes any.
+    url = valkey.url.replace("://", f"://default:{HUSH}@")
+    at_once = {"strategy": "immediate"}
+    with program(url, folder, *words) as running:
+        await running.said("worker started")
+        await house.queue.enqueue("bad", {"word": HUSH}, max_attempts=2, retry=at_once)
+        await house.queue.enqueue("bad", {"nonsense": HUSH})
+        await house.queue.enqueue("wrong", {"n": HUSH})
+        held = await house.queue.enqueue("held", {})
+        await running.said("task dead", 3)
+        await house.queue.cancel(held.id)
+        await running.said("task lost")
+        await house.client.client_kill_filter(_type="normal", skipme=True)
+        code = running.end()
+
+    assert code == 0
+    assert len(running.lines("task failed")) >= 1
+    assert HUSH not in running.log.read_text()
+
+
+async def test_changed_code_is_run_and_broken_code_is_waited_for(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    app = folder / "app.py"
+    with program(valkey.url, folder, "worker", "app:queue", "--reload") as running:
+        await running.said("worker started")
+        app.write_text("def broken(:\n")
+        (line,) = await running.said("syntax error; waiting for the next change")
+        await (await house.queue.enqueue("noop", {"n": 1})).result(timeout=20)
+        app.write_text(APP + "\n1 / 0\n")
+        await running.said("ended; waiting for a change")
+        app.write_text(APP.replace("n: int) -> None: ...", 'n: int) -> str: return "new"'))
+        await running.said("worker started", 2)
+        result = await (await house.queue.enqueue("noop", {"n": 1})).result(timeout=20)
+        code = running.end()
+
+    assert line["file"].endswith("app.py")
+    assert (result, code) == ("new", 0)
+
+
+async def test_a_scheduler_is_scraped_and_probed(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    words = ["scheduler", "--queue", NAME, "--metrics-port", "0"]
+    await house.queue.enqueue("noop")
+    with program(valkey.url, folder, *words) as running:
+        ((listening,), _) = await running.said("listening"), await running.said("leads")
+        found = await scrape(listening["address"])
+        code = running.end()
+
+    assert found["rqueue_scheduler_leading", NAME] == 1
+    assert found["task_queue_depth", "normal,READY"] == 1
+    assert code == 0
+
+
+async def test_a_port_that_is_taken_is_told_in_one_line(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = str(taken.sockets[0].getsockname()[1])
+    for words in (["--processes", "2"], []):
+        with program(
+            valkey.url, folder, "worker", "app:queue", "--metrics-port", port, *words
+        ) as running:
+            code = await asyncio.to_thread(running.process.wait, 20)
+        assert code == 5
+        assert "cannot be listened on" in running.log.read_text().splitlines()[-1]
+    taken.close()

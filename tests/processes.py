@@ -1,0 +1,19 @@
+"""Processes that do not outlive the test that started them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+Process = subprocess.Popen[bytes]
+
+
+@contextmanager
+def killed(process: Process) -> Iterator[Process]:
+    """A process, killed at the end of the block if it still runs."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()

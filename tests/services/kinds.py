@@ -1,0 +1,203 @@
+"""Handlers that a process of its own can import, for tests of where handlers run."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from rqueue import Context, Reject, Retry, depends
+from rqueue.errors import LeaseLost
+
+LEFT: set[asyncio.Task[None]] = set()
+REFUSED: list[str] = []
+
+
+def write(path: str, text: str) -> None:
+    """Whole or not at all: somebody waits for it."""
+    beside = Path(f"{path}.new")
+    beside.write_text(text)
+    beside.rename(path)
+
+
+def where() -> int:
+    return os.getpid()
+
+
+async def where_on_a_loop() -> int:
+    await asyncio.sleep(0)
+    return os.getpid()
+
+
+async def speaks(ctx: Context, n: int) -> dict[str, Any]:
+    """Uses all that a context offers."""
+    before = await ctx.last_checkpoint()
+    failures = [record.error for record in await ctx.failures()]
+    await ctx.progress({"n": n})
+    await ctx.checkpoint({"at": n})
+    await ctx.log("a line")
+    await ctx.spend(0.5, tokens_in=3, tokens_out=4)
+    ctx.logger.warning("said by %s", ctx.task.type)
+    if ctx.attempt == 1:
+        raise Retry(after=0, reason="once more")
+    return {
+        "before": before,
+        "failures": failures,
+        "attempt": ctx.attempt,
+        "token": ctx.token,
+        "cancelled": ctx.cancelled,
+        "state": ctx.state,
+    }
+
+
+def speaks_plainly(ctx: Context) -> str:
+    asyncio.run(ctx.progress("half"))
+    return ctx.worker
+
+
+async def leaves_a_task_behind(ctx: Context) -> None:
+    async def late() -> None:
+        await asyncio.sleep(0.05)
+        try:
+            await ctx.progress("late")
+        except LeaseLost as error:
+            REFUSED.append(error.task)
+
+    LEFT.add(asyncio.create_task(late()))
+
+
+async def waits_for_it() -> list[str]:
+    await asyncio.gather(*LEFT)
+    return REFUSED
+
+
+async def extends(ctx: Context) -> str:
+    await ctx.extend(60)
+    await asyncio.sleep(0.6)
+    return "in time"
+
+
+async def opened(ctx: Context) -> AsyncIterator[str]:
+    yield f"opened for {ctx.task.type}"
+    write(ctx.task.payload["path"], "closed")
+
+
+def provided(path: str, what: str = depends(opened)) -> str:
+    return what
+
+
+async def provided_on_a_loop(path: str, what: str = depends(opened)) -> str:
+    return what
+
+
+def rejects() -> None:
+    raise Reject("never again")
+
+
+def dies(how: str) -> None:
+    match how:
+        case "exit":
+            os._exit(3)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "segfault":
+            ctypes.string_at(0)
+
+
+def deaf(path: str) -> None:
+    """Hears nothing: it holds the GIL or looks nowhere."""
+    write(path, str(os.getpid()))
+    while True:
+        time.sleep(0.05)
+
+
+def has_a_child(path: str) -> None:
+    left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    write(path, str(left.pid))
+    left.wait()
+
+
+def polite(ctx: Context, path: str) -> str:
+    """Looks whether it is to stop."""
+    write(path, str(os.getpid()))
+    while not ctx.cancelled:
+        time.sleep(0.01)
+    write(path, "told")
+    return "stopped"
+
+
+async def cancelled_on_a_loop(path: str) -> None:
+    write(path, str(os.getpid()))
+    try:
+        await asyncio.Event().wait()
+    finally:
+        write(path, "told")
+
+
+def gives(what: str) -> Any:
+    return {
+        "nan": float("nan"),
+        "deep": {"a": [float("inf")]},
+        "huge": "x" * 3_000_000,
+        "odd": object(),
+    }[what]
+
+
+def echo(payload: str) -> int:
+    return len(payload)
+
+
+def logs(ctx: Context) -> None:
+    logging.getLogger("app").warning("number %d", 7, extra={"odd": object()})
+    logging.getLogger("app").info("not asked for")
+    ctx.logger.debug("asked for")
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+class Unpicklable(Exception):
+    def __reduce__(self) -> Any:
+        raise TypeError("not to be pickled")
+
+
+def recursion() -> None:
+    recursion()
+
+
+def raised(what: str) -> None:
+    match what:
+        case "RecursionError":
+            recursion()
+        case "huge":
+            raise ValueError("x" * 10_000_000)
+        case _:
+            kinds: dict[str, Callable[[], BaseException]] = {
+                "CancelledError": asyncio.CancelledError,
+                "SystemExit": lambda: SystemExit(3),
+                "KeyboardInterrupt": KeyboardInterrupt,
+                "MemoryError": MemoryError,
+                "Unprintable": Unprintable,
+                "Unpicklable": lambda: Unpicklable("kept"),
+                "StopIteration": StopIteration,
+                "GeneratorExit": GeneratorExit,
+            }
+            raise kinds[what]()
+
+
+def raises(what: str) -> None:
+    raised(what)
+
+
+async def raises_on_a_loop(what: str) -> None:
+    raised(what)

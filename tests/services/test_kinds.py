@@ -1,0 +1,146 @@
+"""Handlers on the loop, in threads and in processes: what they raise fails their attempt alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from rqueue import State
+from rqueue.errors import ConfigError, InvalidTask, TaskDead
+from rqueue.model.attempt import Reason
+from rqueue.registry import Handler, Kind
+from rqueue.services.attempt import described
+from tests.house import House
+from tests.services import kinds
+from tests.services.working import ended, working
+
+RAISED = {
+    "CancelledError": (Reason.CANCELLED, "from within"),
+    "SystemExit": (Reason.ERROR, "SystemExit: 3"),
+    "KeyboardInterrupt": (Reason.ERROR, "KeyboardInterrupt"),
+    "RecursionError": (Reason.ERROR, "maximum recursion depth"),
+    "MemoryError": (Reason.CRASH, "MemoryError"),
+    "huge": (Reason.ERROR, "ValueError: xxx"),
+    "Unprintable": (Reason.ERROR, "Unprintable"),
+    "Unpicklable": (Reason.ERROR, "kept"),
+    "StopIteration": (Reason.ERROR, "StopIteration"),
+    "GeneratorExit": (Reason.ERROR, "GeneratorExit"),
+}
+PLAIN_AND_ASYNC = {"plain": kinds.raises, "async": kinds.raises_on_a_loop}
+
+
+@pytest.mark.parametrize(
+    ("kind", "function"),
+    [("async", "async"), ("thread", "plain"), ("process", "plain"), ("process", "async")],
+)
+async def test_whatever_is_raised_fails_the_attempt_and_not_the_worker(
+    house: House, kind: Kind, function: str
+) -> None:
+    house.queue.task("raises", kind=kind, max_attempts=1)(PLAIN_AND_ASYNC[function])
+
+    async with working(house.queue, concurrency=2):
+        handles = {
+            what: await house.queue.enqueue("raises", {"what": what}, max_attempts=1)
+            for what in RAISED
+        }
+        for what, (reason, message) in RAISED.items():
+            found = await ended(house.queue, handles[what].id, State.DEAD_LETTERED)
+            error = found.failure_history[-1].error
+            assert (what, found.failure_reason) == (what, reason)
+            assert message in error
+            assert len(error) < 10_000
+
+
+def test_of_a_long_text_the_beginning_and_the_end_are_kept() -> None:
+    found = described(ValueError("x" * 10_000_000 + "the end"))
+
+    assert found.startswith("ValueError: xxx")
+    assert found.endswith("the end")
+    assert len(found) < 8100
+
+
+@pytest.mark.parametrize("kind", ["thread", "process"])
+@pytest.mark.parametrize("what", ["nan", "deep", "huge", "odd"])
+async def test_a_result_that_cannot_be_kept_fails_the_attempt(
+    house: House, kind: Kind, what: str
+) -> None:
+    house.queue.task("gives", kind=kind)(kinds.gives)
+
+    async with working(house.queue):
+        handle = await house.queue.enqueue("gives", {"what": what}, max_attempts=1)
+        with pytest.raises(TaskDead) as raised:
+            await handle.result(timeout=10)
+
+    assert raised.value.reason == Reason.INVALID_OUTPUT
+    assert "result" in raised.value.message
+
+
+class Reading(BaseModel):
+    at: str
+    value: Any
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        (Any, float("nan")),
+        (dict, {"a": [float("inf")]}),
+        (float, float("-inf")),
+        (Reading, Reading(at="noon", value=float("nan"))),
+        (list[Reading], [Reading(at="noon", value=[float("nan")])]),
+    ],
+)
+def test_no_number_is_written_that_json_does_not_have(type: Any, value: Any) -> None:
+    def gives() -> Any: ...
+
+    gives.__annotations__["return"] = type
+
+    with pytest.raises(InvalidTask, match="NaN or infinite"):
+        Handler("gives", gives, "thread").encoded(value, 1000)
+
+
+async def test_a_coroutine_function_does_not_run_in_a_thread(house: House) -> None:
+    with pytest.raises(ConfigError, match="plain function"):
+        house.queue.task("thread", kind="thread")(kinds.where_on_a_loop)
+
+
+async def test_a_function_within_another_cannot_have_a_process(house: House) -> None:
+    def within() -> None: ...
+
+    with pytest.raises(ConfigError, match="define it with `def` in a module"):
+        house.queue.task("within", kind="process")(within)
+    with pytest.raises(ConfigError, match="task nameless"):
+        house.queue.task("nameless", kind="process")(lambda: None)
+
+
+async def test_a_function_that_another_name_hides_is_refused_by_the_worker(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.queue.task("echo", kind="process")(kinds.echo)
+    monkeypatch.setattr(kinds, "echo", kinds.gives)
+
+    with pytest.raises(ConfigError, match="another function at"):
+        house.queue.worker()
+    monkeypatch.delattr(kinds, "echo")
+    with pytest.raises(ConfigError, match="is not there"):
+        house.queue.worker()
+
+
+async def test_the_main_module_is_refused_by_the_worker_and_says_what_to_do(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds.echo, "__module__", "__main__")
+    house.queue.task("echo", kind="process")(kinds.echo)
+
+    with pytest.raises(ConfigError, match="rqueue worker MODULE:QUEUE"):
+        house.queue.worker()
+    house.queue.worker(types=["other"])
+
+
+async def test_a_decorated_function_is_found_by_its_name(house: House) -> None:
+    handler = house.queue.task("where", kind="process")(kinds.where).handler
+
+    assert isinstance(handler, Handler)
+    assert handler.place == ("tests.services.kinds", "where")
