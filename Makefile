@@ -39,8 +39,8 @@ format: $(STAMP) ## Format the code and fix what can be fixed
 bench: $(STAMP) ## Measure everything beside raw Redis commands, one table
 	$(BIN)/python -m benchmarks
 
-bench-peers: $(STAMP) ## Measure beside other task queues, each in its own environment, about an hour
-	$(BIN)/python -m benchmarks.peers --kill --write
+bench-peers: $(STAMP) ## Measure beside other task queues, each in its own environment, half an hour
+	$(BIN)/python -m benchmarks.peers --write
 
 docs: $(STAMP) ## Write the generated pages of docs/ anew
 	$(BIN)/python -m tools.generate_docs

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rqueue.errors import TaskCancelled
+from rqueue.errors import ConfigError, TaskCancelled
 from rqueue.model.note import Note
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rqueue.model.task import Task
 
 LOGGER = "rqueue.task"
+T = TypeVar("T")
 
 
 class Scribe(Protocol):
@@ -35,6 +37,7 @@ class Context:
     the task: stop then, and write nothing for it.
 
     `state` is what the worker's lifespans have put there: connections, models and the like.
+    `loop` is the event loop that runs the attempt, where there is one beside the handler.
     """
 
     def __init__(self, token: str, scribe: Scribe, *, worker: str, state: dict[str, Any]) -> None:
@@ -42,6 +45,7 @@ class Context:
         self.worker = worker
         self.scribe = scribe
         self.state = state
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.stopped = False
         self.extended_sec = 0.0
 
@@ -72,6 +76,11 @@ class Context:
         look here from time to time; coroutines are cancelled by themselves.
         """
         return self.stopped
+
+    @cached_property
+    def sync(self) -> BlockingContext:
+        """The same coroutines as ordinary calls, for plain functions."""
+        return BlockingContext(self)
 
     def check(self) -> None:
         """Raises TaskCancelled when the work is to stop."""
@@ -106,3 +115,62 @@ class Context:
         """Lets this attempt run so much longer than its timeout."""
         await self.scribe.note(Note(extend_sec=seconds))
         self.extended_sec += seconds
+
+
+class BlockingContext:
+    """What a plain function says of its attempt: each call returns when it is written, or raises
+    what the coroutine of its name raises. It runs on the worker's own event loop, over the
+    connections that are there, and raises ConfigError in a thread that runs an event loop.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    def progress(self, value: JsonValue) -> None:
+        """Says how far the work is."""
+        self.run(self.ctx.progress(value))
+
+    def checkpoint(self, data: JsonValue) -> None:
+        """Keeps what the next attempt needs to go on from here."""
+        self.run(self.ctx.checkpoint(data))
+
+    def last_checkpoint(self) -> JsonValue:
+        """What was kept last; None where nothing was."""
+        return self.run(self.ctx.last_checkpoint())
+
+    def failures(self) -> Sequence[AttemptRecord]:
+        """How the attempts before this one ended."""
+        return self.run(self.ctx.failures())
+
+    def log(self, line: str) -> None:
+        """Keeps a line with the task."""
+        self.run(self.ctx.log(line))
+
+    def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
+        """Adds to what the task has cost."""
+        self.run(self.ctx.spend(usd, tokens_in=tokens_in, tokens_out=tokens_out))
+
+    def extend(self, seconds: float) -> None:
+        """Lets this attempt run so much longer than its timeout."""
+        self.run(self.ctx.extend(seconds))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What a coroutine gives, from a thread without an event loop."""
+        loop = self.ctx.loop
+        if has_loop() or (loop is not None and loop.is_closed()):
+            work.close()
+            rule = "is for plain functions while their worker runs; coroutines await ctx itself"
+            raise ConfigError("ctx.sync", rule)
+        # In a process of its own the loop is short, since nothing is opened there.
+        if loop is None:
+            return asyncio.run(work)
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+def has_loop() -> bool:
+    """Whether this thread runs an event loop, which a call that waits would block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

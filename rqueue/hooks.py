@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from rqueue.errors import ConfigError
 from rqueue.model.call import Call
+from rqueue.policy.fault import is_cancelled, told
 
 if TYPE_CHECKING:
     from rqueue.context import Context
@@ -153,9 +155,12 @@ class Hooks:
 
 
 async def quietly(step: Middleware, name: str, *facts: Any) -> None:
-    """A step after the fact: what it raises is only logged."""
+    """A step after the fact: what it raises is only logged, and without its text."""
     try:
         await getattr(step, name)(*facts)
-    except (Exception, SystemExit):
-        # The user's code: what has happened stands whatever it does.
-        LOG.exception("%s of %s failed", name, type(step).__name__)
+    except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
+        # The user's code: what has happened stands whatever it does, a cancel of something that it
+        # awaits included; only our own goes on.
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
+        LOG.error("%s of %s failed", name, type(step).__name__, extra=told(error))

@@ -31,7 +31,7 @@ from rqueue.services.naming import worker_name
 from rqueue.services.scheduler import Scheduler, owner_of, standard
 from rqueue.services.seats import Seats
 from rqueue.services.service import Paced
-from rqueue.services.worker import Worker
+from rqueue.services.worker import MOST_SLOTS, Worker
 from rqueue.settings import Settings
 from rqueue.store.submits import submit
 from rqueue.sync import Blocking
@@ -265,11 +265,13 @@ class Queue(Control):
             random=Random(),
         )
         offer = door.offer_of(served, capabilities, agents)
-        return Worker(parts, offer, name=name or worker_name(), seats=seats or Seats(concurrency))
+        shown = worker_name() if name is None else door.label_of("worker", name)
+        size = door.number_of("concurrency", concurrency, most=MOST_SLOTS)
+        return Worker(parts, offer, name=shown, seats=seats or Seats(size))
 
     def scheduler(self, name: str | None = None) -> Scheduler:
         """A candidate for the leadership of this queue's services: promoter, reaper, inbox ..."""
-        name = name or worker_name()
+        name = worker_name() if name is None else door.label_of("scheduler", name)
         inbox = Inbox(self.shard, self.settings, clock=self.clock, reader=name)
         services = standard(
             self.shard, self.runtime.reader, self.settings, clock=self.clock, random=Random()

@@ -20,6 +20,8 @@ from rqueue.model.codec import encode
 
 Kind = Literal["async", "thread", "process"]
 Ack = Literal["after", "before"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+ACKS: tuple[Ack, ...] = get_args(Ack)
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -197,6 +199,8 @@ class Registry:
         """Takes a handler; one type has one."""
         if NAME.fullmatch(handler.type) is None:
             raise ConfigError("task type", NAME_RULE)
+        if handler.ack not in ACKS:
+            raise ConfigError("ack", f"is one of {', '.join(ACKS)}, not {handler.ack!r}")
         known = self.handlers.get(handler.type)
         if known is not None and known.function is not handler.function:
             raise ConfigError(f"task {handler.type}", "has a handler already")
@@ -229,6 +233,8 @@ def provider(parameter: inspect.Parameter) -> Depends | None:
 
 def kind_of(function: Callable[..., Any], kind: Kind | None) -> Kind:
     """How a function runs: coroutines on the loop, others in a thread, or as it was said."""
+    if kind is not None and kind not in KINDS:
+        raise ConfigError("kind", f"is one of {', '.join(KINDS)}, not {kind!r}")
     runs = typed(function)
     if inspect.isgeneratorfunction(runs) or inspect.isasyncgenfunction(runs):
         raise ConfigError("handler", "yields, and a task has one result: let it return")

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from benchmarks.peers import measures, report, server
-from benchmarks.peers.roster import PEERS, RAW, ROOT, SHAPES, Peer, Shape, install, version
-from benchmarks.peers.stand import Skipped
+from benchmarks.peers import growth, measures, report, rest, server
+from benchmarks.peers.findings import FULL, QUICK, Findings, Size
+from benchmarks.peers.roster import OURS, PEERS, RAW, ROOT, SHAPES, Peer, Shape, install, version
+from benchmarks.peers.turns import Row, recoveries, say, tried
 
 PAGE = ROOT / "docs" / "performance.md"
 LEAST = 100
@@ -28,13 +28,23 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.peers", description=__doc__)
     parser.add_argument("--peers", default=",".join(PEERS), help="names, joined by commas")
     parser.add_argument("--shapes", default=",".join(SHAPES), help="names, or nothing")
-    parser.add_argument("--tasks", type=int, default=10_000, help="for a peer of share 1")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--no-dispatch", action="store_true", help="leave the latency out")
-    parser.add_argument("--kill", action="store_true", help="also kill workers with -9 at work")
+    parser.add_argument("--rows", default=",".join(ROWS), help="names, or nothing but the shapes")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--tasks", type=int, help="for a peer of share 1")
+    parser.add_argument("--backlog", type=int, help="how long the long backlog is")
     parser.add_argument("--upgrade", action="store_true", help="install the newest releases anew")
     parser.add_argument("--write", action="store_true", help=f"also into {PAGE.name}")
     return parser.parse_args()
+
+
+def size_of(options: argparse.Namespace) -> Size:
+    """How much is measured: what was asked for, over what is usual."""
+    given = {name: value for name in Size.__slots__ if (value := getattr(options, name))}
+    size = replace(QUICK if options.quick else FULL, **given)
+    if size.backlog < growth.SHORTEST_LONG:
+        raise SystemExit(f"--backlog: at least {growth.SHORTEST_LONG:,}")
+    return size
 
 
 def chosen(names: str, known: dict[str, T]) -> list[T]:
@@ -46,7 +56,7 @@ def chosen(names: str, known: dict[str, T]) -> list[T]:
     return [known[name] for name in wanted]
 
 
-def ready(peers: list[Peer], found: report.Findings, *, upgrade: bool) -> list[Peer]:
+def ready(peers: list[Peer], found: Findings, *, upgrade: bool) -> list[Peer]:
     """The peers whose environments could be made."""
     able = []
     for peer in peers:
@@ -55,60 +65,66 @@ def ready(peers: list[Peer], found: report.Findings, *, upgrade: bool) -> list[P
             found.versions[peer.name] = version(peer)
             able.append(peer)
         except subprocess.CalledProcessError as error:
-            say(peer, "install", f"left out: {error}")
+            say(peer.name, "install", f"left out: {error}")
     return able
-
-
-@dataclass(frozen=True, slots=True)
-class Row(Generic[T]):
-    """One measurement that every peer takes, and what its runs are ranked by."""
-
-    name: str
-    measure: Callable[[Peer], T]
-    rank: Callable[[T], float]
-
-    def medians(self, peers: list[Peer], runs: int) -> dict[str, T]:
-        """The median run of each peer; the peers take turns, so that all meet the same weather."""
-        found: dict[str, list[T]] = {}
-        left = list(peers)
-        for _ in range(runs):
-            for peer in list(left):
-                try:
-                    result = self.measure(peer)
-                except (Skipped, subprocess.TimeoutExpired) as error:
-                    say(peer, self.name, f"left out: {error}")
-                    left.remove(peer)
-                else:
-                    found.setdefault(peer.name, []).append(result)
-                    say(peer, self.name, str(result))
-        return {name: sorted(some, key=self.rank)[len(some) // 2] for name, some in found.items()}
 
 
 def backlog(shape: Shape, tasks: int, peer: Peer) -> measures.Drained:
     return measures.drain(shape, peer, max(LEAST, int(tasks * peer.share)))
 
 
-def say(peer: Peer, what: str, words: str) -> None:
-    print(f"{peer.name:14} {what:9} {words}", file=sys.stderr, flush=True)
+def dispatch(found: Findings, peers: Sequence[Peer]) -> None:
+    row = Row("dispatch", partial(measures.dispatch, SHAPES["1x10"]), lambda found: found.p50_ms)
+    found.dispatch = row.medians(peers, found.size.runs)
+
+
+def kill(found: Findings, peers: Sequence[Peer]) -> None:
+    found.recovery = recoveries(SHAPES["1x10"], [peer for peer in peers if peer.name != RAW])
+
+
+def at_rest(found: Findings, peers: Sequence[Peer]) -> None:
+    looks: dict[str, Callable[[], rest.Rest]] = {rest.IDLE: rest.idle}
+    for tasks in (rest.FEW, rest.MANY):
+        looks[f"one process that holds {tasks:,} tasks"] = partial(rest.held, tasks)
+    for what, look in looks.items() if ours_in(peers) else ():
+        if (seen := tried(OURS, "rest", look)) is not None:
+            found.rest[what] = seen
+
+
+def grown(found: Findings, peers: Sequence[Peer]) -> None:
+    looks = (
+        partial(growth.in_flight, found.size.runs),
+        partial(growth.backlog, found.size.backlog),
+        growth.registered,
+    )
+    for look in looks if ours_in(peers) else ():
+        if (seen := tried(OURS, "growth", look)) is not None:
+            found.growth.append(seen)
+
+
+def ours_in(peers: Sequence[Peer]) -> bool:
+    return any(peer.name == OURS for peer in peers)
+
+
+ROWS: dict[str, Callable[[Findings, Sequence[Peer]], None]] = {
+    "dispatch": dispatch,
+    "kill": kill,
+    "rest": at_rest,
+    "growth": grown,
+}
 
 
 def main() -> None:
     options = arguments()
-    found = report.Findings(server=server.version())
-    shapes = chosen(options.shapes, SHAPES)
+    found = Findings(server=server.version(), size=size_of(options))
+    shapes, rows = chosen(options.shapes, SHAPES), chosen(options.rows, ROWS)
     peers = ready(chosen(options.peers, PEERS), found, upgrade=options.upgrade)
     for shape in shapes:
-        row = Row(shape.name, partial(backlog, shape, options.tasks), lambda found: found.rate)
-        found.drained[shape.name] = row.medians(peers, options.runs)
-    if not options.no_dispatch:
-        ten = partial(measures.dispatch, SHAPES["1x10"])
-        found.dispatch = Row("dispatch", ten, lambda found: found.p50_ms).medians(
-            peers, options.runs
-        )
-    if options.kill:
-        queues = [peer for peer in peers if peer.name != RAW]
-        ten_killed = partial(measures.recover, SHAPES["1x10"])
-        found.recovery = Row("kill", ten_killed, lambda found: found.seconds).medians(queues, 1)
+        work = partial(backlog, shape, found.size.tasks)
+        row = Row(shape.name, work, lambda found: found.rate)
+        found.drained[shape.name] = row.medians(peers, found.size.runs)
+    for measure in rows:
+        measure(found, peers)
     text = report.markdown(found)
     print(text)
     if options.write:

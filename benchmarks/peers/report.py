@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from math import inf
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from benchmarks.peers.findings import FULL, Findings, Size
 from benchmarks.peers.measures import LOST_SEC, Dispatch, Drained, Recovery
-from benchmarks.peers.roster import OURS, RAW, SHAPES
+from benchmarks.peers.roster import SHAPES
+from benchmarks.peers.verdicts import Cells, verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from benchmarks.peers.growth import Growth
+    from benchmarks.peers.rest import Rest
+
 BEGIN, END = "<!-- bench-peers: begin -->", "<!-- bench-peers: end -->"
 HEADING = "## Beside other task queues\n\n`make bench-peers` writes what stands here."
-# The default lease, and five seconds.
-RECOVERED_SEC = 35
-Cells = list[str]
-Sign = Literal[">=", "<=", "<"]
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Findings:
-    """Everything one run of the harness found, by peer."""
-
-    server: str = "7"
-    versions: dict[str, str] = field(default_factory=dict)
-    drained: dict[str, dict[str, Drained]] = field(default_factory=dict)
-    dispatch: dict[str, Dispatch] = field(default_factory=dict)
-    recovery: dict[str, Recovery] = field(default_factory=dict)
 
 
 def markdown(found: Findings) -> str:
@@ -43,6 +30,10 @@ def markdown(found: Findings) -> str:
         parts.append(dispatch_table(found.dispatch))
     if found.recovery:
         parts.append(recovery_table(found.recovery))
+    if found.rest:
+        parts.append(rest_table(found.rest))
+    if found.growth:
+        parts.append(growth_table(found.growth))
     lines = verdicts(found)
     if lines:
         parts.append("### To reach\n\n" + table(["", "found", "to reach", ""], lines))
@@ -50,10 +41,19 @@ def markdown(found: Findings) -> str:
 
 
 def conditions(found: Findings) -> str:
-    """Where and with what this was measured."""
+    """Where, with what and how often this was measured."""
     named = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    python = platform.python_version()
-    return f"Python {python}, {os.cpu_count()} cores, Redis {found.server} on TCP; {named}."
+    python, cores = platform.python_version(), os.cpu_count()
+    where = f"Python {python}, {cores} cores, Redis {found.server} on TCP; {named}."
+    return f"{weight(found.size)}\n\n{where}"
+
+
+def weight(size: Size) -> str:
+    """How much a run of this size says."""
+    runs = "one run of each" if size.runs == 1 else f"the median of {size.runs} runs"
+    less = size.runs < FULL.runs or size.tasks < FULL.tasks
+    head = "**A quick run: the figures move more than those of a full one.** " if less else ""
+    return f"{head}Shown is {runs}; {size.tasks:,} tasks for a peer of middling rate."
 
 
 def drained_table(shape: str, rows: Mapping[str, Drained]) -> str:
@@ -83,53 +83,27 @@ def recovery_table(rows: Mapping[str, Recovery]) -> str:
     return f"### Killed with -9 at work\n\n{table(['', 'all done after, s'], body)}"
 
 
-def verdicts(found: Findings) -> list[Cells]:
-    """Ours against the best of the others and against the raw loop, where both were measured."""
-    lines: list[Cells] = []
-    for shape, factor in (("1x10", 6), ("2x5", 4)):
-        rows = found.drained.get(shape, {})
-        if OURS in rows and (others := rivals(rows)):
-            rate = rows[OURS].rate / max(row.rate for row in others.values())
-            cost = total_us(rows[OURS]) / min(total_us(row) for row in others.values())
-            lines.append(verdict(f"rate, {shape}, of the best peer's", rate, ">=", factor))
-            lines.append(verdict(f"Redis CPU, {shape}, of the best peer's", cost, "<", 1))
-    rows = found.drained.get("1x100", {})
-    if OURS in rows and RAW in rows:
-        rate = rows[OURS].rate / rows[RAW].rate
-        lines.append(verdict("rate, 1x100, of the raw loop's", rate, ">=", 0.35))
-    lines += dispatch_verdicts(found.dispatch)
-    if ours := found.recovery.get(OURS):
-        seconds = inf if ours.lost else ours.seconds
-        lines.append(verdict("seconds to all done after kill -9", seconds, "<=", RECOVERED_SEC))
-    return lines
+def rest_table(rows: Mapping[str, Rest]) -> str:
+    body = [[what, f"{row.redis:.1f}", f"{row.workers:.1f}"] for what, row in rows.items()]
+    head = ["% of a core", "Redis", "workers"]
+    return f"### While nothing starts or ends, rqueue\n\n{table(head, body)}"
 
 
-def dispatch_verdicts(rows: Mapping[str, Dispatch]) -> list[Cells]:
-    lines: list[Cells] = []
-    ours, others = rows.get(OURS), rivals(rows)
-    if ours and others:
-        p50 = ours.p50_ms / min(row.p50_ms for row in others.values())
-        p99 = ours.p99_ms / min(row.p99_ms for row in others.values())
-        lines.append(verdict("dispatch p50, of the best peer's", p50, "<", 1))
-        lines.append(verdict("dispatch p99, of the best peer's", p99, "<", 1))
-    if ours and RAW in rows:
-        part = ours.p50_ms / rows[RAW].p50_ms
-        lines.append(verdict("dispatch p50, of the raw read's", part, "<=", 1.5))
-    return lines
+def growth_table(rows: Sequence[Growth]) -> str:
+    head = ["", "tasks/s", "", "Redis us/task", "", "worker us/task", ""]
+    body = [
+        [row.what,
+         *beside(row.grown.rate, row.plain.rate),
+         *beside(row.grown.redis_us, row.plain.redis_us),
+         *beside(row.grown.worker_us, row.plain.worker_us)]
+        for row in rows
+    ]  # fmt: skip
+    told = "Behind each figure: its ratio to that of the plain run."
+    return f"### What the cost grows with, rqueue\n\n{told}\n\n{table(head, body)}"
 
 
-def rivals(rows: Mapping[str, T]) -> dict[str, T]:
-    return {name: row for name, row in rows.items() if name not in {OURS, RAW}}
-
-
-def total_us(row: Drained) -> float:
-    return row.redis_enqueue_us + row.redis_work_us
-
-
-def verdict(what: str, found: float, sign: Sign, target: float) -> Cells:
-    """One line: what was found and what it has to be."""
-    reached = {">=": found >= target, "<=": found <= target, "<": found < target}[sign]
-    return [what, f"{found:.2f}", f"{sign} {target:g}", "reached" if reached else "MISSED"]
+def beside(grown: float, plain: float) -> Cells:
+    return [whole(grown), f"{grown / plain:.2f}"]
 
 
 def whole(number: float) -> str:

@@ -1,9 +1,12 @@
-"""rqueue with everything on: leases, state, results, priorities, and the outbox (archive)."""
+"""rqueue with everything on: leases, state, results, priorities, and the outbox (archive).
+
+Beside the three tasks that every peer has there are those of the measurements that only it takes.
+"""
 
 from __future__ import annotations
 
 from benchmarks.peers import tally
-from benchmarks.peers.surroundings import URL, chunks, module
+from benchmarks.peers.surroundings import SLOTS, URL, chunks, module
 from rqueue import Queue
 
 queue = Queue("bench", url=URL, archive="postgres")
@@ -24,7 +27,22 @@ async def nap(number: int) -> None:
     await tally.nap_async(number)
 
 
-TASKS = {"noop": noop, "stamp": stamp, "nap": nap}
+@queue.task("doze")
+async def doze(number: int) -> None:
+    await tally.doze(number, SLOTS)
+
+
+@queue.task("hold")
+async def hold(number: int) -> None:
+    await tally.hold(number)
+
+
+@queue.task("other")
+async def other(number: int) -> None:
+    """What registered workers wait for."""
+
+
+TASKS = {task.type: task for task in (noop, stamp, nap, doze, hold, other)}
 
 
 def workers(slots: int, processes: int) -> list[list[str]]:

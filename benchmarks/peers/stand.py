@@ -54,9 +54,16 @@ class Stand:
 
     def inside(self, verb: str, *words: object) -> dict[str, Any]:
         """What the peer's own interpreter answers."""
-        start = [str(self.peer.python), "-m", "benchmarks.peers.inside", self.peer.module, verb]
+        said = self.run("benchmarks.peers.inside", self.peer.module, verb, *words)
+        answer = json.loads(said.splitlines()[-1])
+        if "unable" in answer:
+            raise Skipped(answer["unable"])
+        return dict(answer)
+
+    def run(self, module: str, *words: object) -> str:
+        """What a module says that the peer's own interpreter runs."""
         done = subprocess.run(
-            [*start, *map(str, words)],
+            [str(self.peer.python), "-m", module, *map(str, words)],
             check=False,
             capture_output=True,
             text=True,
@@ -65,11 +72,9 @@ class Stand:
             timeout=SEND_SEC,
         )
         if done.returncode:
-            raise Skipped(f"{verb} failed: {' '.join(done.stderr[-TAIL:].split())}")
-        answer = json.loads(done.stdout.splitlines()[-1])
-        if "unable" in answer:
-            raise Skipped(answer["unable"])
-        return dict(answer)
+            called = " ".join(map(str, [module, *words]))
+            raise Skipped(f"{called} failed: {' '.join(done.stderr[-TAIL:].split())}")
+        return done.stdout
 
     def fleet(self) -> Fleet:
         """The peer's workers, not started yet."""

@@ -19,13 +19,18 @@ from pathlib import Path
 
 PATH = "BENCH_TALLY"
 SLOTS = 1024
-# Native order and alignment: each field is stored by one move, so no half of a count is seen.
 TAKEN = struct.Struct("@Q")
 SLOT = struct.Struct("@QQQQQ")  # pid, processor time at the first task, first, last, count
+FIRST, LAST, COUNT = 2, 3, 4
 RECORD = struct.Struct("@QQQ")  # kind, number, now
 HEAD = 64
 STAMP, BEGUN, DONE = 1, 2, 3
 NAP_SEC = 1.0
+# What all slots of a worker together end in a second while they doze, however many they are.
+DOZES_PER_SEC = 2000
+# Spreads numbers that follow each other: tasks that start together shall not end together.
+STRIDE = 617
+HOLD_SEC = 600.0
 
 
 class Slot:
@@ -43,20 +48,20 @@ class Slot:
             TAKEN.pack_into(self.page, 0, taken + 1)
             # Closing the file would not do: the mapping holds a copy of its descriptor.
             fcntl.flock(file, fcntl.LOCK_UN)
-        self.at = HEAD + taken * SLOT.size
-        self.pid, self.cpu_ns = os.getpid(), time.process_time_ns()
-        self.first_ns = 0
+        at = HEAD + taken * SLOT.size
+        SLOT.pack_into(self.page, at, os.getpid(), time.process_time_ns(), 0, 0, 0)
+        # Cell by cell, each by one move: pack_into clears them all first, and a reader saw that.
+        self.cells = memoryview(self.page)[at : at + SLOT.size].cast("Q")
         self.count = 0
 
     def add(self) -> None:
         """Counts one task."""
         with self.lock:
-            now = time.monotonic_ns()
-            self.first_ns = self.first_ns or now
+            now = self.cells[LAST] = time.monotonic_ns()
+            if not self.count:
+                self.cells[FIRST] = now
             self.count += 1
-            SLOT.pack_into(
-                self.page, self.at, self.pid, self.cpu_ns, self.first_ns, now, self.count
-            )
+            self.cells[COUNT] = self.count
 
     def note(self, kind: int, number: int) -> None:
         """Appends one record."""
@@ -108,6 +113,19 @@ async def nap_async(number: int) -> None:
     own().note(DONE, number)
 
 
+async def doze(number: int, slots: int) -> None:
+    """Sleeps for a half to one and a half of its share, by its number, and counts itself."""
+    slot = own()
+    await asyncio.sleep(slots / DOZES_PER_SEC * (0.5 + number * STRIDE % 1000 / 1000))
+    slot.add()
+
+
+async def hold(number: int) -> None:
+    """Counts itself, and does not end while it is looked at."""
+    own().add()
+    await asyncio.sleep(HOLD_SEC)
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
     """What one process has counted."""
@@ -130,8 +148,12 @@ class Board:
         """Empty files for a new run."""
         board = cls(folder / "tally")
         board.path.write_bytes(bytes(HEAD + SLOTS * SLOT.size))
-        records_of(board.path).touch()
+        records_of(board.path).write_bytes(b"")
         return board
+
+    def anew(self) -> Board:
+        """The same files, empty, for workers that start after the others have ended."""
+        return self.lay(self.path.parent)
 
     def counts(self) -> list[Count]:
         """Every process that has counted a task."""

@@ -25,7 +25,8 @@ local function bring_task(root, now, waiter, profile, task)
   end
   local started = record.start == "1"
   local row = write_claim(root, string.format("%.0f", now), id, { entry, false, false, definition },
-    { consumer = record.consumer, bits = record.bits, started = started })
+    { consumer = record.consumer, bits = record.bits, started = started },
+    (tonumber(record.begin) or 1) > 0)
   count(root, lane, started and "RUNNING" or "CLAIMED", 1)
   mail_claim(root, now, waiter, record, { row })
   return true

@@ -4,7 +4,7 @@
 -- @include take
 -- @include remember_claim
 -- A claim of the conversation `ask` { waiter, seq, consumer, bits, n, start, version, lanes,
--- profile, box, park_ms, handoff_ms, memo_ms }: the reply of lua/task/claim.lua.
+-- profile, box, park_ms, handoff_ms, memo_ms, begin }: the reply of lua/task/claim.lua.
 local function claim_tasks(root, now, ask)
   local record = waiter_of(root, ask.waiter)
   local last = tonumber(record.seq or "0")
@@ -23,8 +23,10 @@ local function claim_tasks(root, now, ask)
   if record.profile then
     redis.call("ZREM", root .. "waiting:" .. record.profile, ask.waiter)
   end
+  local begin = ask.begin and ask.begin - #carried
   local given = take(root, now, wanted, ask.n - #carried,
-    { consumer = ask.consumer, bits = ask.bits, started = ask.start })
+    { consumer = ask.consumer, bits = ask.bits, started = ask.start, begin = begin })
+  ask.begin = begin and begin - #given or ""
   local short = ask.n - #carried - #given
   for _, row in ipairs(carried) do
     given[#given + 1] = row

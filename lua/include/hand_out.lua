@@ -1,7 +1,7 @@
 -- @include lease_entries
 -- @include write_claim
 -- @include count
--- Leases the picks to `who` { consumer, bits, started }; returns one row a task.
+-- Leases the picks to `who` { consumer, bits, started, begin }; returns one row a task.
 -- A pick without its entry is left to the orphan sweep: out of its lane, named in `orphans`.
 local function hand_out(root, now, picks, open, who)
   local task, rows, entries = root .. "task:", {}, {}
@@ -17,7 +17,8 @@ local function hand_out(root, now, picks, open, who)
       redis.call("SADD", root .. "orphans", id)
       lost[id] = 1
     else
-      given[#given + 1] = write_claim(root, at, id, rows[i], who)
+      given[#given + 1] = write_claim(root, at, id, rows[i], who,
+        not who.begin or i <= who.begin)
     end
   end
   for _, lane in ipairs(open) do

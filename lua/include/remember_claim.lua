@@ -8,7 +8,7 @@ local function remember_claim(root, now, ask, given, short, wanted)
   redis.call("HSET", memo, "seq", ask.seq, "bits", ask.bits, "consumer", ask.consumer,
     "given", named(given), "mailed", "", "n", short, "profile", ask.profile, "box", ask.box,
     "handoff", ask.handoff_ms, "until", wait_ms > 0 and now + wait_ms or 0,
-    "start", ask.start and 1 or 0)
+    "start", ask.start and 1 or 0, "begin", ask.begin)
   if ask.memo_ms ~= "0" then
     redis.call("PEXPIRE", memo, ask.memo_ms)
   end

@@ -4,7 +4,9 @@
 -- only when it next renews the lease. Each worker reads the box of its own name.
 local function tell_holder(root, id, row)
   if row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING" then
-    local _, _, owner = holder_of(redis.call("HGET", root .. "task:" .. id, "holder"))
-    put_mail(root, "@" .. owner, "fenced " .. id .. " " .. row.token)
+    local _, _, owner = holder_of(redis.call("HGET", root .. "task:" .. id, "holder") or "")
+    if owner then
+      put_mail(root, "@" .. owner, "fenced " .. id .. " " .. row.token)
+    end
   end
 end

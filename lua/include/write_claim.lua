@@ -1,14 +1,15 @@
 -- @include more_of
 -- @include free_key
 -- @include holder_row
--- Writes the lease into the task's hash and returns what its holder needs to know. `row` is
+-- Writes the lease into the task's hash and returns what its holder needs to know. One that does
+-- not begin at once has no time of its start yet. `row` is
 -- entry, token, flags, def0, def1, def2.
-local function write_claim(root, now, id, row, who)
+local function write_claim(root, now, id, row, who, begins)
   local epoch = row[2] and string.match(row[2], "^%d+") + 1 or "1"
   local token = epoch .. ":" .. who.bits
   if who.started then
     redis.call("HSET", root .. "task:" .. id, "state", "RUNNING", "token", token,
-      "holder", now .. " " .. now .. " " .. who.consumer)
+      "holder", now .. (begins and " " .. now or " 0") .. " " .. who.consumer)
     if row[3] then
       local more = more_of(root, id, row[3])
       if more.unique == "until_start" then

@@ -33,7 +33,8 @@ local function verdict(now, id, row, token)
     return now - claimed > claim_ms and "claim_expired" or "OK"
   elseif state == "RUNNING" or state == "VALIDATING" then
     local limit = more_of(root, id, row[5]).timeout or timeout_ms
-    return now - started > limit + grace_ms and "timeout" or "OK"
+    local since = started == "0" and claimed or started
+    return now - since > limit + grace_ms and "timeout" or "OK"
   end
   return "LOST"
 end

@@ -1,6 +1,6 @@
 -- start: CLAIMED -> RUNNING
 --
--- Begins the execution of claimed tasks. A mailed task may run only after this said OK.
+-- Begins the execution of claimed tasks, and of such as were RUNNING but waited for a slot.
 -- Started already by the same token: OK again.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases; built from root below
@@ -14,6 +14,7 @@
 -- @include now_ms
 -- @include lease_held
 -- @include start_task
+-- @include stamp_start
 
 local root = ARGV[1]
 local first, stride = 2, 2
@@ -29,6 +30,8 @@ for at = first, #ARGV, stride do
   else
     if row[1] == "CLAIMED" then
       start_task(root, now, id, token, row)
+    else
+      stamp_start(root, now, id)
     end
     reply[#reply + 1] = "OK"
   end

@@ -20,6 +20,8 @@
 --      14 ttl         how long an ended task is kept, ms
 --      15 limit       dependents told in this call, for each task
 --      16 tries       how many parked claims may be looked at
+--      17 begin       how many of the `n` begin at once; the others wait for a slot, RUNNING too,
+--                     but nothing of them is spent when the worker is lost before they are started
 -- EACH  task          its id
 --       token         the claim's token
 --       result        encoded result, stored as it is; "" for none
@@ -33,11 +35,11 @@
 
 local root, now, words = ARGV[1], now_ms(), { "OK", 0 }
 local how = { archive = ARGV[13], ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]) }
-if complete_tasks(root, now, 17, how, words) then
+if complete_tasks(root, now, 18, how, words) then
   words[2] = 1
 end
 local claimed = claim_tasks(root, now, { waiter = ARGV[2], seq = tonumber(ARGV[3]),
   consumer = ARGV[4], bits = ARGV[5], n = tonumber(ARGV[6]), start = true, version = ARGV[7],
   lanes = ARGV[8], profile = ARGV[9], box = ARGV[10], park_ms = tonumber(ARGV[11]),
-  handoff_ms = ARGV[12], memo_ms = "0" })
+  handoff_ms = ARGV[12], memo_ms = "0", begin = tonumber(ARGV[17]) })
 return { "OK", words, claimed, string.format("%.0f", now) }

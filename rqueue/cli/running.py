@@ -25,6 +25,7 @@ from rqueue.services.gathering import Watched
 from rqueue.services.naming import worker_name
 from rqueue.services.processes import Processes
 from rqueue.services.reloading import Reloader, folders_of
+from rqueue.services.resizing import on_steps
 from rqueue.services.watching import Ports, Watch
 
 if TYPE_CHECKING:
@@ -57,18 +58,20 @@ def worker(app: str, processes: int, reload: bool, **options: Any) -> None:
     MODULE:QUEUE is where the queue stands that the handlers are registered with, such as
     shop.tasks:queue. With --queue its handlers serve the queues of these names instead: in strict
     order, or by weight where they have one. SIGTERM lets what runs end within --grace; a second one
-    gives it back at once.
+    gives it back at once. SIGTTIN adds a slot to each process, SIGTTOU takes one away.
     """
     ports = ports_of(options)
+    module, _ = place_of(app)
+    slots = options["concurrency"]
     if reload:
         set_up_logs(options)
         grace = ["--grace", f"{min(options['grace'], RELOAD_GRACE_SEC):g}"]
         command = [*again("--grace", flags=["--reload"]), *grace]
-        run(Reloader(command, folders_of(app.partition(":")[0])).run())
+        run(Reloader(command, folders_of(module), slots=slots).run())
     elif processes > 1:
         set_up_logs(options)
         command = again("--processes", "--metrics-port", "--health-port")
-        run(Processes(command, processes, ports).run())
+        run(Processes(command, processes, ports, slots=slots).run())
     else:
         queue = load(app)
         # After the application's own code: what it has set up stays.
@@ -76,7 +79,6 @@ def worker(app: str, processes: int, reload: bool, **options: Any) -> None:
         if not queue.registry.handlers:
             rule = f"queue {queue.name} has no handlers: use @queue.task"
             raise ConfigError("MODULE:QUEUE", rule)
-        module = app.partition(":")[0]
         chosen = served(queue, module, options.pop("queues"), options.pop("concurrency"))
         run(serve(chosen.queues, duty_of(chosen, ports, options)))
 
@@ -100,6 +102,7 @@ async def serve(queues: Sequence[Queue], duty: Duty) -> None:
     async with AsyncExitStack() as stack:
         for queue in queues:
             await stack.enter_async_context(queue)
+        on_steps(duty.step)
         await duty.run()
 
 
@@ -123,18 +126,30 @@ async def scheduler(queue: Queue, out: Printer, **options: Any) -> None:
 
 
 def load(app: str) -> Queue:
-    """The queue at MODULE:QUEUE; the working directory is looked in too."""
-    module, _, attribute = app.partition(":")
+    """The queue at MODULE:QUEUE; the working directory is looked in too. What the module's own code
+    raises is not ours to tell: it comes as it is.
+    """
+    name, attribute = place_of(app)
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), attribute or "queue")
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ConfigError("MODULE:QUEUE", f"there is no module {error.name}") from error
+    try:
+        found = getattr(module, attribute)
     except AttributeError as error:
-        raise ConfigError("MODULE:QUEUE", f"{module} has no {attribute or 'queue'}") from error
+        raise ConfigError("MODULE:QUEUE", f"{name} has no {attribute}") from error
     if not isinstance(found, Queue):
         raise ConfigError("MODULE:QUEUE", f"{app} is a {type(found).__name__}, not a Queue")
     return found
+
+
+def place_of(app: str) -> tuple[str, str]:
+    """The module and the name in MODULE:QUEUE; ConfigError where no module can be called so."""
+    module, _, attribute = app.partition(":")
+    if not all(module.split(".")):
+        raise ConfigError("MODULE:QUEUE", f"{app!r} names no module, such as shop.tasks:queue")
+    return module, attribute or "queue"
 
 
 def again(*options: str, flags: Sequence[str] = ()) -> list[str]:

@@ -90,6 +90,8 @@ class Shown(Duty):
 async def serve(queue: Queue, duty: Duty) -> None:
     """A worker and a scheduler for the queue."""
     click.echo(f"queue {queue.name} on {queue.runtime.connection.address}; Ctrl-C ends it")
+    if queue.settings.embedded:
+        click.echo(f"other commands in this directory reach it with {EMBEDDED}=1 set")
     async with queue:
         await duty.run()
 

@@ -38,9 +38,14 @@ class Figures:
         """Adds to a counter."""
         self.cell(name, *labels)[0] += by
 
-    def put(self, name: str, *labels: str, value: float, whole: float | None = None) -> None:
-        """Sets a gauge, or both sides of a ratio."""
-        self.cell(name, *labels)[:] = [value] if whole is None else [value, whole]
+    def put(self, name: str, *labels: str, value: float) -> None:
+        """Sets a gauge."""
+        self.cell(name, *labels)[0] = value
+
+    def share(self, name: str, *labels: str, part: float, whole: float) -> None:
+        """Adds to both sides of a ratio."""
+        cell = self.cell(name, *labels)
+        cell[:] = [cell[0] + part, cell[1] + whole]
 
     def observe(self, name: str, *labels: str, value: float) -> None:
         """Adds a value to a histogram."""

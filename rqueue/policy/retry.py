@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from rqueue.model.attempt import Failed, Lost, Reason
@@ -89,10 +89,19 @@ def after_loss(facts: Facts, rules: RetryRules, random: Random) -> Again | Bury:
     reclaimed = Facts(facts.attempts, facts.reclaims + 1)
     if rules.lost_worker_counts:
         failure = Failed(Reason.HEARTBEAT_TIMEOUT, "the worker was lost")
-        return after_failure(failure, reclaimed, rules, random)
+        found = after_failure(failure, reclaimed, rules, random)
+        # It has waited for a whole lease, and nothing says that it failed: it waits no longer.
+        return replace(found, delay_sec=0.0) if isinstance(found, Again) else found
     if reclaimed.reclaims > rules.max_reclaims:
         return Bury(LOST_WORKER, reclaimed.attempts, reclaimed.reclaims)
     return Again(0.0, reclaimed.attempts, reclaimed.reclaims)
+
+
+def runs_alone(attempts: int, reclaims: int, rules: RetryRules) -> bool:
+    """Whether a task is claimed alone after a loss that left it so: it may be what kills its
+    workers. A first loss is mostly the worker's; but never is the last chance taken in company.
+    """
+    return reclaims > 1 or attempts + 1 >= rules.max_attempts
 
 
 def retryable(reason: Reason, policy: RetryPolicy) -> bool:

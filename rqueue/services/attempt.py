@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import InvalidTask, Reject, Retry
 from rqueue.model.attempt import Failed, Reason, reason_of
-from rqueue.model.codec import decode
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from rqueue.context import Context
     from rqueue.hooks import Depends, Hooks
     from rqueue.registry import Handler
@@ -34,11 +31,6 @@ class Encoded:
     """A result that was checked and encoded where its handler ran."""
 
     data: bytes
-
-    @property
-    def value(self) -> JsonValue:
-        """What it says."""
-        return decode(self.data) if self.data else None
 
 
 @dataclass(frozen=True, slots=True)

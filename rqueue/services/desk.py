@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.context import Context
 from rqueue.errors import StoreUnavailable
-from rqueue.model.attempt import Completed, Failed, Reason
+from rqueue.model.attempt import Failed, Reason
 from rqueue.model.definition import quick_parts
 from rqueue.policy.verdict import Report, refused, rule, rules_of
-from rqueue.services.aftermath import Aftermath
-from rqueue.services.attempt import Encoded, Places, encoded, perform
+from rqueue.services.aftermath import Aftermath, seen
+from rqueue.services.attempt import Encoded, Places, described, encoded, perform
 from rqueue.services.children.place import check
 from rqueue.services.children.pool import Children
 from rqueue.services.ledger import Ledger
+from rqueue.services.naming import attempt_name
 from rqueue.services.scribe import StoreScribe
 from rqueue.services.slots import LOST
 from rqueue.services.threads import Threads
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("rqueue.worker")
 ASK_AGAIN_SEC = 0.5
+# As it failed, as a plain error, as one that is dead.
+MOST_ASKED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class Desk:
         grant, parts = running.grant, self.parts
         scribe = StoreScribe(parts.shard, parts.reader, grant, self.ledger)
         ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
+        ctx.loop = asyncio.get_running_loop()
         running.ctx = ctx
         found = quick_parts(grant.definition)
         if found is None:
@@ -99,16 +103,35 @@ class Desk:
         if handler is None:
             return Failed(Reason.ERROR, f"this worker has no handler for {type}")
         running.deadline = running.began + (limit or parts.settings.timeout_sec)
-        if handler.ack == "before" and not await self.settled_first(grant, type):
-            running.stopped = LOST
+        if running.task is not None:
+            running.task.set_name(attempt_name(type, grant.task))
+        if handler.ack == "before":
+            await self.run_settled(handler, payload, running, ctx)
             return None
         outcome = await self.perform(handler, payload, ctx)
-        if handler.ack == "after" and not running.stopped:
+        if not running.stopped:
             self.ledger.types[grant.task] = type
-        if handler.ack == "before":
-            self.aftermath.settled_first(ctx, outcome)
-            return None
         return outcome
+
+    async def run_settled(
+        self, handler: Handler, payload: object, running: Running, ctx: Context
+    ) -> None:
+        """Completes a task and then runs it: how that ends, the log says and nobody else."""
+        grant = running.grant
+        # No lease stops it from now on: the next turn misses what was brought by mail and is
+        # completed already, and would have it told as lost.
+        running.grant = grant._replace(token="")
+        if not await self.settled_first(grant, handler.type):
+            running.stopped = LOST
+            return
+        outcome: bytes | Failed
+        try:
+            outcome = await self.perform(handler, payload, ctx)
+        except asyncio.CancelledError:
+            outcome = self.stopped(running)
+        if isinstance(outcome, Failed):
+            self.ledger.failed_after(grant, handler.type, outcome)
+        self.aftermath.settled_first(ctx, outcome)
 
     async def perform(self, handler: Handler, payload: object, ctx: Context) -> bytes | Failed:
         """Runs the handler with the steps around it, and encodes what it returns."""
@@ -123,9 +146,7 @@ class Desk:
             case _:
                 outcome = encoded(handler, value, self.parts.settings.max_result_bytes)
         if hooks.middleware:
-            value = value.value if isinstance(value, Encoded) else value
-            seen = outcome if isinstance(outcome, Failed) else Completed(value)  # type: ignore[arg-type]
-            await hooks.after_attempt(ctx, seen)
+            await hooks.after_attempt(ctx, seen(outcome))
         return outcome
 
     async def settled_first(self, grant: Grant, type: str) -> bool:
@@ -170,15 +191,31 @@ class Desk:
 
     async def settle(self) -> None:
         """Ends failed attempts as the policy decides, all in one call."""
-        failed = self.failed[:]
-        rows = [self.verdict(grant, outcome) for grant, outcome in failed]
-        words = await leases.fail(self.parts.shard, rows)
+        judged = [self.judged(grant, outcome) for grant, outcome in self.failed]
+        failed = [(grant, outcome) for grant, outcome, _ in judged]
+        words = await leases.fail(self.parts.shard, [row for *_, row in judged])
         del self.failed[: len(failed)]
         for grant, _ in failed:
             if self.held.get(grant.task) == grant.token:
                 del self.held[grant.task]
         self.ledger.failed(failed, words)
         self.aftermath.failed(failed, words)
+
+    def judged(
+        self, grant: Grant, outcome: Failed, asked: int = 1
+    ) -> tuple[Grant, Failed, Verdict]:
+        """A failed attempt with its verdict. One that cannot be judged is a plain error instead,
+        and dead where its policy cannot say when it comes again.
+        """
+        try:
+            return grant, outcome, self.verdict(grant, outcome)
+        except Exception as error:
+            # Whatever it is, it is this task's: it must not hold the others, nor end the worker.
+            if asked == MOST_ASKED:
+                raise
+            message = f"how it failed cannot be judged: {described(error)}"
+            plain = Failed(Reason.ERROR, message, permanent=asked == MOST_ASKED - 1)
+            return self.judged(grant, plain, asked + 1)
 
     def verdict(self, grant: Grant, outcome: Failed) -> Verdict:
         """What becomes of a failed attempt."""

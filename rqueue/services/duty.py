@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.services.gathering import Watched
 from rqueue.services.parent import end_process, parent_of
+from rqueue.services.resizing import FEWEST
 from rqueue.services.stopping import ended
 from rqueue.services.watching import Ports, Watch
 
@@ -63,7 +64,7 @@ class Duty:
             Watched(worker.parts.settings.name, worker.shard, worker, scheduler)
             for worker, scheduler in zip_longest(workers, schedulers)
         ]
-        self.watch = Watch(watched, ports or Ports(), parent_of(self.orphaned))
+        self.watch = Watch(watched, ports or Ports(), parent_of(self.orphaned, self.told))
 
     async def run(self) -> None:
         """Works until it has been asked to stop and is done."""
@@ -77,7 +78,7 @@ class Duty:
         working: list[asyncio.Task[None]] = []
         try:
             async with self.watch:
-                self.say("worker started", slots=self.workers[0].slots.size)
+                self.say("worker started", slots=self.slots)
                 working += [loop.create_task(worker.run()) for worker in self.workers]
                 await asyncio.gather(*working)
         finally:
@@ -115,6 +116,32 @@ class Duty:
             worker.stop()
         asyncio.get_running_loop().call_later(FAREWELL_SEC, exit_now, 1)
 
+    def step(self, by: int) -> None:
+        """Runs so many tasks more at once from now on."""
+        self.resize(self.slots + by)
+
+    def told(self, slots: int) -> None:
+        """`resize`, from the thread that hears the parent."""
+        if self.watch.main is not None:
+            with suppress(RuntimeError):
+                self.watch.main.call_soon_threadsafe(self.resize, slots)
+
+    def resize(self, slots: int) -> None:
+        """Runs so many tasks at once from now on, one at least; what runs beyond it may end."""
+        slots = max(slots, FEWEST)
+        if slots == self.slots:
+            return
+        # The queues share their seats: one changes them, the others may claim for them.
+        self.workers[0].resize(slots)
+        for worker in self.workers[1:]:
+            worker.wake.set()
+        self.say("slots changed", slots=slots)
+
+    @property
+    def slots(self) -> int:
+        """How many tasks may run at once."""
+        return self.workers[0].slots.size
+
     def orphaned(self) -> None:
         """The process that started this one is gone: nobody would stop or replace it."""
         if not self.draining:
@@ -135,16 +162,17 @@ class Duty:
             await asyncio.sleep(LOOK_SEC)
             reached = self.reached()
             if reached and not self.draining:
-                self.say("limit reached", limit=reached)
+                self.say("limit reached", limit=reached, tasks=self.finished, mb=resident_mb())
+                self.watch.limit = reached
                 self.drain()
 
     def reached(self) -> str:
-        """The limit that is reached, if one is."""
+        """The limit that is reached, as it was asked for, if one is."""
         limits = self.limits
         if limits.max_tasks is not None and self.finished >= limits.max_tasks:
-            return f"{self.finished} tasks done"
+            return f"--max-tasks {limits.max_tasks}"
         if limits.max_rss_mb is not None and resident_mb() > limits.max_rss_mb:
-            return f"{resident_mb()} MB in use"
+            return f"--max-rss {limits.max_rss_mb}"
         return ""
 
 

@@ -57,13 +57,9 @@ def add_worker(figures: Figures, queue: str, worker: Worker) -> None:
     name = worker.name
     # Workers that share their seats share the name too: together they are the whole.
     seats = max(slots.size, 1) / len(slots.seats.members)
-    figures.put("agent_utilization", name, value=len(slots.running), whole=seats)
-    figures.put(
-        "agent_claim_success_rate",
-        name,
-        value=min(ledger.given, ledger.asked),
-        whole=ledger.asked,
-    )
+    figures.share("agent_utilization", name, part=len(slots.running), whole=seats)
+    given = min(ledger.given, ledger.asked)
+    figures.share("agent_claim_success_rate", name, part=given, whole=ledger.asked)
     figures.count("agent_heartbeat_misses_total", name, by=beats.missed)
     figures.count("rqueue_leases_lost_total", queue, by=beats.lost)
     figures.count("rqueue_fence_rejections_total", queue, by=0)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError
 from rqueue.model.attempt import Reason
+from rqueue.services.naming import attempt_of
 from rqueue.store import leases
 from rqueue.store.leases import Held
 
@@ -62,11 +63,13 @@ class Heartbeat:
         self.blocked = False
         self.stopping = threading.Event()
         self.owner = threading.get_ident()
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.thread = threading.Thread(target=self.run, name="rqueue-heartbeat", daemon=True)
 
     def start(self) -> None:
         """Begins to renew, for the event loop of the thread that calls this."""
         self.owner = threading.get_ident()
+        self.loop = asyncio.get_running_loop()
         self.thread.start()
 
     def stop(self) -> None:
@@ -118,6 +121,11 @@ class Heartbeat:
             self.blocked = False
         elif not self.blocked:
             self.blocked = True
-            frame = sys._current_frames().get(self.owner)
-            where = "".join(traceback.format_stack(frame, limit=5)) if frame else "?"
-            LOG.warning("event loop blocked", extra={"seconds": round(silent), "by": where})
+            LOG.warning("event loop blocked", extra={"seconds": round(silent), **self.blocker()})
+
+    def blocker(self) -> dict[str, str]:
+        """What the worker's event loop is doing: the code, and of an attempt its task and type."""
+        frame = sys._current_frames().get(self.owner)
+        where = "".join(traceback.format_stack(frame, limit=5)) if frame else "?"
+        task = asyncio.current_task(self.loop) if self.loop is not None else None
+        return {**attempt_of(task.get_name() if task is not None else ""), "by": where}

@@ -110,6 +110,20 @@ class Ledger:
                 },
             )
 
+    def failed_after(self, grant: Grant, type: str, outcome: Failed) -> None:
+        """An attempt that failed when its task was completed already: no other comes."""
+        self.figures.count("tasks_failed_total", outcome.reason.label)
+        LOG.warning(
+            "task failed after it was acknowledged",
+            extra={
+                **self.fields(grant.task, type),
+                "attempt": grant.attempts + 1,
+                "reason": str(outcome.reason),
+                "raised": raised(outcome.message),
+                "state": str(State.COMPLETED),
+            },
+        )
+
     def refused(self, task: str, type: str, *, call: str, word: str) -> None:
         """A settle that came too late: another has, or had, the task."""
         self.figures.count("rqueue_fence_rejections_total", self.queue)

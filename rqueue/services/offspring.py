@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from rqueue.metrics.figures import Cells, unpacked
@@ -17,6 +19,14 @@ from rqueue.services.probing import ASK_SEC
 MAX_LINE_BYTES = 16 * 1024 * 1024
 # The last words of a process that has ended are there already.
 LAST_WORDS_SEC = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a process was asked, and since when it owes the answer."""
+
+    answer: asyncio.Future[Any]
+    since: float
 
 
 class Offspring:
@@ -32,7 +42,8 @@ class Offspring:
         self.reader = reader
         self.writer = writer
         self.figures: Cells = {}
-        self.asked: dict[str, asyncio.Future[Any]] = {}
+        self.limit = ""
+        self.asked: dict[str, Question] = {}
         self.listening = asyncio.create_task(self.listen())
 
     async def listen(self) -> None:
@@ -42,24 +53,37 @@ class Offspring:
                 word, value = json.loads(line)
                 if word == "figures":
                     self.figures = unpacked(value)
+                elif word == "limit":
+                    self.limit = value
                 elif word in self.asked:
-                    self.asked.pop(word).set_result(value)
+                    self.asked.pop(word).answer.set_result(value)
 
     def say(self, word: str) -> None:
         """Tells the process something."""
         self.writer.write(word.encode() + b"\n")
+
+    def resize(self, slots: int) -> None:
+        """Gives the process so many slots, from its start on if it has only just begun."""
+        self.say(f"slots {slots}")
 
     async def ask(self, word: str) -> Any:
         """What the process answers; None where it does not in time. All who ask get one answer."""
         if self.listening.done():
             return None
         if word not in self.asked:
-            self.asked[word] = asyncio.get_running_loop().create_future()
+            future = asyncio.get_running_loop().create_future()
+            self.asked[word] = Question(future, time.monotonic())
             self.say(word)
-        answer = self.asked[word]
+        answer = self.asked[word].answer
         await asyncio.wait([answer, self.listening], timeout=2 * ASK_SEC,
                            return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         return answer.result() if answer.done() else None
+
+    @property
+    def silent_sec(self) -> float:
+        """For how long it has owed an answer; 0 where it owes none."""
+        now = time.monotonic()
+        return max((now - question.since for question in self.asked.values()), default=0.0)
 
     def send_signal(self, number: int) -> None:
         """Signals the process, if it still runs."""

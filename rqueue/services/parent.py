@@ -24,14 +24,19 @@ CLOSE_SEC = 1.0
 
 class Parent:
     """The child's end of the line. The parent says a word a line, `figures` once if it wants them
-    from now on; the child answers with JSON, a word and what belongs to it.
+    from now on, and `slots N` when there are to be so many; the child answers with JSON, a word and
+    what belongs to it.
 
-    `orphaned` is called, in the thread that listens, when the parent is gone.
+    Both are called in the thread that listens: `orphaned` when the parent is gone, `resize` with
+    the number of slots.
     """
 
-    def __init__(self, end: socket.socket, orphaned: Callable[[], object]) -> None:
+    def __init__(
+        self, end: socket.socket, orphaned: Callable[[], object], resize: Callable[[int], object]
+    ) -> None:
         self.end = end
         self.orphaned = orphaned
+        self.resize = resize
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.pushing: asyncio.Task[None] | None = None
@@ -40,16 +45,24 @@ class Parent:
         """Takes up the line on the event loop that runs."""
         self.reader, self.writer = await asyncio.open_connection(sock=self.end)
 
-    async def listen(self, watch: Watch) -> None:
-        """Does what the parent says, until it is gone."""
+    async def listen(self, watch: Watch | None = None) -> None:
+        """Does what the parent says, until it is gone; without a watch there are no answers."""
         assert self.reader is not None
         with suppress(OSError):
             while word := await self.reader.readline():
                 await self.answer(word.decode().strip(), watch)
         self.orphaned()
 
-    async def answer(self, word: str, watch: Watch) -> None:
+    async def answer(self, word: str, watch: Watch | None) -> None:
         """One word of the parent."""
+        match word.split():
+            case ["slots", number]:
+                self.resize(int(number))
+            case [word] if watch is not None:
+                await self.tell(word, watch)
+
+    async def tell(self, word: str, watch: Watch) -> None:
+        """What the parent asked for."""
         match word:
             case "figures":
                 watch.measure()
@@ -66,15 +79,21 @@ class Parent:
             await asyncio.sleep(PUSH_SEC)
 
     def push(self, counted: dict[str, Any]) -> None:
-        """Tells what was counted by now, if that is wanted."""
-        if self.pushing is not None:
+        """Tells what was counted by now, unless the parent has not taken what was told before."""
+        assert self.writer is not None
+        if self.writer.transport.get_write_buffer_size() == 0:
             self.say("figures", counted)
 
     def say(self, word: str, value: object) -> None:
-        """Tells the parent, unless that does not listen."""
+        """Tells the parent. Answers are never left out: who waits for one does not ask again."""
         assert self.writer is not None
-        if self.writer.transport.get_write_buffer_size() == 0:
-            self.writer.write(json.dumps([word, value]).encode() + b"\n")
+        self.writer.write(json.dumps([word, value]).encode() + b"\n")
+
+    def part(self, counted: dict[str, Any], limit: str) -> None:
+        """Says the last words: which limit was reached, if one was, and the figures, if wanted."""
+        self.say("limit", limit)
+        if self.pushing is not None:
+            self.say("figures", counted)
 
     async def aclose(self) -> None:
         """Hangs up when the last words are through."""
@@ -88,7 +107,7 @@ class Parent:
                 await self.writer.wait_closed()
 
 
-def parent_of(orphaned: Callable[[], object]) -> Parent | None:
+def parent_of(orphaned: Callable[[], object], resize: Callable[[int], object]) -> Parent | None:
     """The way to the process that started this one, if it left one."""
     found = os.environ.pop(VARIABLE, "")
     if not found.isdigit():
@@ -99,7 +118,7 @@ def parent_of(orphaned: Callable[[], object]) -> Parent | None:
         return None
     # Not for what handlers start: the line ends with this process.
     end.set_inheritable(False)
-    return Parent(end, orphaned)
+    return Parent(end, orphaned, resize)
 
 
 def end_process() -> None:

@@ -15,6 +15,7 @@ from rqueue.store.reaping import clock
 
 if TYPE_CHECKING:
     from rqueue.services.gathering import Watched
+    from rqueue.services.heartbeat import Heartbeat
 
 # A loop that has not turned for so long does not come back by itself.
 STUCK_SEC = 30.0
@@ -29,19 +30,20 @@ class Health:
     """
 
     loop_lag_sec: float
+    started: bool
     heartbeats: bool
     server: bool
     draining: bool
 
     @property
     def alive(self) -> bool:
-        """The event loop turns, and the leases are renewed."""
+        """The event loop turns, and the leases are renewed where there can be any."""
         return self.loop_lag_sec < STUCK_SEC and self.heartbeats
 
     @property
     def ready(self) -> bool:
         """It can take work."""
-        return self.alive and self.server and not self.draining
+        return self.alive and self.started and self.server and not self.draining
 
     def document(self) -> dict[str, Any]:
         """The facts, for programs."""
@@ -51,12 +53,24 @@ class Health:
 async def examine(watched: Sequence[Watched], lag_sec: float) -> Health:
     """Looks at a process from another of its threads, and asks its servers."""
     workers = [one.worker for one in watched if one.worker is not None]
+    beats = [worker.beat for worker in workers]
     return Health(
         loop_lag_sec=round(lag_sec, 3),
-        heartbeats=all(worker.beat.thread.is_alive() for worker in workers),
+        started=all(map(begun, beats)),
+        heartbeats=all(beat.thread.is_alive() or not wanted(beat) for beat in beats),
         server=all(await asyncio.gather(*(answers(one) for one in watched))),
         draining=any(worker.draining for worker in workers),
     )
+
+
+def begun(beat: Heartbeat) -> bool:
+    """Whether its worker has opened all it needs and begun to work."""
+    return beat.thread.ident is not None
+
+
+def wanted(beat: Heartbeat) -> bool:
+    """Whether it must renew leases: not before its worker has begun, nor when that is done."""
+    return begun(beat) and not beat.stopping.is_set()
 
 
 async def answers(one: Watched) -> bool:

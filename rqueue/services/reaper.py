@@ -12,6 +12,7 @@ from rqueue.model.lane import signature
 from rqueue.model.state import IN_HAND, State
 from rqueue.policy.leading import reap_sec
 from rqueue.policy.lease import Pace, Seen, look
+from rqueue.policy.retry import runs_alone
 from rqueue.policy.verdict import Report, rule, rules_of
 from rqueue.store import leases
 from rqueue.store.leases import Reaping
@@ -136,9 +137,13 @@ class Reaper:
         error = f"the worker was silent for {lease.idle_ms / 1000:.0f} s"
         report = Report(lease.consumer, error, self.clock.now())
         rules = rules_of(task.spec, self.settings)
-        outcome = Lost(State(lease.state))
+        # Handed out ahead of a free slot: nothing of it had begun.
+        unbegun = task.started_at is None and not task.damaged
+        outcome = Lost(State.CLAIMED if unbegun else State(lease.state))
         ruling = rule(task, outcome, report, rules, random=self.random)
-        return Reaping(lease.task, lease.token, *ruling, await self.alone(lease.lane))
+        suspect = not unbegun and runs_alone(ruling.attempts, ruling.reclaims, rules)
+        alone = await self.alone(lease.lane) if suspect else ""
+        return Reaping(lease.task, lease.token, *ruling, alone)
 
     async def alone(self, number: int) -> str:
         """The lane in which a task is claimed alone: it may be what kills its workers."""

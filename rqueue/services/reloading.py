@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rqueue.services.offspring import Offspring, start
+from rqueue.services.resizing import FEWEST, on_steps
 from rqueue.services.stopping import paused
 
 LOG = logging.getLogger("rqueue.reload")
@@ -25,9 +26,10 @@ class Reloader:
     ends the process and starts another; one that ended by itself waits for the next change.
     """
 
-    def __init__(self, command: Sequence[str], folders: Iterable[Path]) -> None:
+    def __init__(self, command: Sequence[str], folders: Iterable[Path], *, slots: int = 10) -> None:
         self.command = command
         self.folders = list(folders)
+        self.slots = slots
         self.process: Offspring | None = None
         self.stopping = asyncio.Event()
         self.stamps: Stamps = {}
@@ -37,9 +39,11 @@ class Reloader:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
+        on_steps(self.step)
         self.stamps = await asyncio.to_thread(stamps_in, self.folders)
         while not self.stopping.is_set():
             self.process = await start(self.command)
+            self.process.resize(self.slots)
             ended = asyncio.create_task(self.process.ended())
             await self.changed_or_stopped(ended)
             self.process.send_signal(signal.SIGTERM)
@@ -50,6 +54,12 @@ class Reloader:
         self.stopping.set()
         if self.process is not None:
             self.process.send_signal(number)
+
+    def step(self, by: int) -> None:
+        """Gives the process so many slots more, and those that come after it."""
+        self.slots = max(self.slots + by, FEWEST)
+        if self.process is not None:
+            self.process.resize(self.slots)
 
     async def changed_or_stopped(self, ended: asyncio.Task[int]) -> None:
         """Waits for a change that can be run, or a signal."""

@@ -17,7 +17,7 @@ from rqueue.policy.leading import (
 )
 from rqueue.services.janitor import Janitor
 from rqueue.services.promoter import Promoter
-from rqueue.services.reaper import Reaper
+from rqueue.services.reaper import Reaped, Reaper
 from rqueue.services.rescorer import Rescorer
 from rqueue.services.service import Figures, Paced, Service, keep
 from rqueue.services.stopping import ended, paused, unless
@@ -58,9 +58,17 @@ def standard(
     """The services that every shard needs."""
     promoter = Promoter(shard)
     reaper = Reaper(shard, reader, settings, clock=clock, random=random)
+
+    async def reap() -> Reaped:
+        reaped = await reaper.tick()
+        if reaped.retrying:
+            # Mostly due at once: they need not wait for the promoter's own time.
+            await promoter.tick()
+        return reaped
+
     return [
         Paced("promoter", PROMOTE_SEC, promoter.tick),
-        Paced("reaper", reaper.interval_sec, reaper.tick),
+        Paced("reaper", reaper.interval_sec, reap),
         Rescorer(shard, reader),
         Sweeper(shard),
         Janitor(shard),

@@ -11,6 +11,9 @@ from rqueue.policy.turns import Turn
 if TYPE_CHECKING:
     from rqueue.services.slots import Slots
 
+# Turns are looked at one by one; a claim asks for no more at once.
+MOST_TURNS = 500
+
 
 class Seats:
     """How many tasks run at once, and whose turn it is to claim for them.
@@ -33,14 +36,18 @@ class Seats:
 
     def fill(self) -> None:
         """Starts what is ready, each member in its turn, as far as there are free slots."""
-        while self.taken < self.size:
-            ready = [at for at, member in enumerate(self.members) if member.ready]
-            if not ready:
-                return
-            at = turns.next_of(ready, self.turns) if len(ready) > 1 else ready[0]
-            turns.take(at, self.turns)
+        first, *others = self.members
+        while self.taken < self.size and (first.ready or any(other.ready for other in others)):
+            member = first if not others else self.next()
             self.taken += 1
-            self.members[at].start()
+            member.start()
+
+    def next(self) -> Slots:
+        """Takes the turn of the member whose it is, among those that have a task ready."""
+        ready = [at for at, member in enumerate(self.members) if member.ready]
+        at = turns.next_of(ready, self.turns)
+        turns.take(at, self.turns)
+        return self.members[at]
 
     def leave(self, member: Slots) -> None:
         """A member's task has ended: another starts, and who may claim is told."""
@@ -48,13 +55,18 @@ class Seats:
         self.fill()
         self.tell(member)
 
+    @property
+    def free(self) -> int:
+        """Slots for which nothing has been claimed yet."""
+        return max(self.size - sum(one.busy for one in self.members), 0)
+
     def room(self, member: Slots, ahead: int) -> int:
         """How many tasks a member may claim: for the slots that are free and its turn, and those
         that it would start within a moment.
         """
         if len(self.members) == 1:
             return max(self.size + ahead - member.busy, 0)
-        free = max(self.size - sum(one.busy for one in self.members), 0)
+        free = min(self.free, MOST_TURNS)
         at = self.members.index(member)
         return turns.room_of(at, self.turns, free, max(ahead - len(member.ready), 0))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rqueue.errors import RQueueError, StoreUnavailable
+from rqueue.policy.fault import is_cancelled, told
 from rqueue.policy.leading import pause_sec
 
 if TYPE_CHECKING:
@@ -97,12 +98,6 @@ async def keep(
         await asyncio.sleep(pause)
 
 
-def is_cancelled() -> bool:
-    """Whether the running task was asked to end; something that it awaits may have been, too."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def pause_after(service: Service, done: object, now_ms: float) -> float:
     """How long to pause after a tick: its interval, or less where it said so."""
     pause = service.interval_sec
@@ -130,7 +125,9 @@ def work_of(done: object) -> dict[str, int]:
 
 
 def report(name: str, error: BaseException, failing: int) -> None:
-    """Logs a failed tick. A server that is away is told once, not at each try."""
+    """Logs a failed tick. A server that is away is told once, not at each try; of what is no
+    error of ours only where it was raised, since its text may hold a payload.
+    """
     fields = {"service": name, "failing": failing}
     if isinstance(error, StoreUnavailable):
         level = logging.WARNING if failing == 1 else logging.DEBUG
@@ -139,4 +136,4 @@ def report(name: str, error: BaseException, failing: int) -> None:
         # Without its cause: a server's text repeats what it was sent.
         log.error("%s failed: %s", name, error, extra=fields)
     else:
-        log.error("%s failed", name, exc_info=error, extra=fields)
+        log.error("%s failed", name, extra={**fields, **told(error)})

@@ -39,15 +39,18 @@ class Talk:
         """The server's time, as far as its last answer told."""
         return time.monotonic() * 1000 + self.ahead_ms
 
-    async def turn(self, done: list[Settled], room: int) -> tuple[Turned, list[Held]]:
-        """Completes what is done, claims for the room there is, and confirms what was brought;
-        the answer, and what was brought but is another's by now.
+    async def turn(self, done: list[Settled], room: int, begin: int) -> tuple[Turned, list[Held]]:
+        """Completes what is done, claims for the room there is, of which the first `begin` begin at
+        once, and confirms what was brought; the answer, and what was brought but is another's by
+        now.
         """
         # It may grow while the call is under way: what comes then is for the next one.
         unconfirmed, self.unconfirmed = self.unconfirmed, {}
         park_ms = self.shard.terms.park_ms if room else 0
         try:
-            turned = await self.waiter.turn(done, room + len(unconfirmed), wait_ms=park_ms)
+            # What has ended with this very call is carried over no more.
+            kept = len(unconfirmed.keys() - {row.task for row in done})
+            turned = await self.waiter.turn(done, room + kept, wait_ms=park_ms, begin=begin + kept)
         except RQueueError:
             # Sent again under the same number: what it gave is told then.
             self.waiter.seq -= 1
@@ -55,7 +58,6 @@ class Talk:
             raise
         self.ahead_ms = turned.now_ms - time.monotonic() * 1000
         known = {grant.task: grant.token for grant in turned.answer.grants}
-        # What has ended with this very call is in nobody's hands.
         known |= {row.task: row.token for row in done}
         lost = [Held(*one) for one in unconfirmed.items() if known.get(one[0]) != one[1]]
         return turned, lost

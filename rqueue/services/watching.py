@@ -107,6 +107,8 @@ class Watch(Source):
         self.asked_at = 0.0
         self.lag_sec = 0.0
         self.waiting = False
+        # Told to the parent at the end.
+        self.limit = ""
         self.ready: asyncio.Future[None] | None = None
         self.ending = asyncio.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -166,7 +168,7 @@ class Watch(Source):
         for task in beside:
             task.cancel()
         if self.parent is not None:
-            self.parent.push(self.counted())
+            self.parent.part(self.counted(), self.limit)
             await self.parent.aclose()
         await asyncio.gather(*(listener.aclose() for listener in opened))
         for one in self.watched:

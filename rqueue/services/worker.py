@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
+from rqueue.client.door import number_of
 from rqueue.errors import RQueueError, StoreUnavailable
-from rqueue.model.attempt import Failed, Reason
+from rqueue.model.attempt import Failed
+from rqueue.services.ahead import Ahead
 from rqueue.services.attempt import failure_of
 from rqueue.services.desk import Desk
 from rqueue.services.heartbeat import Heartbeat
-from rqueue.services.pace import AHEAD_SEC, Pace
+from rqueue.services.pace import Pace
+from rqueue.services.parking import Parking
 from rqueue.services.slots import LOST, RELEASED, Running, Slots
 from rqueue.services.talk import Talk
+from rqueue.services.tending import look, tidy
 from rqueue.store import leases
 from rqueue.store.leases import Held, Settled
 from rqueue.store.queue import answer_all
@@ -32,10 +35,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("rqueue.worker")
 # One call gives at most so many; the next one goes on.
 MOST_AT_ONCE = 500
-LOOK_SEC = 0.1
+MOST_SLOTS = 100_000
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.1, 5.0
-# A parked claim is renewed before its time is up.
-PARK_SHARE = 0.8
 
 
 class Worker:
@@ -63,9 +64,11 @@ class Worker:
         self.draining = False
         self.stopping = False
         self.left = False
-        self.parked = False
         self.pace = Pace()
-        self.parked_until = 0.0
+        self.heard = False
+        self.ahead = Ahead(parts.shard)
+        self.begins = 0
+        self.parking = Parking(self.slots, self.wake.set)
 
     async def run(self) -> None:
         """Works until it is told to stop; a server that is away is waited for, for ever."""
@@ -78,7 +81,8 @@ class Worker:
             beat.start()
             background = [
                 loop.create_task(self.listen()),
-                loop.create_task(self.look(beat)),
+                loop.create_task(look(self)),
+                loop.create_task(tidy(self)),
             ]
             try:
                 await self.work()
@@ -92,7 +96,7 @@ class Worker:
 
     def resize(self, concurrency: int) -> None:
         """Runs so many tasks at once from now on."""
-        self.slots.seats.size = concurrency
+        self.slots.seats.size = number_of("concurrency", concurrency, most=MOST_SLOTS)
         self.slots.seats.fill()
         self.wake.set()
 
@@ -118,7 +122,8 @@ class Worker:
             given += [one.grant for one in running]
             for one in running:
                 one.stop(RELEASED)
-        self.parked, self.left = False, True
+        self.parking.forget()
+        self.left = True
         await self.release(given)
 
     async def work(self) -> None:
@@ -131,19 +136,26 @@ class Worker:
             try:
                 if self.draining and not self.left:
                     await self.leave()
-                if self.desk.failed:
-                    await self.desk.settle()
+                await self.fail()
                 if self.done or self.talk.unconfirmed or self.may_claim():
                     await self.turn()
                 pause = FIRST_PAUSE_SEC
-            except StoreUnavailable as error:
-                LOG.warning("server away; what is in hand goes on", extra={"error": str(error)})
+            except RQueueError as error:
+                self.excuse(error)
                 self.slots.seats.wants(self.slots, more=False)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SEC)
                 continue
             if not self.unsettled and (self.slots.busy if self.draining else not self.may_claim()):
                 await self.wake.wait()
+
+    def excuse(self, error: RQueueError) -> None:
+        """Goes on in spite of an error. Refused at the start, a worker ends; later it is for the
+        server's people to mend, and what is in hand goes on meanwhile.
+        """
+        if not self.heard and not isinstance(error, StoreUnavailable):
+            raise error
+        LOG.warning("server away; what is in hand goes on", extra={"error": str(error)})
 
     @property
     def unsettled(self) -> int:
@@ -152,7 +164,7 @@ class Worker:
 
     def may_claim(self) -> bool:
         """Whether there is room that no parked claim covers."""
-        return self.room() > 0 and time.monotonic() >= self.parked_until
+        return not self.parking.parked and self.room() > 0
 
     def room(self) -> int:
         """How many tasks to ask for: the free slots, and what starts within a moment."""
@@ -160,12 +172,20 @@ class Worker:
             return 0
         return min(self.slots.seats.room(self.slots, self.pace.ahead), MOST_AT_ONCE)
 
+    async def fail(self) -> None:
+        """Settles the attempts that have failed."""
+        failed = len(self.desk.failed)
+        if failed:
+            await self.desk.settle()
+            self.pace.count(failed)
+
     async def turn(self) -> None:
         """Settles what is done and fills what is free."""
-        answer = (turned := await self.turned(self.room())).answer
-        self.parked = answer.wait_ms > 0
-        self.parked_until = time.monotonic() + answer.wait_ms / 1000 * PARK_SHARE
-        self.slots.seats.wants(self.slots, more=not self.parked)
+        room = self.room()
+        self.begins = min(room, self.slots.seats.free)
+        answer = (turned := await self.turned(room)).answer
+        self.heard = True
+        self.parking.begin(answer.wait_ms / 1000)
         self.take(answer.grants)
         if turned.more:
             # The promoter answers who is left, should this fail.
@@ -178,7 +198,7 @@ class Worker:
         done, self.done = self.done, []
         self.desk.ledger.claims(room)
         try:
-            turned, lost = await self.talk.turn(done, room)
+            turned, lost = await self.talk.turn(done, room, min(room, self.begins))
         except RQueueError:
             self.done = done + self.done
             raise
@@ -192,7 +212,12 @@ class Worker:
         """Runs what was claimed; one that is in hand already came a second time."""
         fresh = [grant for grant in grants if self.held.get(grant.task) != grant.token]
         for grant in fresh:
+            # One that was lost and comes back here: its first code has no right to go on.
+            if grant.task in self.slots.running:
+                self.slots.running[grant.task].stop(LOST)
             self.held[grant.task] = grant.token
+        self.ahead.note(fresh, self.begins)
+        self.begins -= len(fresh)
         self.desk.ledger.claimed(fresh, self.talk.now_ms)
         self.slots.give(fresh)
 
@@ -208,8 +233,10 @@ class Worker:
             # Whatever went wrong around a handler is a failure of its attempt, too.
             outcome = failure_of(error)
         self.desk.aftermath.keep(running, outcome)
+        self.ahead.tokens.pop(grant.task, None)
         if outcome is None or running.stopped in (LOST, RELEASED):
             self.drop(grant)
+            self.pace.count(not running.stopped)
         elif isinstance(outcome, Failed):
             self.desk.failed.append((grant, outcome))
         else:
@@ -224,10 +251,7 @@ class Worker:
                 self.take_mail(mail)
                 # What was brought begins first: the next read can wait for it, not it for the read.
                 await asyncio.sleep(0)
-            if mail is not None or time.monotonic() >= self.parked_until:
-                self.parked_until = 0.0
-                self.slots.seats.wants(self.slots, more=True)
-                self.wake.set()
+                self.parking.end()
 
     def take_mail(self, mail: Mail) -> None:
         """Runs what was brought at once, and stops what was taken away; one that ends leaves it to
@@ -238,15 +262,6 @@ class Worker:
                 self.lose(Held(task, token), LOST)
         if not self.draining:
             self.take(self.talk.brought(mail))
-
-    async def look(self, beat: Heartbeat) -> None:
-        """Stops what runs too long, and gives back what found no slot in time."""
-        while True:
-            beat.turn()
-            for running in self.slots.overdue():
-                running.stop(Reason.TIMEOUT)
-            await self.release(self.slots.take_back(2 * AHEAD_SEC))
-            await asyncio.sleep(LOOK_SEC)
 
     def drop(self, lease: Grant | Held | Settled) -> None:
         """Forgets a lease, unless the same task has come again under another."""

@@ -89,9 +89,14 @@ class Waiter:
             if answer is not None:
                 return answer
 
-    async def turn(self, done: Sequence[Settled], n: int, *, wait_ms: int = 0) -> Turned:
-        """Completes what is done and claims up to `n` tasks, started, in one round trip."""
-        args = {**self.asked(n, wait_ms), **completing(self.shard)}
+    async def turn(
+        self, done: Sequence[Settled], n: int, *, wait_ms: int = 0, begin: int | None = None
+    ) -> Turned:
+        """Completes what is done and claims up to `n` tasks, started, in one round trip; the first
+        `begin` of them begin at once, the others wait for a slot.
+        """
+        begins = n if begin is None else begin
+        args = {**self.asked(n, wait_ms), **completing(self.shard), "begin": begins}
         while True:
             reply = await self.shard.run("task/turn", {**args, **self.known()}, done)
             _, (_, more, *found), claimed, now_ms = reply

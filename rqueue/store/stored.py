@@ -143,8 +143,14 @@ class Stored:
         }
 
     def started(self) -> datetime | None:
-        """When its holder, or the last it had, began."""
-        ms = holder_in(self.fields["holder"])[1] if "holder" in self.fields else 0
+        """When its holder, or the last it had, began. One that was completed before its start was
+        told began when it was claimed, or a moment later.
+        """
+        if "holder" not in self.fields:
+            return None
+        claimed, ms, _ = holder_in(self.fields["holder"])
+        if not ms and self.fields.get("state") == State.COMPLETED:
+            ms = claimed
         return moment(ms) if ms else None
 
     def claim(self, now_ms: int, lease_ms: int) -> Claim:

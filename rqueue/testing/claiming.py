@@ -19,11 +19,12 @@ DRAIN_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Whom a lease is for, and whether the task runs at once."""
+    """Whom a lease is for, whether the tasks are started, and how many of them begin at once."""
 
     consumer: str
     bits: str
     started: bool = False
+    begin: int | None = None
 
 
 def claim(model: Model, call: Claim) -> Answer:
@@ -44,11 +45,14 @@ def claim(model: Model, call: Claim) -> Answer:
             begin(model, model.tasks[grant.task])
     if waiter:
         waiter.since_ms = None
-    who = Who(call.consumer, call.bits, call.start)
+    begin_now = None if call.begin is None else call.begin - len(carried)
+    who = Who(call.consumer, call.bits, call.start, begin_now)
     taken = take(model, who, call.lanes, call.n - len(carried))
     short = call.n - len(carried) - len(taken)
     grants = (*taken, *carried)
-    kept = Waiter(call, [(grant.task, grant.token) for grant in grants], short=short)
+    left_to_begin = None if begin_now is None else begin_now - len(taken)
+    given = [(grant.task, grant.token) for grant in grants]
+    kept = Waiter(call, given, short=short, begin=left_to_begin)
     model.waiters[call.waiter] = kept
     if call.park_ms == 0 or short <= 0:
         return Answer("OK", 0, grants)
@@ -94,10 +98,10 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
         verdict = may_run_alone(model, who.consumer, record.lane, picked=len(picks))
         if verdict == "run":
             model.alone[who.consumer] = record.id
-            return (lease(model, record, who),)
+            return (lease(model, record, who, 1),)
         if verdict == "drain":
             break
-    return tuple(lease(model, record, who) for record in picks)
+    return tuple(lease(model, record, who, at) for at, record in enumerate(picks, 1))
 
 
 def may_run_alone(
@@ -141,13 +145,14 @@ def effective(model: Model, record: Record, lane: Lane) -> float:
     return record.score - lane.micro_rate * (model.now_ms / MINUTE_MS)
 
 
-def lease(model: Model, record: Record, who: Who) -> Grant:
-    """Hands a task out: a new epoch, a new token."""
+def lease(model: Model, record: Record, who: Who, at: int) -> Grant:
+    """Hands a task out, the `at`-th of its call: a new epoch, a new token."""
     record.epoch += 1
     record.token = f"{record.epoch}:{who.bits}"
     record.owner = who.consumer
     record.claimed_ms = record.seen_ms = model.now_ms
-    record.started_ms = model.now_ms if who.started else 0
+    begins = who.started and (who.begin is None or at <= who.begin)
+    record.started_ms = model.now_ms if begins else 0
     record.state = State.RUNNING if who.started else State.CLAIMED
     if who.started and record.special.unique == "until_start":
         model.free_key(record)
@@ -173,7 +178,8 @@ def answer_one(model: Model, waiter: Waiter) -> None:
     if waiter.until_ms <= model.now_ms:
         waiter.since_ms = None
         return
-    given = take(model, Who(call.consumer, call.bits, call.start), call.lanes, waiter.short)
+    who = Who(call.consumer, call.bits, call.start, waiter.begin)
+    given = take(model, who, call.lanes, waiter.short)
     if not given:
         return
     waiter.since_ms, waiter.until_ms = None, 0

@@ -139,6 +139,7 @@ class Claim:
     start: bool = False
     park_ms: int = 0
     handoff_ms: int = 2000
+    begin: int | None = None
 
 
 # A task and the token that holds it; a task, its life and how that ended.
@@ -154,6 +155,7 @@ class Waiter:
     given: list[Lease]
     mailed: list[Lease] = field(default_factory=list)
     short: int = 0
+    begin: int | None = None
     until_ms: int = 0
     since_ms: int | None = None
 

@@ -39,6 +39,7 @@ def start_one(model: Model, record: Record | None) -> str:
         return "STATE:VALIDATING"
     if record.state is State.CLAIMED:
         begin(model, record)
+    record.started_ms = record.started_ms or model.now_ms
     return "OK"
 
 
@@ -53,7 +54,7 @@ def renew_one(model: Model, consumer: str, record: Record | None, limits: Limits
     if record.state is State.CLAIMED:
         if model.now_ms - record.claimed_ms > limits.claim_ms:
             return "claim_expired"
-    elif model.now_ms - record.started_ms > limits.running_ms(record):
+    elif model.now_ms - (record.started_ms or record.claimed_ms) > limits.running_ms(record):
         return "timeout"
     record.seen_ms = model.now_ms
     return "OK"

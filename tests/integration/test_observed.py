@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
-import subprocess
-import sys
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,14 +14,26 @@ from prometheus_client.parser import text_string_to_metric_families
 from rqueue import State
 from tests.client.until import until
 from tests.house import NAME, House, build
+from tests.integration.programs import program
 from tests.servers import Server
 
 HUSH = "hush-hush"
 APP = f'''
 import asyncio, threading
-from rqueue import Context, Queue, RetryPolicy
+from rqueue import Context, Middleware, Queue, RetryPolicy
 
 queue = Queue("{NAME}", lease_sec=3)
+
+class Leaking(Middleware):
+    async def after_attempt(self, ctx, outcome):
+        if ctx.task.type in ("bad", "told"):
+            raise ValueError("cannot index", ctx.task.payload)
+
+queue.use(Leaking())
+
+@queue.task("told", ack="before")
+async def told(word: str) -> str:
+    raise ValueError(word)
 
 @queue.task("noop")
 async def noop(n: int) -> None: ...
@@ -49,54 +55,6 @@ async def held(ctx: Context) -> None:
     await ctx.progress("begun")
     await asyncio.Event().wait()
 '''
-
-
-class Program:
-    """`rqueue` in a process, its log read line by line."""
-
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        self.process = process
-        self.log = log
-
-    def lines(self, event: str = "") -> list[dict[str, Any]]:
-        """The lines of an event, or all; what is no line of ours is a traceback of a start."""
-        text = self.log.read_text().splitlines()
-        found = [json.loads(line) for line in text if line.startswith("{")]
-        return [line for line in found if event in ("", line["event"])]
-
-    async def said(self, event: str, times: int = 1) -> list[dict[str, Any]]:
-        """The lines of an event, when there are so many."""
-
-        async def so_many() -> bool:
-            await asyncio.sleep(0.05)
-            return len(self.lines(event)) >= times
-
-        await until(so_many)
-        return self.lines(event)
-
-    def end(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
-
-
-@contextmanager
-def program(url: str, folder: Path, *words: str) -> Iterator[Program]:
-    """A program in a folder; it and its children are killed at the end if they still run."""
-    log, out = folder / "log", folder / "out"
-    with log.open("w") as err, out.open("w") as stdout:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rqueue", *words],
-            cwd=folder,
-            env={**os.environ, "RQUEUE_REDIS_URL": url, "PYTHONUNBUFFERED": ""},
-            stdout=stdout,
-            stderr=err,
-            text=True,
-        )
-    try:
-        yield Program(process, log)
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
@@ -214,8 +172,11 @@ async def test_no_line_of_the_log_says_a_secret(house: House, valkey: Server, fo
         await house.queue.enqueue("bad", {"word": HUSH}, max_attempts=2, retry=at_once)
         await house.queue.enqueue("bad", {"nonsense": HUSH})
         await house.queue.enqueue("wrong", {"n": HUSH})
+        await house.queue.enqueue("told", {"word": HUSH})
         held = await house.queue.enqueue("held", {})
         await running.said("task dead", 3)
+        await running.said("task failed after it was acknowledged")
+        await running.said("after_attempt of Leaking failed", 3)
         await house.queue.cancel(held.id)
         await running.said("task lost")
         await house.client.client_kill_filter(_type="normal", skipme=True)

@@ -52,7 +52,7 @@ class Seat:
         self.version = twin.model.version
         self.lanes = tuple(sorted(number for lane, number in found if serves(offer, lane)))
 
-    def call(self, n: int, *, start: bool, parks: bool) -> Claim:
+    def call(self, n: int, *, start: bool, parks: bool, begin: int | None = None) -> Claim:
         """The next claim of the conversation; whether it is sent is the caller's business."""
         self.seq += 1
         call = Claim(
@@ -67,6 +67,7 @@ class Seat:
             start=start,
             park_ms=PARK_MS if parks else 0,
             handoff_ms=HANDOFF_MS,
+            begin=begin,
         )
         self.calls.append(call)
         return call
@@ -97,6 +98,9 @@ def failed(record: Record, token: str, *, permanent: bool, after_ms: int) -> Ver
 def lost(record: Record, token: str) -> Verdict:
     """What the reaper decides about a lease that fell silent, as it saw it."""
     state = record.state if record.in_hand else State.RUNNING
+    if record.in_hand and not record.started_ms:
+        # Handed out ahead of a free slot, and never begun.
+        state = State.CLAIMED
     return verdict(record, token, Lost(state))
 
 

@@ -138,14 +138,20 @@ class WorkMachine(RuleBasedStateMachine):
         answer = self.seats[at].claim(self.twin, n, start=start, parks=parks)
         return multiple(*((grant.task, grant.token) for grant in answer.grants))
 
-    @rule(target=leases, at=SEATS, held=st.lists(leases, max_size=3), parks=st.booleans())
-    def turn(self, at: int, held: list[Lease], parks: bool) -> object:
+    @rule(
+        target=leases,
+        at=SEATS,
+        held=st.lists(leases, max_size=3),
+        parks=st.booleans(),
+        begin=st.integers(0, 3),
+    )
+    def turn(self, at: int, held: list[Lease], parks: bool, begin: int) -> object:
         # A worker completes what it has started: what is only claimed, the claim may start.
         tasks = self.twin.model.tasks
         started = [lease for lease in held if tasks[lease[0]].state is not State.CLAIMED]
         rows = [(*lease, b"r") for lease in started]
         self.seats[at].look(self.twin)
-        call = self.seats[at].call(3, start=True, parks=parks)
+        call = self.seats[at].call(3, start=True, parks=parks, begin=begin)
         words, answer = self.twin.turn(rows, call)
         before = self.twin.view
         again, same = self.twin.turn(rows, call)

@@ -129,6 +129,7 @@ class Twin:
             "ttl": TTL_MS,
             "limit": MANY,
             "tries": MANY,
+            "begin": call.n if call.begin is None else call.begin,
         }
 
         def run() -> tuple[list[str], Answer]:

@@ -63,6 +63,22 @@ def speaks_plainly(ctx: Context) -> str:
     return ctx.worker
 
 
+def speaks_by_calls(ctx: Context, n: int) -> dict[str, Any]:
+    """Uses all that a context offers to plain functions."""
+    before = ctx.sync.last_checkpoint()
+    ctx.sync.progress({"n": n})
+    ctx.sync.checkpoint({"at": n})
+    ctx.sync.log("a line")
+    ctx.sync.spend(0.5, tokens_in=3, tokens_out=4)
+    ctx.sync.extend(30)
+    after, failures = ctx.sync.last_checkpoint(), ctx.sync.failures()
+    return {"before": before, "after": after, "failures": len(failures)}
+
+
+async def calls_on_a_loop(ctx: Context) -> None:
+    ctx.sync.progress("blocks")
+
+
 async def leaves_a_task_behind(ctx: Context) -> None:
     async def late() -> None:
         await asyncio.sleep(0.05)

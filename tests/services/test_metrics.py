@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,6 +17,8 @@ from rqueue.metrics.exposition import exposition
 from rqueue.metrics.figures import MOST_SERIES, OTHER, Figures, lasting, packed, unpacked
 from rqueue.services.gathering import Watched, gather, gather_queues
 from rqueue.services.ledger import Ledger, raised
+from rqueue.services.seats import Seats
+from rqueue.services.slots import Running
 from rqueue.services.worker import Worker
 from rqueue.store.claims import grant
 from rqueue.store.leases import Held, Settled
@@ -100,7 +103,7 @@ def test_figures_add_up_and_ratios_are_of_the_sums() -> None:
     figures = Figures()
     for busy in (2, 8):
         one = Figures()
-        one.put("agent_utilization", "w", value=busy, whole=10)
+        one.share("agent_utilization", "w", part=busy, whole=10)
         one.count("tasks_completed_total", "t", by=busy)
         figures.add(unpacked(packed(one.cells)))
 
@@ -201,6 +204,24 @@ async def test_a_workers_deeds_are_counted(house: House, caplog: pytest.LogCaptu
     lines = {line.message: line for line in caplog.records if line.name == "rqueue.worker"}
     assert vars(lines["task dead"])["raised"] == "TimeoutError"
     assert vars(lines["task failed"])["type"] == "again"
+
+
+async def test_of_several_queues_on_the_same_seats_the_ratios_are_of_the_sums(house: House) -> None:
+    seats = Seats(10)
+    workers = [house.queue.worker(name="w1", types=["a"], seats=seats) for _ in range(2)]
+    for number in range(6):
+        workers[0].slots.running[str(number)] = cast(Running, None)
+    workers[0].desk.ledger.asked, workers[0].desk.ledger.given = 100, 100
+    workers[1].desk.ledger.asked, workers[1].desk.ledger.given = 100, 0
+
+    found = samples(
+        gather(
+            [Watched(name, house.queue.shard, one) for name, one in zip("ab", workers, strict=True)]
+        )
+    )
+
+    assert found["agent_utilization", ("w1",)] == 0.6
+    assert found["agent_claim_success_rate", ("w1",)] == 0.5
 
 
 async def test_a_lease_that_was_lost_is_counted_and_told_once(

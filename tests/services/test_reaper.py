@@ -108,8 +108,8 @@ async def test_the_loss_is_kept_in_its_history(house: House) -> None:
     assert re.fullmatch(r"the worker was silent for 6\d s", record.error)
 
 
-async def test_a_lost_task_is_claimed_alone_the_next_time(house: House) -> None:
-    lease = await house.running()
+async def test_a_lost_task_with_one_chance_left_is_claimed_alone(house: House) -> None:
+    lease = await house.running(max_attempts=2)
     await house.age(lease, LEASE * 2)
     await house.reaper.tick()
     await house.queue.run_now(lease.id)
@@ -121,8 +121,20 @@ async def test_a_lost_task_is_claimed_alone_the_next_time(house: House) -> None:
     assert await house.queue.claim(worker="w2", types=["code"]) == []
 
 
-async def test_one_killer_takes_no_neighbour_with_it_twice(house: House) -> None:
-    await house.queue.enqueue_many([house.queue.call("code")] * 3)
+async def test_a_first_loss_is_the_workers_and_its_tasks_come_back_together(house: House) -> None:
+    await house.queue.enqueue_many([house.queue.call("code", max_attempts=3)] * 3)
+    for lease in await house.queue.claim(worker="w1", types=["code"], n=3):
+        await lease.start()
+        await house.age(lease, LEASE * 2)
+
+    await house.reaper.tick()
+    await house.promoter.tick()
+
+    assert len(await house.queue.claim(worker="w2", types=["code"], n=3)) == 3
+
+
+async def test_no_neighbour_takes_its_last_chance_beside_a_killer(house: House) -> None:
+    await house.queue.enqueue_many([house.queue.call("code", max_attempts=2)] * 3)
     leases = await house.queue.claim(worker="w1", types=["code"], n=3)
     for lease in leases:
         await lease.start()

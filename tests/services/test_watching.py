@@ -124,14 +124,46 @@ async def test_without_its_server_it_is_alive_and_not_ready(
     assert (alive[0], ready[0], ready[1]["server"]) == (200, 503, False)
 
 
+async def test_while_a_lifespan_opens_it_is_alive_and_not_ready(house: House) -> None:
+    opening, opened = asyncio.Event(), asyncio.Event()
+
+    @house.queue.lifespan
+    async def model(state: dict[str, Any]) -> AsyncIterator[None]:
+        opening.set()
+        await opened.wait()
+        yield
+
+    async with working(house.queue) as worker:
+        watch = Watch([Watched("house", house.queue.shard, worker)], Ports())
+        await opening.wait()
+        before = await watch.examined()
+        opened.set()
+        await until(worker.beat.thread.is_alive)
+        after = await watch.examined()
+
+    assert (before.alive, before.ready, before.started) == (True, False, False)
+    assert (after.alive, after.ready, after.started) == (True, True, True)
+
+
+async def test_one_that_has_ended_in_good_order_beside_others_is_alive(house: House) -> None:
+    async with working(house.queue) as worker:
+        await until(worker.beat.thread.is_alive)
+        worker.drain()
+        await until(lambda: not worker.beat.thread.is_alive())
+        found = await Watch([Watched("house", house.queue.shard, worker)], Ports()).examined()
+
+    assert (found.alive, found.ready) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("health", "alive", "ready"),
     [
-        (Health(0.0, heartbeats=True, server=True, draining=False), True, True),
-        (Health(31.0, heartbeats=True, server=True, draining=False), False, False),
-        (Health(0.0, heartbeats=False, server=True, draining=False), False, False),
-        (Health(0.0, heartbeats=True, server=False, draining=False), True, False),
-        (Health(0.0, heartbeats=True, server=True, draining=True), True, False),
+        (Health(0.0, started=True, heartbeats=True, server=True, draining=False), True, True),
+        (Health(31.0, started=True, heartbeats=True, server=True, draining=False), False, False),
+        (Health(0.0, started=True, heartbeats=False, server=True, draining=False), False, False),
+        (Health(0.0, started=True, heartbeats=True, server=False, draining=False), True, False),
+        (Health(0.0, started=True, heartbeats=True, server=True, draining=True), True, False),
+        (Health(0.0, started=False, heartbeats=True, server=True, draining=False), True, False),
     ],
 )
 def test_what_follows_from_the_facts(health: Health, *, alive: bool, ready: bool) -> None:

@@ -35,7 +35,7 @@ async def test_an_idle_worker_is_brought_what_comes(house: House) -> None:
         return text
 
     async with working(house.queue) as worker:
-        await until(lambda: worker.parked)
+        await until(lambda: worker.parking.parked)
         assert await (await echo.enqueue("a")).result(timeout=10) == "a"
         assert await (await echo.enqueue("b")).result(timeout=10) == "b"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,8 @@ async def test_mail_that_overtakes_the_reply_of_its_own_turn_runs_on(
 ) -> None:
     turn = worker.talk.waiter.turn
 
-    async def overtaken(done: list[Settled], n: int, *, wait_ms: int = 0) -> Turned:
-        turned = await turn(done, n, wait_ms=wait_ms)
+    async def overtaken(done: list[Settled], n: int, **options: Any) -> Turned:
+        turned = await turn(done, n, **options)
         worker.take_mail(await brought(house, worker))
         return turned
 

@@ -80,6 +80,7 @@ class OnServer:
 
     async def reap(self) -> None:
         await self.reaper.tick()
+        await self.promoter.tick()
 
     async def play(self) -> None:
         worker = self.queue.worker(concurrency=1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from rqueue import errors
-from rqueue.errors import RQueueError
+from rqueue.errors import ConfigError, Reject, Retry, RQueueError
 
 EXAMPLES = [
     errors.WrongState("task_1", found="READY", wanted=["RUNNING"]),
@@ -28,3 +31,40 @@ def test_an_error_survives_pickling(error: RQueueError) -> None:
 
     assert type(again) is type(error)
     assert (str(again), again.args, vars(again)) == (str(error), error.args, vars(error))
+
+
+@pytest.mark.parametrize(
+    ("after", "seconds"),
+    [(None, None), (3, 3.0), (timedelta(minutes=1), 60.0), (Decimal("0.5"), 0.5), (1e300, 1e300)],
+)
+def test_a_retry_waits_for_seconds_or_a_timedelta(after: Any, seconds: float | None) -> None:
+    assert Retry(after=after).after == seconds
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "soon",
+        "3",
+        [],
+        -5,
+        timedelta(seconds=-1),
+        float("nan"),
+        float("inf"),
+        10**400,
+        Decimal("sNaN"),
+    ],
+)
+def test_a_retry_that_says_no_time_is_told_so(after: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"Retry\.after: is seconds from 0 on or a timedelta, not"
+    ):
+        Retry(after=after)
+
+
+@pytest.mark.parametrize("reason", [None, 12, b"no", ValueError("no")])
+def test_a_reason_that_is_no_text_is_told_so(reason: Any) -> None:
+    with pytest.raises(ConfigError, match=r"Reject\.reason: is a text, not"):
+        Reject(reason)
+    with pytest.raises(ConfigError, match=r"Retry\.reason: is a text, not"):
+        Retry(reason=reason)

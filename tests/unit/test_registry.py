@@ -127,6 +127,14 @@ def test_a_signature_that_cannot_be_served_is_told_at_once() -> None:
         Registry().add(a_handler(unknown))
 
 
+def test_a_kind_and_an_ack_that_do_not_exist_are_refused() -> None:
+    odd: Any = "proces"
+    with pytest.raises(ConfigError, match="kind: is one of async, thread, process, not 'proces'"):
+        kind_of(typed, odd)
+    with pytest.raises(ConfigError, match="ack: is one of after, before, not 'befor'"):
+        Registry().add(a_handler(typed, ack="befor"))
+
+
 def test_coroutines_run_on_the_loop_and_others_in_a_thread() -> None:
     async def on_loop() -> None: ...
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, assert_never
 
 from rqueue.errors import LeaseLost, RQueueError
 from rqueue.model.attempt import Failed, Reason
+from rqueue.policy.fault import told
 from rqueue.services.children.messages import (
     LENGTH,
     Answer,
@@ -145,7 +146,7 @@ class Child:
         listening.cancel()
         (fault,) = await asyncio.gather(listening, return_exceptions=True)
         if isinstance(fault, Exception):
-            LOG.error("a process was not understood", exc_info=fault, extra={"pid": self.pid})
+            LOG.error("a process was not understood", extra={"pid": self.pid, **told(fault)})
         code = await waiting
         self.writer.close()
         if self.outcome is not None and not self.outcome.done():

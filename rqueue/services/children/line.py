@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
 from logging.handlers import QueueHandler
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from rqueue.model.codec import MAX_DEPTH, exact
@@ -111,7 +112,8 @@ class Teller(QueueHandler):
     """Brings log records to the worker, whose own set-up decides what becomes of them."""
 
     def __init__(self, line: Line) -> None:
-        super().__init__(None)  # type: ignore[arg-type]
+        # It asks for a queue, and the line is used instead.
+        super().__init__(SimpleQueue())
         self.told = line
 
     def prepare(self, record: LogRecord) -> LogRecord:

@@ -26,10 +26,11 @@ def claim(model: Model, asked: Asked) -> Reply:
 def turn(model: Model, asked: Asked) -> Reply:
     """Completes and claims, started, in one call."""
     words = complete(model, asked)
-    return ["OK", words, claimed(model, asked, start=True), model.now_ms]
+    begin = asked.number("begin")
+    return ["OK", words, claimed(model, asked, start=True, begin=begin), model.now_ms]
 
 
-def claimed(model: Model, asked: Asked, *, start: bool) -> Reply:
+def claimed(model: Model, asked: Asked, *, start: bool, begin: int | None = None) -> Reply:
     """A claim of a conversation, and what is told to who asked."""
     call = Claim(
         waiter=asked.text("waiter"),
@@ -43,6 +44,7 @@ def claimed(model: Model, asked: Asked, *, start: bool) -> Reply:
         start=start,
         park_ms=asked.number("park_ms"),
         handoff_ms=asked.number("handoff_ms"),
+        begin=begin,
     )
     answer = claiming.claim(model, call)
     match answer.word:
@@ -155,7 +157,16 @@ def note(model: Model, asked: Asked) -> Reply:
 
 def noted(row: dict[str, Argument]) -> Noted:
     """A note as the context sent it."""
-    numbers = ("seq", "micro_usd", "tokens_in", "tokens_out", "more_ms", "timeout_ms")
-    counted = {name: int(row[name]) for name in numbers}
-    said = {name: raw(row[name]) for name in ("progress", "checkpoint", "line")}
-    return Noted(text(row["task"]), text(row["token"]), **counted, **said)  # type: ignore[arg-type]
+    return Noted(
+        task=text(row["task"]),
+        token=text(row["token"]),
+        seq=int(row["seq"]),
+        progress=raw(row["progress"]),
+        checkpoint=raw(row["checkpoint"]),
+        line=raw(row["line"]),
+        micro_usd=int(row["micro_usd"]),
+        tokens_in=int(row["tokens_in"]),
+        tokens_out=int(row["tokens_out"]),
+        more_ms=int(row["more_ms"]),
+        timeout_ms=int(row["timeout_ms"]),
+    )

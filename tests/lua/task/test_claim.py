@@ -44,7 +44,7 @@ async def test_a_claim_leases_the_task_and_writes_its_memo(house: House, start: 
         "waiter:one": {
             "seq": "1", "bits": "bits", "consumer": "w1", "given": f"{task} 1:bits",
             "mailed": "", "n": "0", "profile": await served_profile(house), "box": "box",
-            "handoff": "2000", "until": "0", "start": str(start),
+            "handoff": "2000", "until": "0", "start": str(start), "begin": "",
         },
         f"task:{task}": {
             "state": state, "lane": "1", "entry": entry, "score": "50000000",

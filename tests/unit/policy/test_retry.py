@@ -10,7 +10,7 @@ from rqueue.model.attempt import Failed, Lost, Reason
 from rqueue.model.checked import YEAR_SEC
 from rqueue.model.retry import AUTOMECHANICA, FACTORY, REFERENCE, RetryPolicy
 from rqueue.model.state import State
-from rqueue.policy.retry import Again, Bury, Facts, RetryRules, decide, delay
+from rqueue.policy.retry import Again, Bury, Facts, RetryRules, decide, delay, runs_alone
 
 ATTEMPTS = st.integers(1, 1000)
 SEED = st.integers(0, 2**32)
@@ -165,8 +165,18 @@ def test_a_lost_worker_spends_an_attempt_and_a_reclaim(state: State) -> None:
     first = decide(Lost(state), Facts(), rules, Random(1))
     second = decide(Lost(state), Facts(1, 1), rules, Random(1))
 
-    assert first == Again(10, 1, 1)
+    assert first == Again(0, 1, 1)
     assert second == Bury("heartbeat_timeout", 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "reclaims", "alone"),
+    [(1, 1, False), (2, 2, True), (2, 1, True), (0, 1, False), (0, 2, True)],
+)
+def test_a_task_is_suspected_from_its_second_loss_or_on_its_last_chance(
+    attempts: int, reclaims: int, alone: bool
+) -> None:
+    assert runs_alone(attempts, reclaims, RetryRules(max_attempts=3)) is alone
 
 
 @given(STARTED, st.integers(0, 20))

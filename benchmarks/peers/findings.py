@@ -1,0 +1,38 @@
+"""Everything one run of the harness found, and how large the run was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.peers.growth import Growth
+    from benchmarks.peers.measures import Dispatch, Drained, Recovery
+    from benchmarks.peers.rest import Rest
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured: runs of each, tasks of a peer of share 1, tasks of the long backlog."""
+
+    runs: int
+    tasks: int
+    backlog: int
+
+
+FULL = Size(runs=3, tasks=8_000, backlog=1_000_000)
+QUICK = Size(runs=1, tasks=3_000, backlog=200_000)
+
+
+@dataclass(slots=True)
+class Findings:
+    """By shape, by peer, or by what was looked at; what was not measured is empty."""
+
+    server: str = "7"
+    size: Size = FULL
+    versions: dict[str, str] = field(default_factory=dict)
+    drained: dict[str, dict[str, Drained]] = field(default_factory=dict)
+    dispatch: dict[str, Dispatch] = field(default_factory=dict)
+    recovery: dict[str, Recovery] = field(default_factory=dict)
+    rest: dict[str, Rest] = field(default_factory=dict)
+    growth: list[Growth] = field(default_factory=list)

@@ -1,0 +1,129 @@
+"""The handlers that the worker processes of the fault tests run."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import time
+from pathlib import Path
+
+from rqueue import Context, Queue
+from rqueue.hooks import Middleware
+from rqueue.model.attempt import Completed, Failed
+
+queue = Queue("house")
+BOOK = os.open("book", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+LOOK_SEC = 0.005
+
+
+def write(ctx: Context, word: str) -> None:
+    """One line of the book."""
+    line = f"{time.monotonic()} {word} {ctx.id.ulid} {ctx.token} {os.getpid()}\n"
+    os.write(BOOK, line.encode("ascii"))
+
+
+@queue.task("nap")
+async def nap(ctx: Context, seconds: float = 0) -> int:
+    write(ctx, "begin")
+    await asyncio.sleep(seconds)
+    write(ctx, "end")
+    return os.getpid()
+
+
+def wait_at_gate() -> None:
+    while not Path(f"gate-{os.getpid()}").exists():
+        time.sleep(LOOK_SEC)
+
+
+@queue.task("gate")
+async def gate(ctx: Context, fails: bool = False) -> int:
+    """Holds up the event loop until its process's gate is open: nothing can stop it before."""
+    write(ctx, "begin")
+    wait_at_gate()
+    write(ctx, "end")
+    if fails:
+        raise ValueError("failed behind the gate")
+    return os.getpid()
+
+
+@queue.task("hog")
+async def hog(ctx: Context, seconds: float) -> int:
+    """Holds the interpreter itself at its first attempt: no thread of the process can run."""
+    write(ctx, "begin")
+    if ctx.attempt == 1:
+        ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+    write(ctx, "end")
+    return os.getpid()
+
+
+@queue.task("deed")
+async def deed(ctx: Context) -> int:
+    write(ctx, "begin")
+    write(ctx, "end")
+    return os.getpid()
+
+
+class Doom(Middleware):
+    """Kills the process between the end of a deed and its being told."""
+
+    async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
+        if ctx.task.type == "deed" and ctx.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+queue.hooks.middleware.append(Doom())
+
+
+@queue.task("die")
+async def die(ctx: Context, how: str) -> None:
+    write(ctx, "begin")
+    match how:
+        case "exit":
+            os._exit(3)
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "fault":
+            ctypes.string_at(0)
+
+
+class Wordless(Exception):
+    """Cannot even be shown."""
+
+    def __str__(self) -> str:
+        raise SystemExit("no words")
+
+
+def deep(depth: int = 0) -> int:
+    return deep(depth + 1) + 1
+
+
+ENDS = {
+    "cancel": asyncio.CancelledError("from within"),
+    "exit": SystemExit(4),
+    "interrupt": KeyboardInterrupt(),
+    "generator": GeneratorExit(),
+    "base": BaseException("base"),
+    "stop": StopIteration(1),
+    "lambda": ValueError(lambda: None),
+    "huge": RuntimeError("x" * 1_000_000),
+    "group": BaseExceptionGroup("many", [SystemExit(1), ValueError("two")]),
+    "wordless": Wordless(),
+}
+
+
+@queue.task("raise")
+async def raises(ctx: Context, what: str) -> None:
+    write(ctx, "begin")
+    if what == "deep":
+        deep()
+    raise ENDS[what]
+
+
+@queue.task("raise-plain")
+def raises_plain(ctx: Context, what: str) -> None:
+    write(ctx, "begin")
+    if what == "deep":
+        deep()
+    raise ENDS[what]

@@ -1,0 +1,54 @@
+"""Where the fault tests work: a queue on a server, and processes beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.house import build
+from tests.integration.processes import SETTINGS, Fleet, Site
+from tests.servers import Server
+
+
+@asynccontextmanager
+async def site_on(server: Server, folder: Path) -> AsyncIterator[Site]:
+    """A site that is left when the test ends."""
+    fleet = Fleet(server.url, folder)
+    client, connection = server.client(), server.connection()
+    house = build(connection, client, **SETTINGS)
+    try:
+        yield Site(house, fleet)
+    finally:
+        fleet.close()
+        await house.queue.aclose()
+        await connection.aclose()
+        await client.aclose()
+
+
+@pytest.fixture
+async def site(valkey: Server, tmp_path: Path) -> AsyncIterator[Site]:
+    """A site on the embedded Valkey."""
+    async with site_on(valkey, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(params=["valkey", "redis7"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each single server in turn, of those that were asked for."""
+    if request.param not in request.config.getoption("--servers").split(","):
+        pytest.skip("not among --servers")
+    return str(request.param)
+
+
+@pytest.fixture
+async def each_site(
+    running: Callable[[str], Server], kind: str, tmp_path: Path
+) -> AsyncIterator[Site]:
+    """A site on each single server in turn."""
+    server = running(kind)
+    server.flush()
+    async with site_on(server, tmp_path) as found:
+        yield found

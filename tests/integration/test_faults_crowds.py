@@ -1,0 +1,82 @@
+"""Very many workers: idle ones cost the server next to nothing, gone ones leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rqueue.services.janitor import Janitor
+from tests.integration.processes import Site, now, until
+
+LOOPS, IDLE_SEC = 100, 2.0
+IDLE = f"""
+import asyncio
+from application import queue
+
+async def main():
+    await asyncio.gather(*(queue.worker(name=f"w{{n}}").run() for n in range({LOOPS})))
+
+asyncio.run(main())
+"""
+
+CHURN = """
+import asyncio
+from application import queue
+
+async def come_and_go(number):
+    worker = queue.worker(name=f"w{number}", concurrency=1)
+    running = asyncio.create_task(worker.run())
+    handle = await queue.enqueue("nap")
+    await handle.result(timeout=20)
+    worker.drain()
+    await running
+
+async def main():
+    for start in range(0, 100, 20):
+        await asyncio.gather(*map(come_and_go, range(start, start + 20)))
+
+asyncio.run(main())
+"""
+
+
+async def test_f46_idle_workers_keep_the_server_idle_and_are_brought_what_comes(
+    site: Site,
+) -> None:
+    client = site.house.client
+    site.fleet.start("-c", IDLE)
+    await site.up(LOOPS)
+
+    async def all_parked() -> bool:
+        keys = [key async for key in client.scan_iter(match="*}:waiting:*")]
+        return bool(sum([await client.zcard(key) for key in keys]) == LOOPS)
+
+    await until(all_parked)
+    before = await client.info()
+    await asyncio.sleep(IDLE_SEC)
+    after = await client.info()
+    sent_at = now()
+    handle = await site.house.queue.enqueue("nap")
+    line = await site.book.until("begin", handle.id.ulid)
+
+    used = sum(after[name] - before[name] for name in ("used_cpu_user", "used_cpu_sys"))
+    asked = after["total_commands_processed"] - before["total_commands_processed"]
+    assert used / IDLE_SEC < 0.05
+    # Each renews its wait and its sign of life, and listens.
+    assert asked / IDLE_SEC < 10 * LOOPS
+    assert after["connected_clients"] < 3 * LOOPS
+    assert line.at - sent_at < 1.0
+    await site.ended([handle.id.ulid])
+
+
+async def test_f47_workers_that_came_and_went_leave_nothing_behind(site: Site) -> None:
+    client, keys = site.house.client, site.house.keys
+    process = site.fleet.start("-c", CHURN)
+
+    assert await asyncio.to_thread(process.wait) == 0
+    await site.ended({line.task for line in site.book.lines("end")})
+    names = [name async for name in client.scan_iter(match="*}:waiter:*")]
+    await Janitor(site.house.queue.shard, silent_ms=0).tick()
+
+    assert len(names) == 100
+    assert await client.xinfo_consumers(keys.ready(), "workers") == []
+    assert await client.zcard(keys.workers()) == 0
+    assert [name async for name in client.scan_iter(match="*}:waiter:*")] == []

@@ -1,0 +1,177 @@
+"""Tasks that kill, raise or cannot be read, and storms of equal ones: each harms itself alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rqueue import State
+from tests.integration.processes import RECOVERY_SEC, Process, Site, until
+
+RAISED = (
+    "cancel", "exit", "interrupt", "generator", "base", "stop", "lambda", "huge", "group",
+    "wordless", "deep",
+)  # fmt: skip
+SERVICES = """
+import asyncio
+from random import Random
+from rqueue.clock import SYSTEM
+from rqueue.services.promoter import Promoter
+from rqueue.services.reaper import Reaper
+from application import queue
+
+async def main():
+    reaper = Reaper(queue.shard, queue.runtime.reader, queue.settings, clock=SYSTEM,
+                    random=Random())
+    promoter = Promoter(queue.shard)
+    print("up", flush=True)
+    while True:
+        await asyncio.gather(reaper.tick(), promoter.tick())
+
+asyncio.run(main())
+"""
+
+PRODUCERS = """
+import asyncio, json
+from rqueue import Queue
+
+async def main():
+    queues = [Queue("house") for _ in range(16)]
+    handles = await asyncio.gather(*(q.enqueue("nap", idempotency_key="same") for q in queues))
+    print(json.dumps([[str(handle.id), handle.created] for handle in handles]))
+    for queue in queues:
+        await queue.aclose()
+
+asyncio.run(main())
+"""
+
+
+async def test_f35_reapers_and_promoters_at_once_move_each_task_once(site: Site) -> None:
+    queue, logs = site.house.queue, [site.fleet.folder / f"log-{number}" for number in range(3)]
+    for _ in logs:
+        site.fleet.start("-c", SERVICES)
+
+    async def all_up() -> bool:
+        return all(log.stat().st_size for log in logs)
+
+    await until(all_up)
+    await queue.enqueue_many(queue.call("lost", max_attempts=3) for _ in range(60))
+    leases = await queue.claim(worker="gone", n=60)
+    await asyncio.gather(*(lease.start() for lease in leases))
+    await queue.enqueue_many(queue.call("late", delay=1.0) for _ in range(100))
+
+    taken_at = await site.server_sec()
+    await site.counted(lambda counts: counts[State.READY] == 160)
+
+    rows = await site.house.client.xrange(site.house.keys.events())
+    reclaimed = [fields[b"task"] for _, fields in rows if fields[b"event"] == b"task.retrying"]
+    assert sorted(reclaimed) == sorted(lease.id.ulid.encode() for lease in leases)
+    assert max((await site.reclaimed()).values()) - taken_at < RECOVERY_SEC
+    assert {(await site.house.task(lease.id)).reclaims for lease in leases} == {1}
+    assert await site.house.client.xlen(site.house.keys.ready()) == 160
+    assert await site.house.client.zcard(site.house.keys.delayed()) == 0
+
+
+@pytest.fixture
+async def pair(site: Site) -> AsyncIterator[Process]:
+    """Two worker processes under one that watches them."""
+    parent = site.fleet.worker("--processes", "2")
+    yield parent
+    # Not killed: its children would outlive it.
+    parent.terminate()
+    await asyncio.to_thread(parent.wait)
+
+
+@pytest.mark.usefixtures("pair")
+async def test_f38_tasks_that_kill_their_workers_take_no_neighbour_with_them(site: Site) -> None:
+    queue = site.house.queue
+    await site.up(2)
+    calls = [queue.call("nap", max_attempts=3) for _ in range(500)]
+    calls[100:100] = [
+        queue.call("die", {"how": how}, max_attempts=2) for how in ("exit", "killed", "fault")
+    ]
+    handles = await queue.enqueue_many(calls)
+    killers = [handle.id.ulid for handle in handles[100:103]]
+
+    await site.ended({handle.id.ulid for handle in handles} - set(killers), killers)
+
+    for killer in killers:
+        found = await site.house.task(killer)
+        assert (found.attempts, found.reclaims, found.state) == (2, 2, State.DEAD_LETTERED)
+        # Fewer where another killer came first, more where it was brought and not yet confirmed.
+        assert 1 <= len(site.book.lines("begin", killer)) <= 4
+    site.once_a_lease()
+
+
+@pytest.mark.usefixtures("pair")
+async def test_f38_a_killer_that_is_brought_to_idle_workers_is_dead_in_the_end(site: Site) -> None:
+    queue = site.house.queue
+    await site.up(2)
+    # Its lane is there then: the next one comes by mail.
+    first = await queue.enqueue("die", {"how": "not"})
+    await first.result(timeout=20)
+    killer = await queue.enqueue("die", {"how": "exit"}, max_attempts=2)
+
+    await site.ended([first.id.ulid], [killer.id.ulid])
+
+    assert (await site.house.task(killer.id)).reclaims == 2
+    assert 2 <= len(site.book.lines("begin", killer.id.ulid)) <= 4
+
+
+async def test_f39_bytes_that_are_no_text_are_refused_alone(site: Site) -> None:
+    client, keys = site.house.client, site.house.keys
+    odd = [{b"task": b"\xff\xfe{"}, {b"\xff": b"\xfe"}, {b"task": b'{"type":"\xc3\x28"}'}]
+    for fields in odd:
+        await client.xadd(keys.inbox(), {b"task": b'{"type":"nap"}'})
+        await client.xadd(keys.inbox(), fields)
+
+    site.fleet.worker()
+    await site.book.until("end", count=3)
+
+    async def dealt_with() -> bool:
+        return not await client.xlen(keys.inbox())
+
+    await until(dealt_with)
+    await site.ended(line.task for line in site.book.lines("end"))
+    assert await client.xlen(keys.rejected()) == len(odd)
+
+
+async def test_f45_sixty_four_producers_of_one_key_make_one_task(site: Site) -> None:
+    for _ in range(4):
+        site.fleet.start("-c", PRODUCERS)
+    for process in site.fleet.processes:
+        await asyncio.to_thread(process.wait)
+
+    logs = [site.fleet.folder / f"log-{number}" for number in range(4)]
+    acks = [tuple(ack) for log in logs for ack in json.loads(log.read_text())]
+    assert len(acks) == 64
+    assert len({task for task, _ in acks}) == 1
+    assert sum(created for _, created in acks) == 1
+    assert (await site.house.queue.counts()).submitted == 1
+
+
+async def test_f48_whatever_a_handler_raises_ends_its_attempt_and_not_its_worker(
+    site: Site,
+) -> None:
+    queue = site.house.queue
+    worker = site.fleet.worker()
+    calls = [
+        queue.call(type, {"what": what}, max_attempts=1)
+        for type in ("raise", "raise-plain")
+        for what in RAISED
+    ]
+    bad = [handle.id.ulid for handle in await queue.enqueue_many(calls)]
+    await site.ended([], bad)
+
+    good = await queue.enqueue("nap")
+    result = await good.result(timeout=20)
+
+    assert result == worker.pid
+    assert {line.pid for line in site.book.lines("begin")} == {worker.pid}
+    for task in bad:
+        (failure,) = (await site.house.task(task)).failure_history
+        assert failure.error
+        assert len(failure.error) <= 10_000

@@ -1,0 +1,139 @@
+"""Workers that are killed, stopped and blocked: their tasks come back in time, and end once."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.integration.processes import LEASE_SEC, RECOVERY_SEC, Site, freeze, now, thaw
+
+
+async def test_f1_what_a_killed_worker_ran_is_run_again_within_a_lease(site: Site) -> None:
+    site.fleet.worker(), site.fleet.worker()
+    await site.up(2)
+    calls = [site.house.queue.call("nap", {"seconds": 0.6}, max_attempts=3) for _ in range(8)]
+    tasks = [handle.id.ulid for handle in await site.house.queue.enqueue_many(calls)]
+    await site.book.until("begin", count=8)
+    victim = await site.holder(tasks[0])
+
+    killed_at, server_killed_at = now(), await site.server_sec()
+    victim.kill()
+    await site.ended(tasks)
+
+    lost = {line.task for line in site.book.lines("begin") if line.pid == victim.pid}
+    again = {task: site.book.lines("begin", task)[1:] for task in tasks}
+    assert (
+        {task for task in tasks if again[task]} == lost == set(reclaimed := await site.reclaimed())
+    )
+    assert max(reclaimed.values()) - server_killed_at < RECOVERY_SEC
+    # They run alone from then on, one after the other.
+    assert min(lines[0].at for lines in again.values() if lines) - killed_at < RECOVERY_SEC
+    for task in tasks:
+        found = await site.house.task(task)
+        assert (found.attempts, found.reclaims) == ((1, 1) if task in lost else (0, 0))
+    site.once_a_lease()
+
+
+async def test_f2_a_worker_killed_before_it_could_tell_runs_its_task_twice_and_ends_it_once(
+    site: Site,
+) -> None:
+    site.fleet.worker(), site.fleet.worker()
+    await site.up(2)
+    handle = await site.house.queue.enqueue("deed", max_attempts=2)
+
+    result = await handle.result(timeout=20)
+    await site.ended([handle.id.ulid])
+
+    first, second = site.book.lines("end")
+    assert (result, first.pid != second.pid) == (second.pid, True)
+    assert second.at - first.at < RECOVERY_SEC
+    assert (await site.house.task(handle.id)).reclaims == 1
+
+
+@pytest.mark.parametrize("end", ["completes", "fails"])
+@pytest.mark.parametrize("when", ["while another runs it", "after another ended it"])
+async def test_f3_f4_what_a_stopped_worker_says_too_late_changes_nothing(
+    site: Site, end: str, when: str
+) -> None:
+    site.fleet.worker(), site.fleet.worker()
+    await site.up(2)
+    fails = end == "fails"
+    handle = await site.house.queue.enqueue("gate", {"fails": fails}, max_attempts=2)
+    task = handle.id.ulid
+    ends = ([], [task]) if fails else ([task], [])
+    zombie = await site.holder(task)
+
+    stopped_at = now()
+    freeze(zombie)
+    other = await site.holder(task, count=2)
+    if when == "after another ended it":
+        site.fleet.open_gate(other.pid)
+        await site.ended(*ends)
+    before = await mark(site, task)
+    site.fleet.open_gate(zombie.pid)
+    thaw(zombie)
+    # It goes only after all that it has to tell is told.
+    zombie.send_signal(signal.SIGTERM)
+    code = await asyncio.to_thread(zombie.wait)
+
+    assert await mark(site, task) == before
+    assert (code, site.book.lines("end")[-1].pid) == (0, zombie.pid)
+    assert site.book.lines("begin")[1].at - stopped_at < RECOVERY_SEC
+    site.fleet.open_gate(other.pid)
+    await site.ended(*ends)
+    assert fails or await handle.result(timeout=5) == other.pid
+
+
+async def mark(site: Site, task: str) -> tuple[object, ...]:
+    """All that is stored of a task, and what has ended."""
+    keys, client = site.house.keys, site.house.client
+    return (
+        await client.hgetall(keys.task(task)),
+        await client.get(keys.result(task)),
+        await client.lrange(keys.failures(task), 0, -1),
+        await client.xlen(keys.outbox()),
+    )
+
+
+async def test_f5_a_handler_that_holds_the_interpreter_is_fenced(site: Site) -> None:
+    site.fleet.worker(), site.fleet.worker()
+    await site.up(2)
+    handle = await site.house.queue.enqueue("hog", {"seconds": 2.5 * LEASE_SEC}, max_attempts=2)
+    hog = await site.holder(handle.id.ulid)
+
+    result = await handle.result(timeout=20)
+    await site.book.until("end", count=2)
+    await site.ended([handle.id.ulid])
+
+    first, second = site.book.lines("begin")
+    assert (first.pid, second.pid) == (hog.pid, result)
+    assert second.at - first.at < RECOVERY_SEC
+    assert hog.poll() is None
+
+
+async def test_f6_f7_a_worker_that_is_told_to_go_hands_over_at_once(site: Site) -> None:
+    site.fleet.worker("--grace", "0.5"), site.fleet.worker("--grace", "0.5")
+    await site.up(2)
+    short = await site.house.queue.enqueue("nap", {"seconds": 0.3})
+    leaver = await site.holder(short.id.ulid)
+    queue = site.house.queue
+    calls = [queue.call("nap", {"seconds": 1.5}) for _ in range(7)]
+    tasks = [handle.id.ulid for handle in await queue.enqueue_many(calls)]
+    await site.book.until("begin", count=8)
+
+    asked_at = now()
+    leaver.send_signal(signal.SIGTERM)
+    code = await asyncio.to_thread(leaver.wait)
+    await site.ended([short.id.ulid, *tasks])
+
+    given = [task for task in tasks if site.book.lines("begin", task)[0].pid == leaver.pid]
+    again = [site.book.lines("begin", task)[1] for task in given]
+    assert code == 0
+    assert len(site.book.lines("begin", short.id.ulid)) == 1
+    assert given
+    assert {(await site.house.task(task)).attempts for task in given} == {0}
+    # All its slots are taken by then: the first of them is free when its own tasks end.
+    assert min(line.at for line in again) - asked_at < 1.5 + 1.0
+    site.once_a_lease()

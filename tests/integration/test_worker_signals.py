@@ -1,0 +1,150 @@
+"""Real worker processes: what they offer, slots that change, limits that are reached."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rqueue import State
+from tests.client.until import until
+from tests.house import NAME, House, opened
+from tests.integration.programs import Program, program
+from tests.servers import Server
+
+APP = f'''
+import asyncio
+from rqueue import Context, Queue
+
+queue = Queue("{NAME}", lease_sec=3)
+
+@queue.task("held")
+async def held(ctx: Context) -> None:
+    await ctx.progress("begun")
+    await asyncio.Event().wait()
+'''
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    async with opened(valkey, lease_sec=3) as house:
+        yield house
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP)
+    return tmp_path
+
+
+async def slots(running: Program, times: int) -> list[int]:
+    """What the lines say, when there are so many of them."""
+    return [line["slots"] for line in await running.said("slots changed", times)]
+
+
+async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    words = ["--name", "w7", "--capability", "gpu", "--capability", "eu", "--agent", "ann"]
+    others = [
+        await house.queue.enqueue("held", {}, required_capabilities=["gpu", "moon"]),
+        await house.queue.enqueue("held", {}, agent_name="bob"),
+    ]
+    handle = await house.queue.enqueue(
+        "held", {}, required_capabilities=["eu", "gpu"], agent_name="ann", priority=90
+    )
+
+    async def begun() -> bool:
+        return (await house.task(handle.id)).progress == "begun"
+
+    with program(valkey.url, folder, "worker", "app:queue", "--grace", "0", *words) as running:
+        await until(begun, every_sec=0.05)
+        claim = (await house.task(handle.id)).claim
+        states = [await other.status() for other in others]
+        code = running.end()
+
+    assert claim is not None
+    assert (claim.agent_id, states, code) == ("w7", [State.READY, State.READY], 0)
+
+
+async def test_a_signal_adds_a_slot_and_another_takes_it_away(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    words = ["worker", "app:queue", "--concurrency", "1", "--grace", "0"]
+    handles = [await house.queue.enqueue("held", {}) for _ in range(2)]
+
+    async def both_begun() -> bool:
+        return all([(await house.task(one.id)).progress == "begun" for one in handles])
+
+    with program(valkey.url, folder, *words) as running:
+        await running.said("worker started")
+        running.process.send_signal(signal.SIGTTIN)
+        await until(both_begun, every_sec=0.05)
+        running.process.send_signal(signal.SIGTTOU)
+        found = await slots(running, 2)
+        running.process.send_signal(signal.SIGTTOU)
+        running.process.send_signal(signal.SIGTTIN)
+        found = await slots(running, 3)
+        code = running.end()
+
+    # With one there is nothing to take away.
+    assert (found, code) == ([2, 1, 2], 0)
+
+
+async def test_all_processes_get_another_slot_those_too_that_come_later(
+    valkey: Server, folder: Path
+) -> None:
+    words = ["worker", "app:queue", "--concurrency", "3", "--processes", "2"]
+    with program(valkey.url, folder, *words) as running:
+        started = await running.said("worker started", 2)
+        running.process.send_signal(signal.SIGTTIN)
+        both = await slots(running, 2)
+        os.kill(int(started[0]["worker"].split(":")[1]), signal.SIGKILL)
+        third = await slots(running, 3)
+        code = running.end()
+
+    assert (both, third, code) == ([4, 4], [4, 4, 4], 0)
+
+
+@pytest.mark.parametrize("options", [(), ("--processes", "2")])
+async def test_under_reload_the_slots_change_too(
+    valkey: Server, folder: Path, options: tuple[str, ...]
+) -> None:
+    count = 2 if options else 1
+    with program(valkey.url, folder, "worker", "app:queue", "--reload", *options) as running:
+        await running.said("worker started", count)
+        running.process.send_signal(signal.SIGTTOU)
+        found = await slots(running, count)
+        code = running.end()
+
+    assert (found, code) == ([9] * count, 0)
+
+
+async def test_what_reload_started_ends_when_that_is_killed(valkey: Server, folder: Path) -> None:
+    words = ["worker", "app:queue", "--reload", "--processes", "2"]
+    with program(valkey.url, folder, *words) as running:
+        await running.said("worker started", 2)
+        running.process.kill()
+
+        assert len(await running.said("worker stopped", 2)) == 2
+
+
+async def test_a_limit_below_what_a_process_needs_is_told_once(
+    valkey: Server, folder: Path
+) -> None:
+    words = ["worker", "app:queue", "--max-rss", "1", "--processes", "2"]
+    with program(valkey.url, folder, *words) as running:
+        replaced = await running.said("process replaced", 3)
+        ((place, _),) = Counter(line["place"] for line in replaced).most_common(1)
+        (reached, *_) = running.lines("limit reached")
+        told = running.lines("--max-rss 1 is below what a fresh process needs")
+        code = running.end()
+
+    pauses = [line["another_in_sec"] for line in replaced if line["place"] == place]
+    assert pauses[:2] == [1.0, 2.0]
+    assert (reached["limit"], reached["mb"] > 1) == ("--max-rss 1", True)
+    assert (len(told), code) == (1, 0)

@@ -1,0 +1,166 @@
+"""Several processes as one: when they are stopped, when they are silent, when they end too soon."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rqueue.services import offspring, processes
+from rqueue.services.offspring import Offspring
+from rqueue.services.processes import Processes
+from tests.services.working import until
+
+# A process that says nothing and ends when it is told to.
+MUTE = [sys.executable, "-c", "import signal; signal.pause()"]
+SPEAKING = """
+import os, socket
+line = socket.socket(fileno=int(os.environ["RQUEUE_PARENT_FD"])).makefile("rw")
+def say(text):
+    line.write(text + "\\n")
+    line.flush()
+"""
+
+
+def speaking(code: str) -> list[str]:
+    """A process that does this with its end of the line."""
+    return [sys.executable, "-c", SPEAKING + code]
+
+
+@asynccontextmanager
+async def kept(command: Sequence[str], count: int = 2) -> AsyncIterator[Processes]:
+    """Processes of a command, stopped at the end."""
+    made = Processes(command, count)
+    running = asyncio.create_task(made.run())
+    try:
+        yield made
+    finally:
+        made.stop()
+        await asyncio.wait_for(running, 10)
+
+
+async def test_a_signal_that_comes_while_a_process_is_started_reaches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starting, going_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(command: Sequence[str]) -> Offspring:
+        one = await offspring.start(command)
+        starting.set()
+        await going_on.wait()
+        return one
+
+    monkeypatch.setattr(processes, "start", slow)
+    made = Processes(MUTE, 2)
+    running = asyncio.create_task(made.run())
+    await starting.wait()
+    made.stop(signal.SIGTERM)
+    going_on.set()
+
+    await asyncio.wait_for(running, 10)
+
+    assert not made.running
+
+
+async def test_one_that_owes_an_answer_for_too_long_is_not_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offspring, "ASK_SEC", 0.01)
+
+    async with kept(MUTE) as made:
+        await until(lambda: len(made.running) == 2)
+        fresh = await made.health()
+        monkeypatch.setattr(processes, "STUCK_SEC", 0.01)
+        later = await made.health()
+
+    assert (fresh["alive"], fresh["ready"], fresh["silent"]) == (True, False, 2)
+    assert (later["alive"], later["ready"], later["silent"]) == (False, False, 2)
+
+
+async def test_one_that_answers_late_owes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offspring, "ASK_SEC", 0.01)
+    late = """
+for word in line:
+    if word.startswith("health"):
+        signal = line.readline()
+        say('["health", {"alive": true, "ready": true}]')
+"""
+
+    async with kept(speaking(late), count=1) as made:
+        await until(lambda: made.running)
+        (one,) = made.running.values()
+        first = await made.health()
+        silent_sec = one.silent_sec
+        # The next word lets it go on.
+        one.say("go")
+        await until(lambda: not one.asked)
+
+        assert (first["silent"], silent_sec > 0, one.silent_sec) == (1, True, 0)
+
+
+async def test_one_that_ends_in_good_order_at_once_is_not_started_without_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="rqueue.worker")
+    monkeypatch.setattr(processes, "FIRST_PAUSE_SEC", 0.001)
+    monkeypatch.setattr(processes, "LONGEST_PAUSE_SEC", 0.003)
+
+    async with kept(speaking("""say('["limit", "--max-rss 20"]')"""), count=1):
+        await until(lambda: said(caplog, "process replaced") >= 3)
+
+    pauses = [
+        vars(line)["another_in_sec"] for line in caplog.records if line.msg == "process replaced"
+    ]
+    assert pauses[:3] == [0.002, 0.003, 0.003]
+    assert said(caplog, "--max-rss 20 is below what a fresh process needs") == 1
+
+
+async def test_one_that_did_its_share_soon_is_replaced_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="rqueue.worker")
+
+    async with kept(speaking("""say('["limit", "--max-tasks 5"]')"""), count=1):
+        await until(lambda: said(caplog, "process replaced") >= 2)
+
+    pauses = {
+        vars(line)["another_in_sec"] for line in caplog.records if line.msg == "process replaced"
+    }
+    assert pauses == {0.0}
+    assert said(caplog, "--max-tasks 5 is below what a fresh process needs") == 0
+
+
+async def test_all_are_told_how_many_slots_they_have_those_too_that_come_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="rqueue.worker")
+    # It ends when there are three, and says so as the limit it has reached.
+    three = """
+for word in line:
+    if word == "slots 3\\n":
+        say('["limit", "--max-tasks 3"]')
+        break
+"""
+    made = Processes(speaking(three), 2, slots=1)
+    running = asyncio.create_task(made.run())
+    await until(lambda: len(made.running) == 2)
+
+    made.step(-1)
+    assert made.slots == 1
+    made.step(1)
+    made.step(1)
+    # The two that were there, and two that were told at their start.
+    await until(lambda: said(caplog, "process replaced") >= 4)
+    made.stop()
+    await asyncio.wait_for(running, 10)
+
+    assert made.slots == 3
+
+
+def said(caplog: pytest.LogCaptureFixture, event: str) -> int:
+    """How many lines there are of an event."""
+    return [line.getMessage() for line in caplog.records].count(event)

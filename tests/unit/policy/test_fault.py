@@ -1,0 +1,70 @@
+"""What is told of an exception: its class and its place, and not one word of its text."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from rqueue.errors import StoreUnavailable
+from rqueue.policy.fault import FRAMES, is_cancelled, told
+
+
+def raises(error: BaseException, depth: int = 0) -> None:
+    if depth:
+        raises(error, depth - 1)
+    raise error
+
+
+def caught(error: BaseException, depth: int = 0) -> BaseException:
+    try:
+        raises(error, depth)
+    except BaseException as found:
+        return found
+    raise AssertionError
+
+
+def test_an_exception_is_told_without_its_text() -> None:
+    found = told(caught(ValueError("hush")))
+
+    assert found["raised"] == "ValueError"
+    assert re.fullmatch(
+        r"\S+test_fault\.py:\d+ caught > \S+test_fault\.py:\d+ raises", found["where"]
+    )
+    assert "hush" not in str(found)
+
+
+def test_a_class_bears_its_module_and_what_was_never_raised_has_no_place() -> None:
+    assert told(StoreUnavailable("redis")) == {
+        "raised": "rqueue.errors.StoreUnavailable",
+        "where": "",
+    }
+
+
+def test_of_many_frames_the_innermost_are_told() -> None:
+    found = told(caught(KeyError("hush"), depth=50))
+
+    assert found["where"].count(" > ") == FRAMES - 1
+    assert "caught" not in found["where"]
+
+
+async def test_a_cancel_of_something_else_is_not_ones_own() -> None:
+    seen: list[bool] = []
+    looked = asyncio.Event()
+
+    async def waits() -> None:
+        inner = asyncio.create_task(asyncio.Event().wait())
+        asyncio.get_running_loop().call_soon(inner.cancel)
+        await asyncio.gather(inner, return_exceptions=True)
+        seen.append(is_cancelled())
+        looked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append(is_cancelled())
+
+    task = asyncio.create_task(waits())
+    await looked.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert seen == [False, True]
