@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from rqueue.model.checked import CONTROL
+
+if TYPE_CHECKING:
+    from rqueue.client.desk import Told
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], str]]
@@ -69,6 +72,10 @@ class Printer:
         """The items, with a bar on the terminal while they are gone through."""
         return bar(items, doing) if self.watched else items
 
+    def measured(self, doing: str) -> AbstractContextManager[Told | None]:
+        """What is to be told how far a long call has come: a bar on the terminal shows it."""
+        return measuring(doing) if self.watched else nullcontext()
+
     def working(self, doing: str) -> AbstractContextManager[object]:
         """A sign on the terminal that a long call goes on."""
         return spinner(doing) if self.watched else nullcontext()
@@ -119,6 +126,17 @@ def spinner(doing: str) -> AbstractContextManager[object]:
     from rich.console import Console  # noqa: PLC0415
 
     return Console(stderr=True).status(doing)
+
+
+@contextmanager
+def measuring(doing: str) -> Iterator[Told]:
+    """`Printer.measured` on a terminal."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        shown = progress.add_task(doing, total=None)
+        yield lambda done, of: progress.update(shown, completed=done, total=of)
 
 
 def bar(items: Sequence[T], doing: str) -> Iterator[T]:

@@ -70,8 +70,11 @@ def worker(app: str, processes: int, reload: bool, **options: Any) -> None:
         run(Reloader(command, folders_of(module), slots=slots).run())
     elif processes > 1:
         set_up_logs(options)
-        command = again("--processes", "--metrics-port", "--health-port")
-        run(Processes(command, processes, ports, slots=slots).run())
+        command = again("--processes", "--metrics-port", "--health-port", "--name")
+        made = Processes(command, processes, ports, slots=slots, name=options["name"])
+        run(made.run())
+        if made.refused:
+            raise click.exceptions.Exit(made.refused)
     else:
         queue = load(app)
         # After the application's own code: what it has set up stays.

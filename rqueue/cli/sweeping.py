@@ -11,6 +11,7 @@ from rqueue.cli.exits import nothing
 from rqueue.cli.looking import STATUS
 from rqueue.cli.output import Printer, note
 from rqueue.cli.session import Command, on_queue
+from rqueue.client.desk import filter_of
 from rqueue.errors import TaskNotFound
 from rqueue.model.state import State
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rqueue.client.desk import Swept
     from rqueue.queue import Queue
 
+# A filter that says nothing.
+ANY: dict[str, Any] = {"states": None, "type": None, "tag": None, "before": None}
 BEFORE = ["%Y-%m-%dT%H:%M:%S%z"]
 
 
@@ -73,10 +76,13 @@ async def cancel(
             raise click.UsageError("--dry-run is said of a filter")
         await cancel_named(queue, out, ids, reason)
         return
-    if reason:
-        wanted["reason"] = reason
-    with out.working("cancel"):
-        swept = await queue.cancel_many(dry_run=dry_run, **wanted)
+    if dry_run:
+        swept = await queue.cancel_many(dry_run=True, **wanted)
+    else:
+        with out.measured("cancel") as heard:
+            filter = filter_of(**{**ANY, **wanted})
+            why = reason or "cancelled in bulk"
+            swept = await queue.desk.sweep(filter, reason=why, dry_run=False, told=heard)
     told(out, swept, dry_run=dry_run, done="cancelled")
 
 
@@ -112,8 +118,9 @@ async def purge(queue: Queue, out: Printer, *, yes: bool, **given: Any) -> None:
     if swept.found and not dry_run:
         if not yes:
             confirm(swept.found)
-        with out.working("purge"):
-            swept = await queue.purge(**wanted)
+        with out.measured("purge") as heard:
+            filter = filter_of(**{**ANY, "states": (State.DEAD_LETTERED,), **wanted})
+            swept = await queue.desk.sweep(filter, reason="purged", dry_run=False, told=heard)
     told(out, swept, dry_run=dry_run, done="purged")
 
 

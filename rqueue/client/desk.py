@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
@@ -49,6 +49,10 @@ class Filter:
             and (self.tag is None or self.tag in task.spec.tags)
             and (self.before is None or task.created_at < self.before)
         )
+
+
+# Is told how many are done, and of how many.
+Told = Callable[[int, int], object]
 
 
 @dataclass(slots=True)
@@ -173,8 +177,12 @@ class Desk:
                 if task is not None and wanted.fits(task):
                     yield task
 
-    async def sweep(self, wanted: Filter, *, reason: str, dry_run: bool) -> Swept:
-        """Cancels what lives and discards what is dead, of all that a filter means."""
+    async def sweep(
+        self, wanted: Filter, *, reason: str, dry_run: bool, told: Told | None = None
+    ) -> Swept:
+        """Cancels what lives and discards what is dead, of all that a filter means; `told` hears
+        after each step how many of how many are done.
+        """
         why, swept = door.reason_of(reason), Swept()
         dead: list[TaskId] = []
         live: list[str] = []
@@ -188,9 +196,15 @@ class Desk:
         swept.found = len(swept.tasks)
         if dry_run:
             return swept
-        words = await tasks.cancel(self.shard, live, reason=why) if live else []
-        for start in range(0, len(dead), index.PAGE):
-            words += await tasks.discard(self.shard, dead[start : start + index.PAGE], reason=why)
+        words: list[str] = []
+        for start in range(0, swept.found, index.PAGE):
+            page = slice(start, start + index.PAGE)
+            if live[page]:
+                words += await tasks.cancel(self.shard, live[page], reason=why)
+            if dead[page]:
+                words += await tasks.discard(self.shard, dead[page], reason=why)
+            if told is not None:
+                told(len(words), swept.found)
         swept.done = words.count("OK")
         return swept
 

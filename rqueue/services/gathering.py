@@ -61,7 +61,7 @@ def add_worker(figures: Figures, queue: str, worker: Worker) -> None:
     given = min(ledger.given, ledger.asked)
     figures.share("agent_claim_success_rate", name, part=given, whole=ledger.asked)
     figures.count("agent_heartbeat_misses_total", name, by=beats.missed)
-    figures.count("rqueue_leases_lost_total", queue, by=beats.lost)
+    figures.count("rqueue_leases_lost_total", queue, by=0)
     figures.count("rqueue_fence_rejections_total", queue, by=0)
     figures.put("rqueue_leases_held", queue, value=len(worker.held))
 

@@ -36,7 +36,6 @@ class Beats:
 
     sent: int = 0
     missed: int = 0
-    lost: int = 0
 
 
 class Heartbeat:
@@ -103,15 +102,16 @@ class Heartbeat:
                 for lease, word in zip(page, words, strict=True):
                     self.judge(lease, word)
             self.beats.sent += 1
-        except RQueueError as error:
+        except Exception as error:
+            # Whatever it is, the next beat must come: without it every lease here is lost.
             self.beats.missed += 1
-            LOG.warning("leases not renewed", extra={"leases": len(held), "error": str(error)})
+            told = str(error) if isinstance(error, RQueueError) else type(error).__name__
+            LOG.warning("leases not renewed", extra={"leases": len(held), "error": told})
 
     def judge(self, lease: Held, word: str) -> None:
         """Tells the worker of a lease that is not held, unless it has ended meanwhile."""
         if word == "OK" or self.held.get(lease.task) != lease.token:
             return
-        self.beats.lost += 1
         self.lost(lease, word if word in (Reason.TIMEOUT, Reason.CLAIM_EXPIRED) else "lost")
 
     def look(self) -> None:

@@ -135,6 +135,7 @@ class Ledger:
         """
         if why != LOST:
             return
+        self.figures.count("rqueue_leases_lost_total", self.queue)
         LOG.warning("task lost", extra={**self.fields(task), "why": why})
 
     def spent(self, task: Task, usd: float) -> None:

@@ -23,19 +23,30 @@ LOG = logging.getLogger("rqueue.worker")
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 30.0
 # One that lived so long did not die of its own start.
 HEALTHY_SEC = 10.0
+# The exit code of a command whose settings or whose application are wrong: it ends so each time.
+CANNOT_BE_SET_UP = 5
 # Fast tasks reach it soon.
 MAX_TASKS = "--max-tasks"
 
 
 class Processes(Source):
     """Keeps `count` processes of one command running until it is told to stop, each with so many
-    slots as it says now.
+    slots as it says now. With a `name` each has one of its own, with its number behind it. One that
+    cannot be set up ends all of them: `refused` is its exit code then.
     """
 
     def __init__(
-        self, command: Sequence[str], count: int, ports: Ports | None = None, *, slots: int = 10
+        self,
+        command: Sequence[str],
+        count: int,
+        ports: Ports | None = None,
+        *,
+        slots: int = 10,
+        name: str | None = None,
     ) -> None:
         self.command = command
+        self.name = name
+        self.refused = 0
         self.count = count
         self.ports = ports or Ports()
         self.slots = slots
@@ -81,6 +92,9 @@ class Processes(Source):
         while not self.stopping.is_set():
             began = time.monotonic()
             one, code = await self.one(place)
+            if code == CANNOT_BE_SET_UP:
+                self.refused = code
+                self.stop()
             if self.stopping.is_set():
                 return
             self.departed.count("rqueue_process_restarts_total", "ended" if code == 0 else "died")
@@ -99,7 +113,8 @@ class Processes(Source):
 
     async def one(self, place: int) -> tuple[Offspring, int]:
         """One process from its start to its end, and its exit code."""
-        one = self.running[place] = await start(self.command)
+        own = ["--name", f"{self.name}-{place + 1}"] if self.name else []
+        one = self.running[place] = await start([*self.command, *own])
         if self.stopping.is_set():
             # The signal came while it was started.
             one.send_signal(signal.SIGTERM)

@@ -236,7 +236,7 @@ class Worker:
         self.ahead.tokens.pop(grant.task, None)
         if outcome is None or running.stopped in (LOST, RELEASED):
             self.drop(grant)
-            self.pace.count(not running.stopped)
+            self.pace.count(running.stopped not in (LOST, RELEASED))
         elif isinstance(outcome, Failed):
             self.desk.failed.append((grant, outcome))
         else:
@@ -285,10 +285,12 @@ class Worker:
 
     def lose(self, lease: Held, why: str) -> None:
         """A lease is no longer held: its code is stopped, or does not begin."""
-        self.desk.lost(lease, why)
         running = self.slots.running.get(lease.task)
         if running is not None and running.grant.token == lease.token:
-            running.stop(why)
+            if not running.stopped:
+                self.desk.lost(lease, why)
+                running.stop(why)
         elif why == LOST:
+            self.desk.lost(lease, why)
             self.slots.forget(lease)
             self.drop(lease)

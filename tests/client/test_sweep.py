@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rqueue import State, Task
+from rqueue.client.desk import filter_of
 from rqueue.clock import SYSTEM
 from rqueue.model.scale import Tier
 from rqueue.store import tasks
@@ -180,3 +181,17 @@ async def test_a_sweep_keeps_no_payloads(alone: House, monkeypatch: pytest.Monke
 
     assert (swept.found, swept.done) == (1201, 1201)
     assert max(kept) <= 600
+
+
+async def test_a_sweep_tells_how_far_it_has_come(house: House) -> None:
+    await house.queue.enqueue_many([house.queue.call("code") for _ in range(3)])
+    heard: list[tuple[int, int]] = []
+
+    await house.queue.desk.sweep(
+        filter_of(None, None, None, None),
+        reason="",
+        dry_run=False,
+        told=lambda done, of: heard.append((done, of)),
+    )
+
+    assert heard[-1] == (3, 3)

@@ -13,7 +13,7 @@ from rqueue.services import duty as duty_module
 from rqueue.services.duty import Duty, Limits
 from rqueue.services.seats import Seats
 from tests.house import House
-from tests.services.test_seats import on_duty, queues_of
+from tests.services.test_seats import noting, on_duty, queues_of
 from tests.services.working import until
 
 
@@ -88,24 +88,24 @@ def test_the_memory_in_use_is_known_here() -> None:
 
 
 async def test_slots_that_are_shared_change_for_all_queues(alone: House) -> None:
-    queues = queues_of(alone)
+    idle, busy = queues_of(alone)
+    noting([idle])
     going, inside = asyncio.Event(), 0
-    for queue in queues:
 
-        @queue.task("hold")
-        async def hold() -> None:
-            nonlocal inside
-            inside += 1
-            await going.wait()
+    @busy.task("hold")
+    async def hold() -> None:
+        nonlocal inside
+        inside += 1
+        await going.wait()
 
-    async with on_duty(queues, Seats(1)) as duty:
-        for queue in queues:
-            await queue.enqueue_many([queue.call("hold") for _ in range(2)])
+    async with on_duty([idle, busy], Seats(1)) as duty:
+        await busy.enqueue_many([busy.call("hold") for _ in range(4)])
         await until(lambda: inside == 1)
 
         duty.step(1)
         duty.step(1)
-        await until(lambda: inside == 3)
+        # Sooner than an idle worker asks again by itself.
+        await until(lambda: inside == 3, within_sec=3)
         for _ in range(5):
             duty.step(-1)
         assert duty.slots == 1

@@ -15,8 +15,8 @@ from rqueue.services.offspring import Offspring
 from rqueue.services.processes import Processes
 from tests.services.working import until
 
-# A process that says nothing and ends when it is told to.
-MUTE = [sys.executable, "-c", "import signal; signal.pause()"]
+# A process that says nothing and ends when it is told to, or when the test has long ended.
+MUTE = [sys.executable, "-c", "import signal; signal.alarm(60); signal.pause()"]
 SPEAKING = """
 import os, socket
 line = socket.socket(fileno=int(os.environ["RQUEUE_PARENT_FD"])).makefile("rw")
@@ -164,3 +164,30 @@ for word in line:
 def said(caplog: pytest.LogCaptureFixture, event: str) -> int:
     """How many lines there are of an event."""
     return [line.getMessage() for line in caplog.records].count(event)
+
+
+async def test_a_process_that_cannot_be_set_up_ends_all() -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit(5)"]
+    made = Processes(command, 2)
+
+    await asyncio.wait_for(made.run(), 20)
+
+    assert made.refused == 5
+
+
+async def test_each_process_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[list[str]] = []
+
+    async def noted(command: Sequence[str]) -> Offspring:
+        begun.append(list(command[len(MUTE) :]))
+        return await offspring.start(MUTE)
+
+    monkeypatch.setattr(processes, "start", noted)
+    made = Processes(MUTE, 2, name="night")
+    running = asyncio.create_task(made.run())
+    await until(lambda: len(made.running) == 2)
+
+    made.stop()
+    await asyncio.wait_for(running, 10)
+
+    assert sorted(begun) == [["--name", "night-1"], ["--name", "night-2"]]
