@@ -35,6 +35,9 @@ ENTRY = re.compile("([0-9]+)-[0-9]+")
 NO_LONGER_RANKED = (State.COMPLETED, State.CANCELLED)
 NOBODY: tuple[str, ...] = ()
 
+# States that an attempt has ended in.
+TRIED = frozenset({State.COMPLETED, State.RETRYING, State.DEAD_LETTERED})
+
 
 @dataclass(slots=True)
 class Stored:
@@ -143,13 +146,13 @@ class Stored:
         }
 
     def started(self) -> datetime | None:
-        """When its holder, or the last it had, began. One that was completed before its start was
+        """When its holder, or the last it had, began. One whose attempt ended before its start was
         told began when it was claimed, or a moment later.
         """
         if "holder" not in self.fields:
             return None
         claimed, ms, _ = holder_in(self.fields["holder"])
-        if not ms and self.fields.get("state") == State.COMPLETED:
+        if not ms and self.fields.get("state") in TRIED:
             ms = claimed
         return moment(ms) if ms else None
 

@@ -165,7 +165,8 @@ def told(task: Task, cast: dict[str, Handle]) -> dict[str, Any]:
         reason = reason.replace(id, name)
     return {
         "state": task.state,
-        "counted": (task.attempts, task.reclaims, task.epoch, task.life),
+        # Not the epoch: what found no slot in time is given back and claimed again, for free.
+        "counted": (task.attempts, task.reclaims, task.life),
         "failures": [(one.attempt, one.reason) for one in task.failure_history],
         "reason": (task.failure_reason, reason),
         "said": (task.progress, task.checkpoint, task.logs, task.cost_usd, task.tokens_used),

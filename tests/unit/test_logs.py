@@ -13,6 +13,12 @@ import pytest
 from rqueue import logs
 
 
+@pytest.fixture(autouse=True)
+def facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that nothing is known of; commands that ran before in this one have told."""
+    monkeypatch.setattr(logs, "FACTS", {})
+
+
 @contextmanager
 def bare() -> Iterator[logging.Logger]:
     """The root logger as a program finds it, put back afterwards."""
