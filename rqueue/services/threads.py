@@ -68,7 +68,9 @@ class Threads:
         if self.idle:
             self.idle -= 1
         elif self.left < self.most_left:
-            threading.Thread(target=self.work, args=(loop,), name="rqueue", daemon=True).start()
+            threading.Thread(
+                target=self.work, args=(loop,), name="rqueue-handler", daemon=True
+            ).start()
         else:
             self.waiting += 1
             self.tell()
