@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from rqueue.errors import ConfigError, StoreUnavailable
+from rqueue.errors import ConfigError, RQueueError, StoreUnavailable
 from rqueue.store.address import CLUSTER, Client, parse
 from rqueue.store.cancels import cancels_so_far, check_cancelled
 from rqueue.store.clients import Clients, open_clients
@@ -151,6 +151,8 @@ class Connection:
         loop = asyncio.get_running_loop()
         until = loop.time() + (self.timeout_sec if timeout_sec is None else timeout_sec)
         pause, cancels = FIRST_PAUSE_SEC, cancels_so_far()
+        # What is told when the time is up in the middle of a try: why the one before it failed.
+        known: RQueueError | None = None
         try:
             async with asyncio.timeout_at(until):
                 while True:
@@ -163,10 +165,12 @@ class Connection:
                         wait = pause * self.random.uniform(0.5, 1.5)
                         if not isinstance(fault, StoreUnavailable) or loop.time() + wait >= until:
                             raise fault from error
+                        known = fault
                     await asyncio.sleep(wait)
                     pause = min(pause * 2, LONGEST_PAUSE_SEC)
         except TimeoutError as error:
-            raise StoreUnavailable(f"{self.address} {what}: no answer in time") from error
+            late = StoreUnavailable(f"{self.address} {what}: no answer in time")
+            raise known or late from error
 
     async def server_info(self) -> ServerInfo:
         """What the server is; one that is too old is refused with a ConfigError."""
