@@ -85,6 +85,7 @@ async def listen(ports: Ports, source: Source) -> list[Listener]:
                 "listening", extra={"address": str(address), "paths": " ".join(listener.routes)}
             )
     except BaseException:
+        # A cancel too: what listens already would hold its port.
         await asyncio.gather(*(listener.aclose() for listener in started))
         raise
     return started
@@ -158,6 +159,7 @@ class Watch(Source):
             if self.parent is not None:
                 await self.parent.open()
         except Exception as error:
+            # Whatever it is, who started us waits to hear it.
             self.tell(error)
             return
         self.tell(None)

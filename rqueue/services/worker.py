@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rqueue.client.door import number_of
@@ -20,7 +21,7 @@ from rqueue.services.pace import Pace
 from rqueue.services.parking import Parking
 from rqueue.services.slots import LOST, RELEASED, Running, Slots
 from rqueue.services.talk import Talk
-from rqueue.services.tending import look, tidy
+from rqueue.services.tending import kept, look, tidy
 from rqueue.store import leases
 from rqueue.store.leases import Held, Settled
 from rqueue.store.queue import answer_all
@@ -80,9 +81,8 @@ class Worker:
                 await stack.enter_async_context(lifespan(self.desk.state))
             beat.start()
             background = [
-                loop.create_task(self.listen()),
-                loop.create_task(look(self)),
-                loop.create_task(tidy(self)),
+                loop.create_task(kept(body))
+                for body in (self.listen, partial(look, self), partial(tidy, self))
             ]
             try:
                 await self.work()
@@ -267,6 +267,7 @@ class Worker:
         """Forgets a lease, unless the same task has come again under another."""
         if self.held.get(lease.task) == lease.token:
             del self.held[lease.task]
+            self.ahead.tokens.pop(lease.task, None)
 
     async def release(self, grants: list[Grant]) -> None:
         """Gives tasks back; out of reach, they come back when their leases expire."""

@@ -14,7 +14,9 @@ from rqueue.errors import ConfigError, InvalidTask
 from rqueue.services.parking import Parking
 from rqueue.services.seats import Seats
 from rqueue.services.slots import Slots
+from rqueue.services.tending import kept
 from rqueue.store import leases
+from rqueue.store.claims import Grant
 from tests.house import House
 from tests.services.working import ended, until, working
 
@@ -136,6 +138,38 @@ async def test_a_long_task_that_was_ahead_is_told_to_have_begun(
 
         await until(lambda: started == [handle.id.ulid])
         await until(lambda: not worker.ahead.tokens)
+
+
+async def test_what_was_ahead_and_is_given_back_is_forgotten(house: House) -> None:
+    worker = house.queue.worker(types=["any"])
+    grant = Grant("01M7J64DSGF3S95GBFHQG3WX00", "1:x", 0, 0, 0, b"", b"")
+    worker.held[grant.task] = grant.token
+    worker.ahead.note([grant], 0)
+
+    await worker.release([grant])
+
+    assert (worker.held, worker.ahead.tokens) == ({}, {})
+
+
+async def test_a_loop_that_breaks_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    turns = 0
+    again = asyncio.Event()
+
+    async def breaking() -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            raise ValueError("a payload")
+        again.set()
+
+    running = asyncio.create_task(kept(breaking))
+    await asyncio.wait_for(again.wait(), 5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert running.cancelled()
+    assert "ValueError" in str(vars(caplog.records[0])["raised"])
+    assert "a payload" not in caplog.text
 
 
 async def test_every_task_that_ends_is_counted(house: House) -> None:

@@ -76,6 +76,7 @@ class Child:
                 sys.executable, "-c", BOOT, facts, stdin=theirs.fileno(), start_new_session=True
             )
         except BaseException:
+            # A cancel too: nobody else knows of this end of the line.
             writer.close()
             raise
         finally:

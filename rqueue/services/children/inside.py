@@ -162,6 +162,7 @@ class Child:
             arguments |= self.runner.run(provided(handler.dependencies, ctx, stack))
             value = plainly(handler.function, arguments)
         except BaseException:
+            # As `async with` does: what is provided sees whatever the handler raised.
             if not self.runner.run(stack.__aexit__(*sys.exc_info())):
                 raise
             return None
