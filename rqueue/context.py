@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rqueue.errors import ConfigError, TaskCancelled
@@ -47,12 +48,23 @@ class Context:
         self.state = state
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stopped = False
-        self.extended_sec = 0.0
+        self._extended_sec = 0.0
 
     @cached_property
     def task(self) -> Task:
         """The task as it was claimed."""
         return self.scribe.claimed()
+
+    @property
+    def extended_sec(self) -> float:
+        """How much longer than its timeout this attempt may run; `extend` adds to it."""
+        return self._extended_sec
+
+    @extended_sec.setter
+    def extended_sec(self, seconds: float) -> None:
+        if not isinstance(seconds, int | float) or not isfinite(seconds):
+            raise ConfigError("ctx.extended_sec", "is a number of seconds: use ctx.extend")
+        self._extended_sec = seconds
 
     @property
     def id(self) -> TaskId:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from rqueue.errors import ConfigError
 from rqueue.model.call import Call
-from rqueue.policy.fault import is_cancelled, told
+from rqueue.policy.fault import is_cancelled, runs, told
 
 if TYPE_CHECKING:
     from rqueue.context import Context
@@ -156,11 +156,14 @@ class Hooks:
 
 async def quietly(step: Middleware, name: str, *facts: Any) -> None:
     """A step after the fact: what it raises is only logged, and without its text."""
+    task = asyncio.current_task()
     try:
         await getattr(step, name)(*facts)
-    except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
+    except BaseException as error:
         # The user's code: what has happened stands whatever it does, a cancel of something that it
-        # awaits included; only our own goes on.
+        # awaits included; only our own goes on, and the end of a coroutine that nobody runs.
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
+        if isinstance(error, GeneratorExit) and not runs(task):
             raise
         LOG.error("%s of %s failed", name, type(step).__name__, extra=told(error))

@@ -83,7 +83,9 @@ class Settings(BaseModel):
     call_timeout_sec: Seconds = Field(10, description="how long a call is tried and re-sent")
     wait_replicas: int = Field(0, ge=0, le=100, description="replicas that must have a submit")
     park_sec: Seconds = Field(5, description="how long a claim waits at the server")
-    handoff_sec: Seconds = Field(2, description="how soon a mailed task must be started")
+    handoff_sec: Seconds = Field(
+        2, description="how soon a mailed task must be started; at most a third of lease_sec"
+    )
     claim_memo_sec: Seconds = Field(120, description="how long a claim by hand may be re-sent")
 
     @classmethod
@@ -119,12 +121,18 @@ class Settings(BaseModel):
                 name = str(data.get("profile", DEFAULT_PROFILE.name))
                 data = {**profile_defaults(profile_of(name)), **data}
             settings = handler(data)
+            # What was mailed to a lost worker comes back free before the reaper counts it.
+            longest = settings.lease_sec / 3
+            if isinstance(data, Mapping) and "handoff_sec" not in data:
+                settings = handler({**data, "handoff_sec": min(settings.handoff_sec, longest)})
         except ValidationError as error:
             raise broken(error) from None
         if settings.embedded and settings.url is not None:
             raise ConfigError("embedded", "is given together with url; one server is enough")
         if settings.claim_memo_sec < 2 * settings.park_sec:
             raise ConfigError("claim_memo_sec", "is at least twice park_sec")
+        if settings.handoff_sec > longest:
+            raise ConfigError("handoff_sec", "is at most a third of lease_sec")
         return settings
 
 

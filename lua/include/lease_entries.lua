@@ -1,6 +1,6 @@
 -- Puts the entries into the consumer's pending list without reading in order, idle time 0.
 -- Returns nil when all were there to take, else the set of those that were.
--- The group is made on the first claim.
+-- The group is made on the first claim. What is no name of an entry does not keep the others.
 local function lease_entries(root, consumer, entries)
   local ready = root .. "ready"
   local call = { "XCLAIM", ready, "workers", consumer, 0 }
@@ -10,9 +10,17 @@ local function lease_entries(root, consumer, entries)
   call[#call + 1] = "FORCE"
   call[#call + 1] = "JUSTID"
   local taken = redis.pcall(unpack(call))
-  if taken.err then
+  if taken.err and string.find(taken.err, "^NOGROUP") then
     redis.call("XGROUP", "CREATE", ready, "workers", "0", "MKSTREAM")
-    taken = redis.call(unpack(call))
+    return lease_entries(root, consumer, entries)
+  elseif taken.err and string.find(taken.err, "^ERR") then
+    taken = {}
+    for _, entry in ipairs(entries) do
+      local one = redis.pcall("XCLAIM", ready, "workers", consumer, 0, entry, "FORCE", "JUSTID")
+      taken[#taken + 1] = one[1]
+    end
+  elseif taken.err then
+    error(taken.err)
   end
   if #taken == #entries then
     return nil

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rqueue.cli.exits import refused
+from rqueue.cli.exits import INTERRUPTED, refused
 from rqueue.errors import RQueueError
 
 # heading -> command -> where it is; a module is read only when its command is wanted.
@@ -70,11 +70,15 @@ class Commands(click.Group):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; an error of ours becomes its line and its exit code."""
+        """Runs the command; an error of ours becomes its line and its exit code, and so does a
+        Ctrl-C that came before the command could hear it.
+        """
         try:
             return super().invoke(ctx)
         except RQueueError as error:
             raise refused(error) from error
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help's lists, one a section."""

@@ -6,8 +6,7 @@ import asyncio
 import importlib
 import signal
 import sys
-import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rqueue import logs
+from rqueue.cli.looping import run
 from rqueue.cli.observing import observable, ports_of, set_up_logs
-from rqueue.cli.serving import Served, served
+from rqueue.cli.seconds import SECONDS
+from rqueue.cli.serving import Served, check_types, served
 from rqueue.cli.session import on_queue
 from rqueue.errors import ConfigError
 from rqueue.queue import Queue
-from rqueue.services.duty import Duty, Limits, exit_now
+from rqueue.services.duty import Duty, Limits
 from rqueue.services.gathering import Watched
 from rqueue.services.naming import worker_name
 from rqueue.services.processes import Processes
@@ -46,7 +47,7 @@ RELOAD_GRACE_SEC = 2.0
 @click.option("--capability", "capabilities", multiple=True, help="What this worker can do.")
 @click.option("--agent", "agents", multiple=True, help="Serve tasks for these agents too.")
 @click.option("--name", help="The worker's name. [default: host:pid:random]")
-@click.option("--grace", type=click.FloatRange(0), default=30.0, help="Seconds to end in.")
+@click.option("--grace", type=SECONDS, default=30.0, help="Seconds to end in.")
 @click.option("--max-tasks", type=click.IntRange(1), help="A fresh process after so many tasks.")
 @click.option("--max-rss", type=click.IntRange(1), help="A fresh process above so many MB.")
 @click.option("--no-scheduler", is_flag=True, help="Take no part in the scheduler's election.")
@@ -83,6 +84,7 @@ def worker(app: str, processes: int, reload: bool, **options: Any) -> None:
             rule = f"queue {queue.name} has no handlers: use @queue.task"
             raise ConfigError("MODULE:QUEUE", rule)
         chosen = served(queue, module, options.pop("queues"), options.pop("concurrency"))
+        check_types(chosen.queues, options["types"])
         run(serve(chosen.queues, duty_of(chosen, ports, options)))
 
 
@@ -170,16 +172,3 @@ def without(words: Sequence[str], options: Sequence[str], flags: Sequence[str]) 
         else:
             left.append(word)
     return left
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs it on uvloop where that is installed."""
-    try:
-        factory = importlib.import_module("uvloop").new_event_loop
-    except ImportError:
-        factory = asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(work)
-    if any(not thread.daemon for thread in threading.enumerate()[1:]):
-        # A handler that does not end in its thread: its task was given back, it is not waited for.
-        exit_now(0)

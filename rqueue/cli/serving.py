@@ -46,6 +46,19 @@ def served(app: Queue, module: str, wanted: Sequence[str], concurrency: int) -> 
     return Served([queue_of(app, module, name) for name in names], Seats(concurrency, weights))
 
 
+def check_types(queues: Sequence[Queue], types: Sequence[str]) -> None:
+    """Raises ConfigError for a type that some queue has no handler for: its tasks would be claimed
+    and could only fail.
+    """
+    for queue in queues:
+        known = queue.registry.handlers
+        unknown = [type for type in types if type not in known]
+        if unknown:
+            names = ", ".join(sorted(known))
+            rule = f"{unknown[0]!r} has no handler in queue {queue.name}, which knows {names}"
+            raise ConfigError("--type", rule)
+
+
 def share_of(word: str) -> tuple[str, int]:
     """The name and the weight in NAME[:WEIGHT]; 0 where there is none."""
     name, colon, weight = word.partition(":")

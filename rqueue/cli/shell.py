@@ -11,6 +11,7 @@ import click
 
 from rqueue.cli.exits import nothing
 from rqueue.cli.payloads import from_argument
+from rqueue.cli.seconds import SECONDS
 from rqueue.cli.session import Command, on_queue
 from rqueue.model.attempt import Reason
 from rqueue.model.forms import view
@@ -145,7 +146,7 @@ async def complete(
 )
 @click.option("--message", default="", metavar="TEXT", help="The error; it is kept with the task.")
 @click.option("--permanent", is_flag=True, help="Never try again.")
-@click.option("--retry-after", type=float, metavar="SEC", help="Try again so much later.")
+@click.option("--retry-after", type=SECONDS, metavar="SEC", help="Try again so much later.")
 @holding
 @on_queue
 async def fail(queue: Queue, out: Printer, task: str, token: str, **how: Any) -> None:

@@ -15,9 +15,11 @@ import click
 from rqueue.cli import demo as shop
 from rqueue.cli.chosen import NO_QUEUE
 from rqueue.cli.frame import View, follow
+from rqueue.cli.looping import run
 from rqueue.cli.next_steps import steps
 from rqueue.cli.observing import observable, ports_of, set_up_logs
-from rqueue.cli.running import load, run
+from rqueue.cli.running import load
+from rqueue.cli.seconds import SECONDS
 from rqueue.errors import ConfigError
 from rqueue.services.duty import Duty
 from rqueue.settings import Settings
@@ -33,7 +35,7 @@ EMBEDDED = "RQUEUE_EMBEDDED"
 @click.argument("app", metavar="[MODULE:QUEUE]", required=False)
 @click.option("--demo", is_flag=True, help="Enqueue a lively workload and show it.")
 @click.option("--concurrency", type=click.IntRange(1), default=10, help="Tasks at once.")
-@click.option("--grace", type=click.FloatRange(0), default=10.0, help="Seconds to end in.")
+@click.option("--grace", type=SECONDS, default=10.0, help="Seconds to end in.")
 @observable
 def up(app: str | None, demo: bool, concurrency: int, grace: float, **options: Any) -> None:
     """Start a server, the scheduler and a worker, all in one.

@@ -56,6 +56,7 @@ class ServerFacts:
     version: tuple[int, int] | None = None
     in_cluster: bool = False
     cluster_url: bool = False
+    replica: bool = False
     memory: Memory | None = None
     persistence: Persistence | None = None
     skew_ms: int = 0
@@ -78,6 +79,7 @@ def judge_server(facts: ServerFacts) -> list[Finding]:
     """All findings about a server."""
     return [
         version(facts),
+        *role(facts),
         eviction(facts.memory),
         persistence(facts.persistence),
         skew(facts.skew_ms),
@@ -133,6 +135,14 @@ def version(facts: ServerFacts) -> Finding:
         advice = "write the URL as redis+cluster://"
         return Finding(Level.FAIL, "version", f"{found}, part of a cluster", advice)
     return Finding(Level.OK, "version", found)
+
+
+def role(facts: ServerFacts) -> list[Finding]:
+    """A replica refuses what is written to it, or forgets it."""
+    if not facts.replica:
+        return []
+    advice = "use the URL of its primary; redis+sentinel:// finds it by itself"
+    return [Finding(Level.FAIL, "role", "a replica: no task can be added or claimed here", advice)]
 
 
 def eviction(memory: Memory | None) -> Finding:

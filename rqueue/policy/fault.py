@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from typing import Any
 
 # The innermost frames that are told.
 FRAMES = 5
@@ -15,6 +16,14 @@ def is_cancelled() -> bool:
     """Whether the running task was asked to end; something that it awaits may have been, too."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def runs(task: asyncio.Task[Any] | None) -> bool:
+    """Whether it is this task that runs now; a coroutine thrown away is closed by others."""
+    try:
+        return task is not None and asyncio.current_task() is task
+    except RuntimeError:
+        return False
 
 
 def told(error: BaseException) -> dict[str, str]:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Turn:
-    """How one queue stands: its weight, 0 in a strict order; whether it may have work; and how far
-    its turns have come, by tasks over weight.
+    """How one queue stands: its weight, 0 in a strict order; whether it may have work; how far its
+    turns have come, by tasks over weight; and whether its server answers.
     """
 
     weight: int = 0
     hungry: bool = True
     passed: float = 0.0
+    reached: bool = True
 
 
 def room_of(mine: int, turns: Sequence[Turn], free: int, ahead: int = 0) -> int:
@@ -57,12 +58,18 @@ def rest(mine: int, turns: Sequence[Turn]) -> None:
     turns[mine].hungry = False
 
 
+def lose(mine: int, turns: Sequence[Turn]) -> None:
+    """The server of the queue at `mine` does not answer: nobody waits for it until it does."""
+    turns[mine].reached = False
+    rest(mine, turns)
+
+
 def wake(mine: int, turns: Sequence[Turn]) -> None:
     """The queue at `mine` may have work again. Turns that it did not take while it had nothing to
     do are not made up for: it would keep the others from theirs.
     """
     turn = turns[mine]
-    if turn.hungry:
+    if turn.hungry or not turn.reached:
         return
     others = [other.passed for at, other in enumerate(turns) if at != mine and other.hungry]
     turn.hungry, turn.passed = True, max([turn.passed, *([min(others)] if others else [])])

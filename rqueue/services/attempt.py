@@ -96,7 +96,12 @@ def prepared(handler: Handler, payload: object, ctx: Context) -> dict[str, Any] 
 
 
 def encoded(handler: Handler, value: object, max_bytes: int) -> bytes | Failed:
-    """What a handler returned as it is stored, or the failure that it is."""
+    """What a handler returned as it is stored, or the failure that it is. Iterators are refused,
+    finite ones too: one that never ends would be read for ever, on the event loop.
+    """
+    kind = type(value)
+    if hasattr(kind, "__next__") or hasattr(kind, "__anext__"):
+        return Failed(Reason.INVALID_OUTPUT, f"result: is a {kind.__name__}: return a list")
     try:
         return handler.encoded(value, max_bytes)
     except InvalidTask as error:
@@ -104,11 +109,13 @@ def encoded(handler: Handler, value: object, max_bytes: int) -> bytes | Failed:
 
 
 def plainly(function: Any, arguments: dict[str, Any]) -> Any:
-    """Calls a function in its thread; a StopIteration could not pass to the event loop."""
+    """Calls a function in its thread. A StopIteration could not pass to the event loop, and a
+    GeneratorExit would close the coroutines that await it.
+    """
     try:
         return function(**arguments)
-    except StopIteration as error:
-        raise RuntimeError("the handler raised StopIteration") from error
+    except (StopIteration, GeneratorExit) as error:
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
 def failure_of(error: BaseException) -> Failed:

@@ -80,14 +80,25 @@ class Duty:
             async with self.watch:
                 self.say("worker started", slots=self.slots)
                 working += [loop.create_task(worker.run()) for worker in self.workers]
-                await asyncio.gather(*working)
+                await self.together(working)
         finally:
             stop.set()
             beside[0].cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-            # One that broke ends the others.
             await ended(working)
             self.say("worker stopped", tasks=self.finished)
+
+    async def together(self, working: Sequence[asyncio.Task[None]]) -> None:
+        """Returns when all workers have ended. One that broke ends the others, which give back at
+        once what they have, no attempt spent.
+        """
+        over, others = await asyncio.wait(working, return_when=asyncio.FIRST_EXCEPTION)
+        if others:
+            for worker in self.workers:
+                worker.stop()
+            await asyncio.wait(others, timeout=FAREWELL_SEC)
+        for task in over:
+            task.result()
 
     @property
     def finished(self) -> int:

@@ -11,12 +11,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError
 from rqueue.model.attempt import Reason
 from rqueue.services.naming import attempt_of
+from rqueue.services.stopping import unless
 from rqueue.store import leases
 from rqueue.store.leases import Held
 
@@ -61,6 +63,8 @@ class Heartbeat:
         self.turned = time.monotonic()
         self.blocked = False
         self.stopping = threading.Event()
+        self.ending = asyncio.Event()
+        self.own: asyncio.AbstractEventLoop | None = None
         self.owner = threading.get_ident()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.thread = threading.Thread(target=self.run, name="rqueue-heartbeat", daemon=True)
@@ -72,8 +76,11 @@ class Heartbeat:
         self.thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; returns when it is gone."""
+        """Ends the thread, also in the middle of a beat; returns when it is gone."""
         self.stopping.set()
+        if self.own is not None:
+            with suppress(RuntimeError):
+                self.own.call_soon_threadsafe(self.ending.set)
         if self.thread.is_alive():
             self.thread.join()
 
@@ -84,12 +91,13 @@ class Heartbeat:
     def run(self) -> None:
         """The thread: an event loop of its own, with connections of its own."""
         with asyncio.Runner() as runner:
+            self.own = runner.get_loop()
             due = time.monotonic() + self.every_sec
             while not self.stopping.wait(min(LOOK_SEC, self.every_sec)):
                 self.look()
                 if time.monotonic() >= due:
                     due = time.monotonic() + self.every_sec
-                    runner.run(self.tick())
+                    runner.run(unless(self.ending, self.tick(), None))
             runner.run(self.shard.runner.connection.aclose())
 
     async def tick(self) -> None:

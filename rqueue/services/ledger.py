@@ -138,6 +138,13 @@ class Ledger:
         self.figures.count("rqueue_leases_lost_total", self.queue)
         LOG.warning("task lost", extra={**self.fields(task), "why": why})
 
+    def stuck(self, grant: Grant, why: str) -> None:
+        """A handler was told to stop and did not: its slot is lost until it does."""
+        LOG.error(
+            "handler does not stop; its slot is lost",
+            extra={**self.fields(grant.task, claimed(grant).type), "why": str(why)},
+        )
+
     def spent(self, task: Task, usd: float) -> None:
         """What a handler said it spent. Which model it used, it does not say yet."""
         agent = task.spec.agent_name or "any"

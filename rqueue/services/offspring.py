@@ -43,6 +43,7 @@ class Offspring:
         self.writer = writer
         self.figures: Cells = {}
         self.limit = ""
+        self.opened = self.up = self.parted = False
         self.asked: dict[str, Question] = {}
         self.listening = asyncio.create_task(self.listen())
 
@@ -54,7 +55,11 @@ class Offspring:
                 if word == "figures":
                     self.figures = unpacked(value)
                 elif word == "limit":
-                    self.limit = value
+                    self.limit, self.parted = value, True
+                elif word == "open":
+                    self.opened = True
+                elif word == "up":
+                    self.up = True
                 elif word in self.asked:
                     self.asked.pop(word).answer.set_result(value)
 
@@ -78,6 +83,13 @@ class Offspring:
         await asyncio.wait([answer, self.listening], timeout=2 * ASK_SEC,
                            return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         return answer.result() if answer.done() else None
+
+    @property
+    def refused(self) -> bool:
+        """Whether it ended in good order, last words included, before it was up. One that never
+        took up its line had no words.
+        """
+        return not self.up and (self.parted or not self.opened)
 
     @property
     def silent_sec(self) -> float:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 VARIABLE = "RQUEUE_PARENT_FD"
 PUSH_SEC = 1.0
 CLOSE_SEC = 1.0
+RISE_SEC = 0.1
 
 
 class Parent:
     """The child's end of the line. The parent says a word a line, `figures` once if it wants them
     from now on, and `slots N` when there are to be so many; the child answers with JSON, a word and
-    what belongs to it.
+    what belongs to it. Unasked it says `open` at first, `up` when the server has taken it in, and
+    `limit` as its last word.
 
     Both are called in the thread that listens: `orphaned` when the parent is gone, `resize` with
     the number of slots.
@@ -40,18 +42,29 @@ class Parent:
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.pushing: asyncio.Task[None] | None = None
+        self.rising: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Takes up the line on the event loop that runs."""
         self.reader, self.writer = await asyncio.open_connection(sock=self.end)
+        self.say("open", True)
 
     async def listen(self, watch: Watch | None = None) -> None:
         """Does what the parent says, until it is gone; without a watch there are no answers."""
         assert self.reader is not None
+        if watch is not None:
+            self.rising = asyncio.create_task(self.rise(watch))
         with suppress(OSError):
             while word := await self.reader.readline():
                 await self.answer(word.decode().strip(), watch)
         self.orphaned()
+
+    async def rise(self, watch: Watch) -> None:
+        """Says once that a worker of this process has been answered by its server."""
+        # Looked at: the worker is of another thread and knows nothing of a parent.
+        while not any(one.worker is not None and one.worker.heard for one in watch.watched):  # noqa: ASYNC110
+            await asyncio.sleep(RISE_SEC)
+        self.say("up", True)
 
     async def answer(self, word: str, watch: Watch | None) -> None:
         """One word of the parent."""
@@ -98,8 +111,9 @@ class Parent:
     async def aclose(self) -> None:
         """Hangs up when the last words are through."""
         assert self.writer is not None
-        if self.pushing is not None:
-            self.pushing.cancel()
+        for task in (self.pushing, self.rising):
+            if task is not None:
+                task.cancel()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_SEC):
                 await self.writer.drain()

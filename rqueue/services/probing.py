@@ -34,6 +34,7 @@ class Health:
     heartbeats: bool
     server: bool
     draining: bool
+    slots: bool = True
 
     @property
     def alive(self) -> bool:
@@ -43,7 +44,8 @@ class Health:
     @property
     def ready(self) -> bool:
         """It can take work."""
-        return self.alive and self.started and self.server and not self.draining
+        able = self.started and self.server and self.slots
+        return self.alive and able and not self.draining
 
     def document(self) -> dict[str, Any]:
         """The facts, for programs."""
@@ -60,6 +62,7 @@ async def examine(watched: Sequence[Watched], lag_sec: float) -> Health:
         heartbeats=all(beat.thread.is_alive() or not wanted(beat) for beat in beats),
         server=all(await asyncio.gather(*(answers(one) for one in watched))),
         draining=any(worker.draining for worker in workers),
+        slots=not any(worker.slots.seats.lost for worker in workers),
     )
 
 

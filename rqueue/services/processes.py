@@ -32,7 +32,7 @@ MAX_TASKS = "--max-tasks"
 class Processes(Source):
     """Keeps `count` processes of one command running until it is told to stop, each with so many
     slots as it says now. With a `name` each has one of its own, with its number behind it. One that
-    cannot be set up ends all of them: `refused` is its exit code then.
+    cannot be set up ends all of them, if none has ever been up: `refused` is its exit code then.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Processes(Source):
         self.command = command
         self.name = name
         self.refused = 0
+        self.risen = False
         self.count = count
         self.ports = ports or Ports()
         self.slots = slots
@@ -92,7 +93,7 @@ class Processes(Source):
         while not self.stopping.is_set():
             began = time.monotonic()
             one, code = await self.one(place)
-            if code == CANNOT_BE_SET_UP:
+            if code == CANNOT_BE_SET_UP and one.refused and not self.been_up:
                 self.refused = code
                 self.stop()
             if self.stopping.is_set():
@@ -124,8 +125,14 @@ class Processes(Source):
         code = await one.ended()
         # In one step, so that no scrape finds it in neither or in both.
         del self.running[place]
+        self.risen = self.risen or one.up
         self.departed.add(lasting(one.figures))
         return one, code
+
+    @property
+    def been_up(self) -> bool:
+        """Whether any has ever been up: what refuses another then may pass, and is waited out."""
+        return self.risen or any(one.up for one in self.running.values())
 
     def tell(self, limit: str) -> None:
         """Says once that a limit ends processes as soon as they have begun."""

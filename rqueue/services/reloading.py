@@ -90,11 +90,11 @@ def runs(paths: Iterable[str]) -> bool:
             continue
         try:
             compile(source, path, "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
+        except Exception as error:
+            # Whatever it is, too deep or too large a source too: the code that runs goes on.
             line = error.lineno if isinstance(error, SyntaxError) else 0
-            LOG.warning(
-                "syntax error; waiting for the next change", extra={"file": path, "line": line}
-            )
+            facts = {"file": path, "line": line, "error": type(error).__name__}
+            LOG.warning("syntax error; waiting for the next change", extra=facts)
             return False
     return True
 

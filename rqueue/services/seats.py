@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rqueue.policy import turns
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 # Turns are looked at one by one; a claim asks for no more at once.
 MOST_TURNS = 500
+# A claim whose answer takes longer than this keeps nobody else from claiming.
+PATIENCE_SEC = 0.5
 
 
 class Seats:
@@ -58,14 +62,19 @@ class Seats:
     @property
     def free(self) -> int:
         """Slots for which nothing has been claimed yet."""
-        return max(self.size - sum(one.busy for one in self.members), 0)
+        return max(self.size - sum(one.taken for one in self.members), 0)
+
+    @property
+    def lost(self) -> bool:
+        """Whether every slot is held by code that does not stop."""
+        return sum(len(one.stuck) for one in self.members) >= self.size
 
     def room(self, member: Slots, ahead: int) -> int:
         """How many tasks a member may claim: for the slots that are free and its turn, and those
         that it would start within a moment.
         """
         if len(self.members) == 1:
-            return max(self.size + ahead - member.busy, 0)
+            return max(self.size + ahead - member.taken, 0)
         free = min(self.free, MOST_TURNS)
         at = self.members.index(member)
         return turns.room_of(at, self.turns, free, max(ahead - len(member.ready), 0))
@@ -78,6 +87,24 @@ class Seats:
         else:
             turns.rest(at, self.turns)
             self.tell(member)
+
+    @contextmanager
+    def asking(self, member: Slots) -> Iterator[None]:
+        """Around a member's claim: one that is not answered soon holds no seats."""
+        if len(self.members) == 1:
+            yield
+            return
+        late = asyncio.get_running_loop().call_later(PATIENCE_SEC, self.lose, member)
+        try:
+            yield
+            self.turns[self.members.index(member)].reached = True
+        finally:
+            late.cancel()
+
+    def lose(self, member: Slots) -> None:
+        """A member's server does not answer: others may claim until it does."""
+        turns.lose(self.members.index(member), self.turns)
+        self.tell(member)
 
     def tell(self, member: Slots) -> None:
         """What a member left is there for the others."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ LOST, RELEASED = "lost", "released"
 class Running:
     """An attempt under way. Its code can be told to stop, once, with the reason."""
 
-    __slots__ = ("began", "begun", "ctx", "deadline", "grant", "stopped", "task")
+    __slots__ = (
+        "began", "begun", "ctx", "deadline", "grant", "stopped", "stopped_at", "stuck", "task",
+    )  # fmt: skip
 
     def __init__(self, grant: Grant) -> None:
         self.grant = grant
@@ -33,6 +36,8 @@ class Running:
         self.task: asyncio.Task[None] | None = None
         self.ctx: Context | None = None
         self.stopped = ""
+        self.stopped_at = float("inf")
+        self.stuck = False
 
     @property
     def ends_at(self) -> float:
@@ -44,6 +49,7 @@ class Running:
         if self.stopped:
             return
         self.stopped = why
+        self.stopped_at = time.monotonic()
         if self.ctx is not None:
             self.ctx.stopped = True
         # One that was cancelled before its first step would never come to its end.
@@ -69,6 +75,8 @@ class Slots:
         self.roomy = roomy
         self.ready: deque[Grant] = deque()
         self.running: dict[str, Running] = {}
+        # Code that did not stop when it was told to: its task is settled, its seat is not free.
+        self.stuck: set[Running] = set()
         self.waiting_since = 0.0
 
     @property
@@ -80,6 +88,11 @@ class Slots:
     def busy(self) -> int:
         """Tasks that run or are ready to."""
         return len(self.running) + len(self.ready)
+
+    @property
+    def taken(self) -> int:
+        """Seats that are taken or spoken for."""
+        return self.busy + len(self.stuck)
 
     def give(self, grants: Sequence[Grant]) -> None:
         """Takes what was claimed."""
@@ -97,17 +110,31 @@ class Slots:
         """One attempt, and then the next one that waits."""
         running.begun = True
         try:
-            await self.attempt(running)
+            # A sub-task's comes in from here: what is within is closed, and has kept how it ended.
+            with suppress(GeneratorExit):
+                await self.attempt(running)
         finally:
             # The same task may run again under another lease, if this one ended late.
             if self.running.get(running.grant.task) is running:
                 del self.running[running.grant.task]
+            self.stuck.discard(running)
             self.seats.leave(self)
 
     def overdue(self) -> list[Running]:
         """Attempts whose time is up."""
         now = time.monotonic()
         return [running for running in self.running.values() if running.ends_at <= now]
+
+    def deaf(self, grace_sec: float) -> list[Running]:
+        """Attempts that were told to stop so long ago, and have not."""
+        since = time.monotonic() - grace_sec
+        return [one for one in self.running.values() if one.stopped_at <= since]
+
+    def give_up(self, running: Running) -> None:
+        """Waits no more for the end of an attempt's code; its seat is free when that comes."""
+        running.stuck = True
+        self.running.pop(running.grant.task)
+        self.stuck.add(running)
 
     def take_back(self, patience_sec: float) -> list[Grant]:
         """What has waited for a slot for longer than it should: others may be free for it."""
@@ -116,15 +143,18 @@ class Slots:
         left, self.ready = list(self.ready), deque()
         return left
 
-    def forget(self, lease: Held) -> None:
-        """Does not begin what waits under a lease that is no longer held."""
+    def forget(self, lease: Held) -> bool:
+        """Does not begin what waits under a lease that is no longer held; whether it did wait."""
+        before = len(self.ready)
         # Both: the tasks of one claim share its token.
         self.ready = deque(one for one in self.ready if (one.task, one.token) != lease)
+        return len(self.ready) < before
 
     async def aclose(self) -> None:
         """Ends all that runs, and begins no more: what becomes of the tasks is the caller's."""
         self.ready.clear()
         tasks = [running.task for running in self.running.values() if running.task is not None]
-        for task in tasks:
+        stuck = [running.task for running in self.stuck if running.task is not None]
+        for task in (*tasks, *stuck):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -14,10 +14,13 @@ from rqueue.policy.fault import told
 from rqueue.services.pace import AHEAD_SEC
 
 if TYPE_CHECKING:
+    from rqueue.services.slots import Running
     from rqueue.services.worker import Worker
 
 LOG = logging.getLogger("rqueue.worker")
 LOOK_SEC = 0.1
+# What was told to stop gets at least so long to do it.
+LEAST_GRACE_SEC = 1.0
 # How many running attempts are looked at in a second: their number must not become the work.
 LOOKS_PER_SEC = 20_000
 
@@ -36,12 +39,27 @@ async def kept(body: Callable[[], Awaitable[None]]) -> None:
 
 
 async def look(worker: Worker) -> None:
-    """Says that the event loop turns, and stops what runs too long."""
+    """Says that the event loop turns, stops what runs too long, and waits no more for what does
+    not stop.
+    """
+    grace_sec = max(worker.parts.settings.timeout_grace_sec, LEAST_GRACE_SEC)
     while True:
         worker.beat.turn()
         for running in worker.slots.overdue():
             running.stop(Reason.TIMEOUT)
+        for running in worker.slots.deaf(grace_sec):
+            give_up(worker, running)
         await asyncio.sleep(LOOK_SEC + len(worker.slots.running) / LOOKS_PER_SEC)
+
+
+def give_up(worker: Worker, running: Running) -> None:
+    """Ends an attempt whose code goes on although it was told to stop: a coroutine that swallows
+    its cancel holds its slot, but not its task.
+    """
+    worker.slots.give_up(running)
+    worker.desk.ledger.stuck(running.grant, running.stopped)
+    # Without a token it was settled before it ran.
+    worker.ended(running, worker.desk.stopped(running) if running.grant.token else None)
 
 
 async def tidy(worker: Worker) -> None:

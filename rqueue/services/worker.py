@@ -17,6 +17,7 @@ from rqueue.services.ahead import Ahead
 from rqueue.services.attempt import failure_of
 from rqueue.services.desk import Desk
 from rqueue.services.heartbeat import Heartbeat
+from rqueue.services.leaving import leave, work_to_the_end
 from rqueue.services.pace import Pace
 from rqueue.services.parking import Parking
 from rqueue.services.slots import LOST, RELEASED, Running, Slots
@@ -63,6 +64,7 @@ class Worker:
         )
         self.loop: asyncio.AbstractEventLoop | None = None
         self.draining = False
+        self.ending = asyncio.Event()
         self.stopping = False
         self.left = False
         self.pace = Pace()
@@ -85,7 +87,7 @@ class Worker:
                 for body in (self.listen, partial(look, self), partial(tidy, self))
             ]
             try:
-                await self.work()
+                await work_to_the_end(self)
             finally:
                 for task in background:
                     task.cancel()
@@ -103,28 +105,13 @@ class Worker:
     def drain(self) -> None:
         """Claims nothing more; `run` returns when what is in hand has ended."""
         self.draining = True
+        self.ending.set()
         self.wake.set()
 
     def stop(self) -> None:
         """Ends what runs and gives it back at once, no attempt spent; then `run` returns."""
         self.stopping, self.left = True, False
         self.drain()
-
-    async def leave(self) -> None:
-        """Takes back the parked claim first: what is given back would be brought to it."""
-        turned = await self.turned(0)
-        given = [grant for grant in turned.answer.grants if grant.task not in self.held]
-        given += self.slots.ready
-        self.slots.ready.clear()
-        if self.stopping:
-            self.desk.places.children.kill()
-            running = list(self.slots.running.values())
-            given += [one.grant for one in running]
-            for one in running:
-                one.stop(RELEASED)
-        self.parking.forget()
-        self.left = True
-        await self.release(given)
 
     async def work(self) -> None:
         """One turn after the other: at once while there is something to settle or to fill."""
@@ -135,14 +122,14 @@ class Worker:
                 return
             try:
                 if self.draining and not self.left:
-                    await self.leave()
+                    await leave(self)
                 await self.fail()
                 if self.done or self.talk.unconfirmed or self.may_claim():
                     await self.turn()
                 pause = FIRST_PAUSE_SEC
             except RQueueError as error:
                 self.excuse(error)
-                self.slots.seats.wants(self.slots, more=False)
+                self.slots.seats.lose(self.slots)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SEC)
                 continue
@@ -183,7 +170,8 @@ class Worker:
         """Settles what is done and fills what is free."""
         room = self.room()
         self.begins = min(room, self.slots.seats.free)
-        answer = (turned := await self.turned(room)).answer
+        with self.slots.seats.asking(self.slots):
+            answer = (turned := await self.turned(room)).answer
         self.heard = True
         self.parking.begin(answer.wait_ms / 1000)
         self.take(answer.grants)
@@ -222,8 +210,7 @@ class Worker:
         self.slots.give(fresh)
 
     async def attempt(self, running: Running) -> None:
-        """Runs one task and keeps its outcome for the next turn."""
-        grant = running.grant
+        """Runs one task to its end."""
         try:
             began = not running.stopped
             outcome = await self.desk.run(running) if began else self.desk.stopped(running)
@@ -232,6 +219,13 @@ class Worker:
         except BaseException as error:
             # Whatever went wrong around a handler is a failure of its attempt, too.
             outcome = failure_of(error)
+        if not running.stuck:
+            self.ended(running, outcome)
+        self.wake.set()
+
+    def ended(self, running: Running, outcome: bytes | Failed | None) -> None:
+        """Keeps how an attempt ended for the next turn."""
+        grant = running.grant
         self.desk.aftermath.keep(running, outcome)
         self.ahead.tokens.pop(grant.task, None)
         if outcome is None or running.stopped in (LOST, RELEASED):
@@ -291,7 +285,7 @@ class Worker:
             if not running.stopped:
                 self.desk.lost(lease, why)
                 running.stop(why)
-        elif why == LOST:
+        elif why == LOST and self.slots.forget(lease):
+            # What has finished is on its way to be settled: the answer to that tells.
             self.desk.lost(lease, why)
-            self.slots.forget(lease)
             self.drop(lease)

@@ -73,6 +73,7 @@ async def read_server(shard: Shard, clock: Clock) -> ServerFacts:
         version=info.version if info else None,
         in_cluster=bool(info and info.cluster),
         cluster_url=connection.cluster,
+        replica=bool(facts and facts.get("role") == "slave"),
         memory=memory_of(facts) if facts else None,
         persistence=persistence_of(facts, save) if facts else None,
         skew_ms=int(seconds) * 1000 + int(micros) // 1000 - here_ms,
@@ -147,11 +148,14 @@ def loading(script: Script) -> Callable[[Client], Awaitable[str]]:
 
 async def refused(shard: Shard) -> tuple[str, ...] | None:
     """The commands that this user may not send; None where it may not even ask."""
-    key, names = shard.keys.ready(), commands(shard)
+    connection, key, names = shard.runner.connection, shard.keys.ready(), commands(shard)
     calls = [f"{name.replace('|', ' ')} {BEFORE_KEYS.get(name, '')}" for name in names]
     found: Any = await permitted(
-        shard.runner.connection.call(lambda c: c.eval(PROBE, 1, key, *calls), what="EVAL")
+        connection.call(lambda c: c.eval(PROBE, 1, key, *calls), what="EVAL")
     )
+    if not isinstance(found, list | None):
+        # Something that speaks as a server does, and is none.
+        raise ScriptFault(f"{connection.address} EVAL", found)
     return None if found is None else tuple(names[at - 1] for at in found)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import redis
 
 from rqueue.store.leading import lead
+from tests import servers
 from tests.cli.conftest import Shell
 from tests.house import NAME, House, build
 from tests.servers import Server
@@ -206,3 +208,35 @@ async def test_who_may_not_scan_names_the_queue(valkey: Server, nowhere: Path) -
     assert found["queues"]["level"] == "warn"
     assert listed.exit_code == 5
     assert "ACL forbids this user to run" in listed.stderr
+
+
+async def test_a_replica_is_a_failure(valkey: Server, nowhere: Path, tmp_path: Path) -> None:
+    (port,) = servers.free_ports(1)
+    # Of nobody: it refuses writes as one does that has its primary.
+    replica = servers.start_port("valkey", tmp_path, port, "--replicaof", "127.0.0.1", "1")
+    shell = Shell({"RQUEUE_REDIS_URL": replica.url, "RQUEUE_QUEUE": NAME})
+    try:
+        code, found = await findings(shell)
+    finally:
+        replica.stop()
+
+    assert code == 1
+    assert found["role"]["level"] == "fail"
+    assert f"queue {NAME}: scheduler" in found
+
+
+@pytest.mark.parametrize("answer", [b"+OK\r\n", b"$2\r\nOK\r\n"])
+async def test_what_is_no_redis_at_all_is_exit_4(nowhere: Path, answer: bytes) -> None:
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while await reader.read(65536):
+                writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(say, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        shell = Shell({"RQUEUE_REDIS_URL": f"redis://127.0.0.1:{port}"})
+        result = await shell.run("doctor")
+
+    assert result.exit_code == 4
+    assert result.stderr.count("\n") == 1

@@ -114,6 +114,26 @@ async def test_a_claim_that_is_stopped_leaves_nothing_behind(
     assert await handle.status() is State.READY
 
 
+async def test_a_command_that_is_interrupted_while_it_starts_says_so_by_its_code(
+    valkey: Server, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "slow.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(60)\n"
+    )
+    words = (*PROGRAM, "worker", "slow:queue")
+    async with process(valkey, *words, PYTHONPATH=str(tmp_path)) as started:
+
+        async def is_starting() -> bool:
+            return begun.exists()
+
+        await until(is_starting, every_sec=0.05)
+        started.send_signal(signal.SIGINT)
+        out, err = await started.communicate()
+
+    assert (started.returncode, out, err) == (130, b"", b"")
+
+
 async def test_a_worker_in_bash_works(alone: House, valkey: Server) -> None:
     first = await alone.queue.enqueue("shout", {"say": "hello"})
 

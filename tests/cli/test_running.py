@@ -89,3 +89,21 @@ def test_options_become_the_worker(shop: Path, monkeypatch: pytest.MonkeyPatch) 
     assert worker.name == "w7"
     assert (duty.limits.max_rss_mb, duty.limits.max_tasks) == (200, 9)
     assert (duty.slots, duty.grace_sec, len(duty.schedulers)) == (3, 4, 0)
+
+
+@pytest.mark.parametrize("grace", ["nan", "inf", "-1"])
+def test_a_grace_that_cannot_be_waited_for_is_wrong_usage(shop: Path, grace: str) -> None:
+    result = CliRunner().invoke(cli, ["worker", "some_app:queue", "--grace", grace])
+
+    assert result.exit_code == 2
+    assert "--grace" in result.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--queue", "shop", "--queue", "other"]])
+def test_a_type_without_a_handler_is_a_wrong_setting(shop: Path, options: list[str]) -> None:
+    words = ["worker", "some_app:queue", "--type", "pack", "--type", "nope", *options]
+
+    result = CliRunner().invoke(cli, words)
+
+    assert result.exit_code == 5
+    assert "'nope' has no handler in queue shop, which knows pack" in result.stderr

@@ -127,3 +127,18 @@ def raises_plain(ctx: Context, what: str) -> None:
     if what == "deep":
         deep()
     raise ENDS[what]
+
+
+@queue.task("raise-sub")
+async def raises_sub(ctx: Context, what: str) -> None:
+    """A sub-task raises; or the loop is stopped."""
+    write(ctx, "begin")
+    if what == "loop":
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        raise ValueError("went on")
+
+    async def sub() -> None:
+        raise ENDS[what]
+
+    await asyncio.gather(sub())

@@ -175,3 +175,22 @@ async def test_f48_whatever_a_handler_raises_ends_its_attempt_and_not_its_worker
         (failure,) = (await site.house.task(task)).failure_history
         assert failure.error
         assert len(failure.error) <= 10_000
+
+
+async def test_what_a_sub_task_raises_ends_its_attempt_and_no_neighbour(site: Site) -> None:
+    queue = site.house.queue
+    worker = site.fleet.worker()
+    neighbour = await queue.enqueue("nap", {"seconds": 1.0}, max_attempts=1)
+    await site.book.until("begin", neighbour.id.ulid)
+    calls = [
+        queue.call("raise-sub", {"what": what}, max_attempts=1)
+        for what in ("exit", "interrupt", "generator", "base", "loop")
+    ]
+    handles = await queue.enqueue_many(calls)
+
+    await site.ended([neighbour.id.ulid], [handle.id.ulid for handle in handles])
+
+    assert worker.poll() is None
+    assert await neighbour.result(timeout=5) == worker.pid
+    worker.terminate()
+    assert await asyncio.to_thread(worker.wait) == 0

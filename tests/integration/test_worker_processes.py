@@ -42,6 +42,12 @@ async def die(ctx: Context) -> str:
     if ctx.attempt == 1:
         os.kill(os.getpid(), 9)
     return "lives"
+
+@queue.task("leave")
+async def leave(ctx: Context) -> str:
+    if ctx.attempt == 1:
+        os._exit(5)
+    return "stayed"
 '''
 
 
@@ -145,6 +151,20 @@ async def test_a_process_that_dies_of_its_task_is_started_anew(
 
     assert (result, code) == ("lives", 0)
     assert (await house.task(handle.id)).reclaims == 1
+
+
+async def test_a_task_that_ends_its_process_as_a_wrong_set_up_does_ends_no_other(
+    house: House, valkey: Server, tmp_path: Path
+) -> None:
+    # It is the first thing that the fleet does.
+    handle = await house.queue.enqueue("leave", retry={"strategy": "immediate"})
+
+    with worker(valkey, tmp_path, "--processes", "2") as process:
+        result = await handle.result(timeout=30)
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(20)
+
+    assert (result, code) == ("stayed", 0)
 
 
 async def test_a_worker_goes_on_when_its_server_was_away(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -111,3 +112,30 @@ async def test_slots_that_are_shared_change_for_all_queues(alone: House) -> None
         assert duty.slots == 1
         going.set()
         await until(lambda: inside == 4)
+
+
+async def test_a_worker_that_breaks_lets_the_others_give_back_what_they_have(alone: House) -> None:
+    sound, broken = queues_of(alone)
+    noting([broken])
+    begun = asyncio.Event()
+
+    @sound.task("hold")
+    async def hold() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    @broken.lifespan
+    async def life(_: dict[str, Any]) -> AsyncIterator[None]:
+        await begun.wait()
+        if begun.is_set():
+            raise OSError("the database is down")
+        yield
+
+    handles = await sound.enqueue_many([sound.call("hold") for _ in range(3)])
+    seats = Seats(2)
+    workers = [queue.worker(name="w1", seats=seats) for queue in (sound, broken)]
+    with pytest.raises(OSError, match="the database is down"):
+        await asyncio.wait_for(Duty(workers, [], grace_sec=10).run(), 10)
+
+    tasks = [await handle.task() for handle in handles]
+    assert [(str(task.state), task.attempts) for task in tasks] == [("READY", 0)] * 3

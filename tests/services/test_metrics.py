@@ -20,7 +20,7 @@ from rqueue.services.ledger import Ledger, raised
 from rqueue.services.seats import Seats
 from rqueue.services.slots import Running
 from rqueue.services.worker import Worker
-from rqueue.store.claims import grant
+from rqueue.store.claims import Grant, grant
 from rqueue.store.leases import Held, Settled
 from tests.house import House
 from tests.services.working import ended, until, working
@@ -252,13 +252,19 @@ async def test_a_lease_that_has_ended_meanwhile_is_not_told_as_lost(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = house.queue.worker()
-    held = Held("01M7J64DSGF3S95GBFHQG3WX00", "1:x")
+    grant = Grant("01M7J64DSGF3S95GBFHQG3WX00", "1:x", 0, 0, 0, b"", b"")
+    held = Held(grant.task, grant.token)
 
     worker.lose(held, "lost")
+    # Finished, and on its way to be settled: the server took it in while the answer was awaited.
     worker.held[held.task] = held.token
+    worker.lose(held, "lost")
+    assert (caplog.records, worker.held) == ([], {held.task: held.token})
+    worker.slots.ready.append(grant)
     worker.lose(held, "lost")
 
     assert [line.message for line in caplog.records] == ["task lost"]
+    assert (list(worker.slots.ready), worker.held) == ([], {})
 
 
 async def test_what_the_reaper_took_is_a_crash(house: House) -> None:

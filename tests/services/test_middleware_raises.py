@@ -14,7 +14,14 @@ from rqueue.model.attempt import Completed, Failed
 from tests.house import House
 from tests.services.working import ended, until, working
 
-RAISED = [asyncio.CancelledError, KeyboardInterrupt, SystemExit, ValueError]
+RAISED = [
+    asyncio.CancelledError,
+    KeyboardInterrupt,
+    SystemExit,
+    ValueError,
+    GeneratorExit,
+    BaseException,
+]
 
 
 class Raising(Middleware):

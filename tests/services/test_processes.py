@@ -175,6 +175,51 @@ async def test_a_process_that_cannot_be_set_up_ends_all() -> None:
     assert made.refused == 5
 
 
+async def test_one_that_is_refused_by_its_server_ends_all() -> None:
+    refused = """say('["open", true]'); say('["limit", ""]'); os._exit(5)"""
+    made = Processes(speaking(refused), 2)
+
+    await asyncio.wait_for(made.run(), 20)
+
+    assert made.refused == 5
+
+
+async def test_one_that_a_task_ends_with_that_code_is_replaced_as_any_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(processes, "FIRST_PAUSE_SEC", 0.001)
+
+    # It worked, and had no time to say so, nor to say its last words.
+    async with kept(speaking("""say('["open", true]'); os._exit(5)""")) as made:
+        await until(lambda: said(caplog, "process died") >= 3)
+
+        assert not made.stopping.is_set()
+    assert made.refused == 0
+
+
+@pytest.mark.parametrize("others", [1, 0])
+async def test_a_refused_replacement_is_tried_again_while_the_others_work(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, others: int
+) -> None:
+    monkeypatch.setattr(processes, "FIRST_PAUSE_SEC", 0.001)
+    works = "say('[\"up\", true]'); line.readline(); line.readline()"
+    dies = "say('[\"up\", true]'); os._exit(9)"
+    commands = [*[speaking(works)] * others, speaking(dies)]
+    refused = [sys.executable, "-c", "import sys; sys.exit(5)"]
+
+    async def one(command: Sequence[str]) -> Offspring:
+        return await offspring.start(commands.pop(0) if commands else refused)
+
+    monkeypatch.setattr(processes, "start", one)
+    async with kept([], count=1 + others) as made:
+        await until(lambda: said(caplog, "process died") >= 4)
+        works_on = [each.process.returncode for each in made.running.values() if each.up]
+
+    pauses = [vars(line)["another_in_sec"] for line in caplog.records if line.msg == "process died"]
+    assert pauses[:4] == [0.002, 0.004, 0.008, 0.016]
+    assert (works_on, made.refused) == ([None] * others, 0)
+
+
 async def test_each_process_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[list[str]] = []
 

@@ -6,11 +6,16 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
 
 from rqueue import Queue
+from rqueue.errors import StoreUnavailable
 from rqueue.runtime import assemble
 from rqueue.services.duty import Duty
 from rqueue.services.seats import Seats
+from rqueue.store.mail import Mail
 from tests.house import House
 from tests.services.working import until
 
@@ -140,3 +145,37 @@ async def test_a_process_drains_all_its_queues(alone: House) -> None:
 
     assert duty.draining
     assert duty.finished == 10
+
+
+@pytest.mark.parametrize("weights", [(), (5, 1)])
+@pytest.mark.parametrize("how", ["hangs", "refuses"])
+async def test_a_queue_that_cannot_be_reached_holds_no_seat(
+    alone: House, monkeypatch: pytest.MonkeyPatch, how: str, weights: tuple[int, ...]
+) -> None:
+    gone, here = queues = queues_of(alone)
+    ran = noting(queues)
+    back = asyncio.Event()
+
+    async def away(*_: Any) -> Any:
+        if how == "refuses":
+            raise StoreUnavailable("here")
+        await back.wait()
+        raise StoreUnavailable("here")
+
+    async def no_mail(_: float) -> Mail:
+        await asyncio.sleep(0.01)
+        return Mail(["lost"])
+
+    async with on_duty(queues, Seats(2, weights)) as duty:
+        await until(lambda: duty.workers[0].heard and duty.workers[1].heard)
+        first = duty.workers[0].talk
+        with monkeypatch.context() as patch:
+            patch.setattr(first, "turn", away)
+            patch.setattr(first, "mail", no_mail)
+            duty.workers[0].parking.end()
+            for number in range(1, 6):
+                await fill(here, 2)
+                await until(lambda number=number: len(ran) == 2 * number, within_sec=2)
+        back.set()
+        await fill(gone, 4)
+        await until(lambda: Counter(ran)["critical"] == 4)

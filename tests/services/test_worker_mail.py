@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rqueue import State
+from rqueue.services.leaving import leave
 from rqueue.services.worker import Worker
 from rqueue.store.claims import Turned
 from rqueue.store.leases import Held, Settled
@@ -71,7 +72,7 @@ async def test_a_worker_that_drains_keeps_what_was_brought_and_claims_no_more(
     waiting = await house.queue.enqueue("held")
     worker.drain()
 
-    await worker.leave()
+    await leave(worker)
 
     (running,) = worker.slots.running.values()
     assert (running.stopped, worker.talk.unconfirmed) == ("", {})

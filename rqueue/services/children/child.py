@@ -61,6 +61,7 @@ class Child:
         self.ctx: Context | None = None
         self.outcome: asyncio.Future[bytes | Failed] | None = None
         self.ordered = 0.0
+        self.retired = False
         self.life = asyncio.create_task(self.live())
 
     @classmethod
@@ -86,7 +87,8 @@ class Child:
     @property
     def alive(self) -> bool:
         """Whether it can take an attempt."""
-        return not self.life.done() and self.process.returncode is None
+        gone = self.life.done() or self.process.returncode is not None
+        return not gone and not self.retired
 
     @property
     def busy(self) -> bool:
@@ -166,13 +168,8 @@ class Child:
     async def take(self, message: Begun | Ended | Ask | Logged) -> None:
         """One message of the process."""
         match message:
-            case Begun():
-                if self.ctx is not None:
-                    self.ctx.extended_sec += time.monotonic() - self.ordered - START_SEC
-            case Ended(outcome):
-                self.ctx = None
-                if self.outcome is not None and not self.outcome.done():
-                    self.outcome.set_result(outcome)
+            case Begun() | Ended():
+                self.follow(message)
             case Ask():
                 self.tell(await self.answer(message))
             case Logged(record):
@@ -181,6 +178,24 @@ class Child:
                     logger.handle(record)
             case _:
                 assert_never(message)
+
+    def follow(self, message: Begun | Ended) -> None:
+        """The course of the attempt under way; what is said of another is not heard."""
+        ctx = self.ctx
+        # Both: the tasks of one claim share its token.
+        said = (message.pid, message.task, message.token)
+        if ctx is None or said != (self.pid, ctx.id, ctx.token):
+            facts = {"pid": message.pid, "task": message.task, "child": self.pid}
+            LOG.warning("a stray message was dropped", extra=facts)
+        elif isinstance(message, Begun):
+            ctx.extended_sec += time.monotonic() - self.ordered - START_SEC
+        else:
+            self.ctx = None
+            if message.last:
+                self.retired = True
+                self.close()
+            if self.outcome is not None and not self.outcome.done():
+                self.outcome.set_result(message.outcome)
 
     async def answer(self, ask: Ask) -> Answer:
         """What the store says to a note or a question of the attempt under way."""

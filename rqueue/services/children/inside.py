@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
 from queue import SimpleQueue
 from typing import Any
@@ -29,6 +30,7 @@ from rqueue.services.attempt import (
 from rqueue.services.children.line import Line, LineScribe, Teller
 from rqueue.services.children.messages import Answer, Begun, Ended, Order, Stop
 from rqueue.services.children.place import function_at
+from rqueue.services.forks import hush_forks
 
 PR_SET_PDEATHSIG = 1
 LAST_SEC = 5.0
@@ -40,6 +42,8 @@ def main(parent: int, levels: dict[str, int]) -> None:
     # Not SIG_IGN: what handlers start would inherit it.
     signal.signal(signal.SIGINT, lambda *_: None)
     line = Line(taken_from(sys.stdin.fileno()))
+    os.register_at_fork(after_in_child=line.leave)
+    hush_forks()
     child = Child(line)
     threading.Thread(target=child.listen, name="rqueue", daemon=True).start()
     child.work(levels)
@@ -71,6 +75,7 @@ class Child:
         self.ctx: Context | None = None
         self.task: asyncio.Task[Any] | None = None
         self.runner = asyncio.Runner()
+        self.broken = False
 
     def listen(self) -> None:
         """Takes what the worker says, until it is gone or has no more."""
@@ -101,16 +106,22 @@ class Child:
             self.runner.get_loop().call_soon_threadsafe(self.task.cancel)
 
     def work(self, levels: dict[str, int]) -> None:
-        """Runs what is ordered, until the worker has closed its line."""
+        """Runs what is ordered, until the worker has closed its line or the loop is broken."""
         with self.runner:
             # Made here, since both threads use it.
             self.runner.get_loop()
-            while (found := self.orders.get()) is not None:
+            while not self.broken and (found := self.orders.get()) is not None:
                 outcome = self.attempt(*found, levels)
                 self.task = self.ctx = None
                 with suppress(OSError, ValueError, AttributeError):
                     sys.stdout.flush()
-                self.line.send(Ended(outcome))
+                if not self.line.ours:
+                    # A copy that the handler has forked: the original says how it ended.
+                    os._exit(0)
+                order, _ = found
+                self.line.send(
+                    Ended(outcome, order.task.id, order.token, os.getpid(), last=self.broken)
+                )
 
     def attempt(self, order: Order, ctx: Context, levels: dict[str, int]) -> bytes | Failed:
         """The encoded result of an attempt, or how it failed."""
@@ -118,9 +129,9 @@ class Child:
             function = function_at(order.module, order.name)
             handler = Handler(order.type, function, kind_of(function, None))
             self.set_up_logs(levels)
-            self.line.send(Begun())
+            self.line.send(Begun(order.task.id, order.token, os.getpid()))
             if handler.kind == "async":
-                value = self.runner.run(self.on_loop(handler, ctx))
+                value = self.run(self.on_loop(handler, ctx))
             else:
                 value = self.on_main_thread(handler, ctx)
             if isinstance(value, Failed):
@@ -131,6 +142,24 @@ class Child:
         except BaseException as error:
             # Whatever it is, an import that fails included, the next attempt may do better.
             return failure_of(error)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What it gives. A task beside it may stop the loop or raise SystemExit through it: what
+        was under way then would raise into the next attempt, so there is none.
+        """
+        done = False
+
+        async def whole() -> Any:
+            nonlocal done
+            try:
+                return await work
+            finally:
+                done = True
+
+        try:
+            return self.runner.run(whole())
+        finally:
+            self.broken = self.broken or not done
 
     def set_up_logs(self, levels: dict[str, int]) -> None:
         """Lets the worker log what is logged here, unless the application has set up its own."""
@@ -159,12 +188,12 @@ class Child:
             return arguments
         stack = AsyncExitStack()
         try:
-            arguments |= self.runner.run(provided(handler.dependencies, ctx, stack))
+            arguments |= self.run(provided(handler.dependencies, ctx, stack))
             value = plainly(handler.function, arguments)
         except BaseException:
             # As `async with` does: what is provided sees whatever the handler raised.
-            if not self.runner.run(stack.__aexit__(*sys.exc_info())):
+            if not self.run(stack.__aexit__(*sys.exc_info())):
                 raise
             return None
-        self.runner.run(stack.aclose())
+        self.run(stack.aclose())
         return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from concurrent.futures import Future
@@ -30,12 +31,22 @@ class Line:
 
     def __init__(self, line: socket.socket) -> None:
         self.line = line
+        self.ours = True
         self.lock = threading.Lock()
         self.numbers = count()
         self.asked: dict[int, Future[Task | None]] = {}
 
+    def leave(self) -> None:
+        """In a copy that a handler has forked: it has no line, and speaks for nobody."""
+        self.ours = False
+        # Another thread may have held it, and is not in the copy.
+        self.lock = threading.Lock()
+        self.line.close()
+
     def send(self, message: object) -> None:
         """Says something to the worker."""
+        if not self.ours:
+            raise RuntimeError("a forked copy of a handler's process cannot speak for it")
         data = packed(message)
         with self.lock:
             try:
@@ -124,5 +135,8 @@ class Teller(QueueHandler):
         return plain
 
     def enqueue(self, record: LogRecord) -> None:
-        """Sends it."""
-        self.told.send(Logged(record))
+        """Sends it; a forked copy says it on its standard error, as where nothing is set up."""
+        if self.told.ours:
+            self.told.send(Logged(record))
+        elif logging.lastResort is not None:
+            logging.lastResort.handle(record)

@@ -43,6 +43,10 @@ class Stop:
 class Begun:
     """From the child: it has imported the handler, which runs from now on."""
 
+    task: str
+    token: str
+    pid: int
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -65,9 +69,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """From the child: the attempt's encoded result, or how it failed."""
+    """From the child: the attempt's encoded result, or how it failed. The `last` is of a child that
+    takes no other.
+    """
 
     outcome: bytes | Failed
+    task: str
+    token: str
+    pid: int
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,30 @@ async def test_a_task_that_a_claim_found_without_its_entry_is_claimed_the_next_t
     assert lease.id.ulid == task
 
 
+@pytest.mark.parametrize("entry", ["nan", "", "-1", "9" * 400, "FORCE", b"\xff\xfe", "5-5", None])
+@pytest.mark.parametrize("broken", [0, 1, 2])
+async def test_a_task_whose_entry_is_damaged_keeps_no_neighbour(
+    house: House, broken: int, entry: str | bytes | None
+) -> None:
+    tasks = [(await house.queue.enqueue("code")).id.ulid for _ in range(3)]
+    key = house.keys.task(tasks[broken])
+    if entry is None:
+        await house.client.hdel(key, "entry")
+    else:
+        await house.client.hset(key, "entry", entry)
+
+    leases = await house.queue.claim(n=3, worker="w1", types=["code"])
+
+    assert [lease.id.ulid for lease in leases] == tasks[:broken] + tasks[broken + 1 :]
+    assert await house.client.smembers(house.keys.orphans()) == {tasks[broken].encode()}
+    assert await mended(house, tasks[broken]) == 1
+    (lease,) = await house.queue.claim(n=3, worker="w1", types=["code"])
+    assert lease.id.ulid == tasks[broken]
+    await lease.start()
+    await lease.complete()
+    assert (await house.task(lease.id)).state is State.COMPLETED
+
+
 @pytest.mark.parametrize("name", ["claimed", "running", "validating"])
 async def test_a_task_in_hand_comes_back_to_its_holders_list(house: House, name: str) -> None:
     task = (await one_of_each(house))[name]

@@ -68,6 +68,20 @@ async def test_a_worker_without_leases_shows_a_sign_of_life(house: House) -> Non
     assert set(await everything(house)) == {"workers"}
 
 
+async def test_a_task_whose_entry_is_damaged_does_not_keep_the_others_from_being_renewed(
+    house: House,
+) -> None:
+    broken, lease = await house.claimed(), await house.claimed()
+    await house.age(lease, 60)
+    await house.client.hset(house.keys.task(broken.id.ulid), "entry", "nan")
+
+    held = [Held(one.id.ulid, one.token) for one in (broken, lease)]
+    assert await renew(house.queue.shard, "w1", held) == ["OK", "OK"]
+
+    found = await house.client.xpending_range(house.keys.ready(), "workers", "-", "+", 9)
+    assert all(one["time_since_delivered"] < 50_000 for one in found)
+
+
 async def test_a_renewal_does_not_count_as_a_delivery(house: House) -> None:
     lease = await held(house)
     (before,) = await house.client.xpending_range(house.keys.ready(), "workers", "-", "+", 9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rqueue.policy.checkup import (
@@ -29,6 +31,13 @@ GOOD = ServerFacts(
     scripts=3,
     refused=(),
 )
+
+
+def test_a_replica_takes_no_task() -> None:
+    found = {finding.what: finding for finding in judge_server(replace(GOOD, replica=True))}
+
+    assert found["role"].level is Level.FAIL
+    assert "primary" in found["role"].advice
 
 
 def test_a_good_server_has_nothing_to_do() -> None:

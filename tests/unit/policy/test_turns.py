@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rqueue.policy.turns import Turn, rest, room_of, take, wake
+from rqueue.policy.turns import Turn, lose, rest, room_of, take, wake
 
 
 def turns_of(*weights: int) -> list[Turn]:
@@ -87,3 +87,15 @@ def test_no_free_slot_is_given_twice_or_kept(
     rooms = [room_of(at, turns, free) for at, turn in enumerate(turns) if turn.hungry]
 
     assert sum(rooms) == (free if rooms else 0)
+
+
+def test_a_queue_out_of_reach_is_not_waited_for_until_it_answers() -> None:
+    turns = [Turn(), Turn()]
+
+    lose(0, turns)
+    wake(0, turns)
+    assert room_of(1, turns, free=4) == 4
+
+    turns[0].reached = True
+    wake(0, turns)
+    assert room_of(1, turns, free=4) == 0

@@ -1,0 +1,52 @@
+"""Handlers in threads of a real worker that fork: their copies are not the worker."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.house import NAME, House, opened
+from tests.integration.programs import program
+from tests.servers import Server
+
+APP = f'''
+import multiprocessing, time
+from rqueue import Queue
+
+queue = Queue("{NAME}", lease_sec=3)
+
+@queue.task("terminates")
+def terminates(pause: float) -> int:
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    process.start()
+    time.sleep(pause)
+    process.terminate()
+    process.join(10)
+    return process.exitcode
+'''
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    async with opened(valkey, lease_sec=3) as house:
+        yield house
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+async def test_a_signal_to_a_copy_is_not_the_workers(
+    house: House, valkey: Server, tmp_path: Path, loop: str
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    if loop == "asyncio":
+        (tmp_path / "uvloop.py").write_text("raise ImportError")
+
+    with program(valkey.url, tmp_path, "worker", "app:queue") as running:
+        handles = [await house.queue.enqueue("terminates", {"pause": n}) for n in (0, 0.2, 0)]
+        codes = [await handle.result(timeout=30) for handle in handles]
+        drained = running.lines("worker draining")
+        code = running.end()
+
+    assert (codes, drained, code) == ([-signal.SIGTERM] * 3, [], 0)
