@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rqueue import State
+from rqueue import Context, State
 from rqueue.services import tending
 from rqueue.services.gathering import Watched
 from rqueue.services.probing import examine
@@ -32,7 +32,8 @@ def deaf_of(house: House, **options: Any) -> tuple[Any, asyncio.Event]:
     over = asyncio.Event()
 
     @house.queue.task("deaf", timeout=0.1, **options)
-    async def deaf() -> int:
+    async def deaf(ctx: Context) -> int:
+        ctx.state["begun"] = True
         while not over.is_set():
             try:
                 await over.wait()
@@ -95,7 +96,8 @@ async def test_one_whose_lease_was_lost_is_told_too_and_settles_nothing(
     deaf, over = deaf_of(house, max_attempts=1)
     async with working(house.queue, concurrency=2) as worker:
         handle = await deaf.options(timeout=60).enqueue()
-        await until(lambda: worker.slots.running)
+        # Told before its first step, it would never come to the loop.
+        await until(lambda: worker.desk.state)
         worker.lose(Held(handle.id.ulid, worker.held[handle.id.ulid]), "lost")
         await until(lambda: worker.slots.stuck)
         over.set()
