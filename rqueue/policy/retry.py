@@ -14,6 +14,8 @@ from rqueue.model.state import State
 if TYPE_CHECKING:
     from random import Random
 
+# Claims beyond the failures of a task until it is no longer taken in company.
+UNHEARD = 3
 LOST_WORKER = "lost_worker"
 # More than any cap, and still a float when multiplied by a year.
 BEYOND = 1e300
@@ -102,6 +104,14 @@ def runs_alone(attempts: int, reclaims: int, rules: RetryRules) -> bool:
     workers. A first loss is mostly the worker's; but never is the last chance taken in company.
     """
     return reclaims > 1 or attempts + 1 >= rules.max_attempts
+
+
+def lost_unheard(claims: int, attempts: int) -> bool:
+    """Whether a task that nobody heard begin is claimed alone after a loss: taken so much more
+    often than it failed, it may be what kills its workers before they can tell. Alone it begins
+    with its claim, and its next loss counts.
+    """
+    return claims - attempts >= UNHEARD
 
 
 def retryable(reason: Reason, policy: RetryPolicy) -> bool:

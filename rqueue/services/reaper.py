@@ -12,7 +12,7 @@ from rqueue.model.lane import signature
 from rqueue.model.state import IN_HAND, State
 from rqueue.policy.leading import reap_sec
 from rqueue.policy.lease import Pace, Seen, look
-from rqueue.policy.retry import runs_alone
+from rqueue.policy.retry import lost_unheard, runs_alone
 from rqueue.policy.verdict import Report, rule, rules_of
 from rqueue.store import leases
 from rqueue.store.leases import Reaping
@@ -141,7 +141,8 @@ class Reaper:
         unbegun = task.started_at is None and not task.damaged
         outcome = Lost(State.CLAIMED if unbegun else State(lease.state))
         ruling = rule(task, outcome, report, rules, random=self.random)
-        suspect = not unbegun and runs_alone(ruling.attempts, ruling.reclaims, rules)
+        often = unbegun and lost_unheard(task.epoch, task.attempts)
+        suspect = often or (not unbegun and runs_alone(ruling.attempts, ruling.reclaims, rules))
         alone = await self.alone(lease.lane) if suspect else ""
         return Reaping(lease.task, lease.token, *ruling, alone)
 

@@ -101,8 +101,10 @@ async def test_f38_tasks_that_kill_their_workers_take_no_neighbour_with_them(sit
     for killer in killers:
         found = await site.house.task(killer)
         assert (found.attempts, found.reclaims, found.state) == (2, 2, State.DEAD_LETTERED)
-        # Fewer where another killer came first, more where it was brought and not yet confirmed.
-        assert 1 <= len(site.book.lines("begin", killer)) <= 4
+        # Fewer where another killer came first; more where it was brought and not yet confirmed,
+        # once for each attempt, or where it began and nobody knew yet: after three such claims it
+        # is taken alone, and heard.
+        assert 1 <= len(site.book.lines("begin", killer)) <= 8
     site.once_a_lease()
 
 

@@ -12,7 +12,10 @@ from redis import asyncio as aredis
 from rqueue import Lease, State
 from rqueue.clock import SYSTEM
 from rqueue.errors import LeaseLost
+from rqueue.policy.capability import Offer
+from rqueue.policy.retry import UNHEARD
 from rqueue.services.reaper import Reaper
+from rqueue.store.claims import Waiter
 from rqueue.store.connection import Connection
 from rqueue.store.queue import in_hand
 from tests.house import House, build
@@ -147,6 +150,25 @@ async def test_no_neighbour_takes_its_last_chance_beside_a_killer(house: House) 
     given = [await house.queue.claim(worker=f"n{at}", types=["code"], n=3) for at in range(3)]
     assert reaped.retrying == 3
     assert [len(each) for each in given] == [1, 1, 1]
+
+
+async def test_one_that_is_lost_again_and_again_before_it_is_heard_is_claimed_alone(
+    house: House,
+) -> None:
+    handle = await house.queue.enqueue("code", max_attempts=3)
+    for at in range(UNHEARD):
+        waiter = Waiter(house.queue.shard, f"w{at}", Offer.of(None), name=f"w{at}", lasts=True)
+        (grant,) = (await waiter.turn([], 1, begin=0)).answer.grants
+        await house.age(await house.queue.lease(handle.id, grant.token, worker=f"w{at}"), LEASE * 2)
+        await house.reaper.tick()
+        await house.promoter.tick()
+    await house.queue.enqueue("code", {}, priority=90)
+
+    (alone,) = await house.queue.claim(worker="last", types=["code"], n=2)
+
+    assert alone.id == handle.id
+    # Nothing was spent: it is only taken in nobody's company.
+    assert (await house.task(alone.id)).attempts == 0
 
 
 async def test_two_reapers_take_one_lease_once(house: House) -> None:
