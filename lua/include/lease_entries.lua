@@ -10,17 +10,19 @@ local function lease_entries(root, consumer, entries)
   call[#call + 1] = "FORCE"
   call[#call + 1] = "JUSTID"
   local taken = redis.pcall(unpack(call))
-  if taken.err and string.find(taken.err, "^NOGROUP") then
+  -- The quick layer's server gives an error that is no text.
+  local fault = taken.err and tostring(taken.err)
+  if fault and string.find(fault, "NOGROUP", 1, true) then
     redis.call("XGROUP", "CREATE", ready, "workers", "0", "MKSTREAM")
     return lease_entries(root, consumer, entries)
-  elseif taken.err and string.find(taken.err, "^ERR") then
+  elseif fault and string.find(fault, "^ERR") then
     taken = {}
     for _, entry in ipairs(entries) do
       local one = redis.pcall("XCLAIM", ready, "workers", consumer, 0, entry, "FORCE", "JUSTID")
       taken[#taken + 1] = one[1]
     end
-  elseif taken.err then
-    error(taken.err)
+  elseif fault then
+    error(fault)
   end
   if #taken == #entries then
     return nil
