@@ -1,5 +1,6 @@
 """rqueue: a Redis-Streams task queue for fleets of workers and agents."""
 
+from rqueue.client.dags import DagHandle
 from rqueue.client.handle import Handle
 from rqueue.client.lease import Lease
 from rqueue.context import Context
@@ -7,7 +8,10 @@ from rqueue.errors import Reject, Retry, RQueueError
 from rqueue.hooks import Middleware, depends
 from rqueue.model.attempt import Outcome
 from rqueue.model.call import Call
+from rqueue.model.dag import Dag, DagStatus
 from rqueue.model.ids import DagId, TaskId
+from rqueue.model.plan import Plan
+from rqueue.model.reference import previous
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.state import State
 from rqueue.model.task import Task
@@ -17,11 +21,15 @@ from rqueue.settings import Settings
 __all__ = [
     "Call",
     "Context",
+    "Dag",
+    "DagHandle",
     "DagId",
+    "DagStatus",
     "Handle",
     "Lease",
     "Middleware",
     "Outcome",
+    "Plan",
     "Queue",
     "RQueueError",
     "Reject",
@@ -32,4 +40,5 @@ __all__ = [
     "Task",
     "TaskId",
     "depends",
+    "previous",
 ]

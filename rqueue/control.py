@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rqueue.client import door
 from rqueue.client.counts import Counts, counts_of
+from rqueue.client.dagdesk import DagDesk, Retried
 from rqueue.client.desk import Desk, Swept, filter_of
 from rqueue.model.state import State
 from rqueue.store import queue as whole
@@ -114,3 +115,32 @@ class Control:
     async def counts(self) -> Counts:
         """How many tasks there are by state, type and tier; the work grows with the lanes only."""
         return counts_of(await whole.tally(self.shard))
+
+    # DAGs, named by their id in any form, or by a task of theirs.
+
+    @property
+    def dag_desk(self) -> DagDesk:
+        """What looks at DAGs and changes them."""
+        return DagDesk(self.desk)
+
+    async def cancel_dag(self, dag: str, reason: str = "") -> int:
+        """Gives up all of a DAG that has not ended; how many tasks that were. Raises DagNotFound
+        and DagEnded.
+        """
+        return await self.dag_desk.cancel(dag, reason)
+
+    async def pause_dag(self, dag: str) -> None:
+        """Hands out nothing more of a DAG until it is resumed; what runs, runs on."""
+        await self.dag_desk.pause(dag)
+
+    async def resume_dag(self, dag: str) -> None:
+        """Hands a paused DAG out again."""
+        await self.dag_desk.resume(dag)
+
+    async def retry_dag(self, dag: str) -> Retried:
+        """Gives every dead task of a DAG a new life; what was cancelled stays so."""
+        return await self.dag_desk.retry(dag)
+
+    async def dag_budget(self, dag: str, usd: float | None) -> None:
+        """Sets what the tasks of a DAG together may cost; None for no limit."""
+        await self.dag_desk.set_budget(dag, usd)

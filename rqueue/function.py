@@ -58,8 +58,12 @@ class TaskFunction(Generic[P, R]):
         return TaskFunction(self.handler, self.queue, merged(self.given, options))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """A task of it, to be given to `enqueue_many`; raises InvalidTask where it does not fit."""
-        return Call(self.handler.type, self.handler.payload_of(*args, **kwargs), self.given)
+        """A task of it, to be given to `enqueue_many` or a DAG; raises InvalidTask where it does
+        not fit. What is given as another task's output is checked when it is there.
+        """
+        payload, inputs = self.handler.parts_of(*args, **kwargs)
+        options = {**self.given, "inputs": inputs} if inputs else self.given
+        return Call(self.handler.type, payload, options)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
         """Takes a task of it."""

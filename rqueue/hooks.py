@@ -78,7 +78,8 @@ class Middleware:
 
     async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
         """After it returned or failed, before the outcome is written. Not for an attempt that was
-        stopped from outside.
+        stopped from outside, nor for one that makes way for tasks that it spawned: it has not
+        ended, and `before_attempt` comes again when it goes on.
         """
 
     async def after_settle(

@@ -13,8 +13,9 @@ from rqueue.client.claimer import HandClaim
 from rqueue.client.desk import Desk
 from rqueue.client.drafts import Drafter
 from rqueue.client.handle import Handle
-from rqueue.client.lease import Lease, taken_up
+from rqueue.client.lease import Lease, handed_out, taken_up
 from rqueue.client.local import Local
+from rqueue.client.planner import Planner
 from rqueue.client.settler import Settler
 from rqueue.clock import SYSTEM, Clock
 from rqueue.control import Control
@@ -23,6 +24,7 @@ from rqueue.function import Decorator, decorator
 from rqueue.hooks import Hooks, Lifespan, Middleware, Resource
 from rqueue.model.call import Call
 from rqueue.model.forms import view
+from rqueue.model.ids import DagId
 from rqueue.registry import Ack, Kind, Registry
 from rqueue.runtime import Runtime, open_runtime
 from rqueue.services.desk import Parts
@@ -48,7 +50,7 @@ MAX_CLAIM = 500
 INBOX_SEC = 0.2
 
 
-class Queue(Control):
+class Queue(Control, Planner):
     """One queue on one server.
 
     Nothing is sent before the first call. The same object may be used from several event loops
@@ -211,9 +213,9 @@ class Queue(Control):
         """A task as one of the documents A, B or C shows it; by default as the profile says."""
         return view(await self.get(task), form or self.settings.preset.view)
 
-    async def ended(self, task: TaskId) -> None:
-        """Returns when a task has ended; woken, not polled."""
-        await self.local.watcher.ended(task.ulid)
+    async def ended(self, task: TaskId | DagId) -> None:
+        """Returns when a task has ended, or a DAG has ended or failed; woken, not polled."""
+        await self.local.watcher.ended(task if isinstance(task, DagId) else task.ulid)
 
     # The worker's side by hand.
 
@@ -228,13 +230,14 @@ class Queue(Control):
         wait: float = 0,
     ) -> list[Lease]:
         """Leases of up to `n` of the best tasks that this offer may serve; without any, those
-        that come within `wait` seconds. No types means every type.
+        that come within `wait` seconds. No types means every type. Their payloads have what they
+        are given of other tasks; one for which that is not there fails and is not among them.
         """
         name = door.label_of("worker", worker)
         number, wait_sec = door.number_of("n", n, most=MAX_CLAIM), door.seconds_of("wait", wait)
         offer = door.offer_of(types, capabilities, agents)
-        grants = await HandClaim(self.shard, name, offer).claim(number, wait_sec)
-        return [Lease(grant, name, self.settler) for grant in grants]
+        claim = HandClaim(self.shard, name, offer)
+        return await handed_out(claim, number, wait_sec, settler=self.settler)
 
     async def lease(self, task: str, token: str, *, worker: str | None = None) -> Lease:
         """The lease of who has its token, held or not: each of its calls finds out."""

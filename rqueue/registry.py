@@ -17,6 +17,7 @@ from rqueue.errors import ConfigError, InvalidTask
 from rqueue.hooks import Depends
 from rqueue.model.checked import NAME, NAME_RULE, broken
 from rqueue.model.codec import encode
+from rqueue.model.reference import Reference, divided, waits
 
 Kind = Literal["async", "thread", "process"]
 Ack = Literal["after", "before"]
@@ -95,10 +96,17 @@ class Handler:
     @cached_property
     def arguments(self) -> TypeAdapter[dict[str, Any]]:
         """The sent parameters as one typed mapping; what has a default may be missing."""
+        return self.mapping(self.required)
+
+    @cached_property
+    def some_arguments(self) -> TypeAdapter[dict[str, Any]]:
+        """The same for a call whose other arguments are there later."""
+        return self.mapping(frozenset())
+
+    def mapping(self, required: frozenset[str]) -> TypeAdapter[dict[str, Any]]:
+        """The sent parameters as one typed mapping in which these must be there."""
         fields = {
-            name: parameter.annotation
-            if parameter.default is inspect.Parameter.empty
-            else NotRequired[parameter.annotation]
+            name: parameter.annotation if name in required else NotRequired[parameter.annotation]
             for name, parameter in self.sent.parameters.items()
         }
         # The functional form: the names are known only now.
@@ -136,19 +144,28 @@ class Handler:
         return module, name
 
     def payload_of(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The arguments of a call as a payload, or InvalidTask where they do not fit."""
+        """The arguments of a call as a payload, or InvalidTask where they do not fit. Those that
+        outputs will fill are left out, see `Output`.
+        """
+        return self.parts_of(*args, **kwargs)[0]
+
+    def parts_of(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Reference]]:
+        """The payload of a call, and the references of the arguments that outputs will fill."""
         given = dict(zip(self.places, args, strict=False)) | kwargs
         if len(given) != len(args) + len(kwargs) or not self.required <= given.keys():
             # The slow way says what is missing, too many, or there twice.
             given = self.bound(*args, **kwargs)
-        return self.as_json(self.checked(given))
+        if not any(map(waits, given.values())):
+            return self.as_json(self.checked(given)), {}
+        there, later = divided(given)
+        return self.as_json(self.checked(there, self.some_arguments)), later
 
     def as_json(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments as JSON values, or InvalidTask with the name of the one that cannot be so."""
         found: dict[str, Any]
         try:
             # Not only warned of: what is not as its type says would fail in the worker.
-            found = self.arguments.dump_python(arguments, mode="json", warnings="error")
+            found = self.some_arguments.dump_python(arguments, mode="json", warnings="error")
         except ValueError as error:
             if len(arguments) > 1:
                 for name, value in arguments.items():
@@ -171,10 +188,12 @@ class Handler:
             payload = {names[0]: payload}
         return self.checked(payload)
 
-    def checked(self, arguments: object) -> dict[str, Any]:
-        """Arguments as their types say."""
+    def checked(
+        self, arguments: object, by: TypeAdapter[dict[str, Any]] | None = None
+    ) -> dict[str, Any]:
+        """Arguments as their types say; all that are required, unless it is said by what."""
         try:
-            return self.arguments.validate_python(arguments)
+            return (by or self.arguments).validate_python(arguments)
         except ValidationError as error:
             raise broken(error.errors(include_url=False)[0], "arguments") from None
 

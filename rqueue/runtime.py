@@ -63,6 +63,8 @@ def terms_of(settings: Settings) -> Terms:
         handoff_ms=ms(settings.handoff_sec),
         memo_ms=ms(settings.claim_memo_sec),
         wait_replicas=settings.wait_replicas,
+        max_nodes=settings.max_dag_nodes,
+        spawn_rule=settings.spawn_policy,
     )
 
 

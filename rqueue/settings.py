@@ -20,6 +20,7 @@ from pydantic import (
 
 from rqueue.errors import ConfigError
 from rqueue.model.checked import Name
+from rqueue.model.dag import SpawnRule
 from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.scale import Scale
@@ -80,6 +81,11 @@ class Settings(BaseModel):
     max_payload_bytes: Bytes = Field(262_144, description="largest payload")
     max_result_bytes: Bytes = Field(262_144, description="largest result")
     max_lanes: int = Field(512, ge=1, le=4096, description="kinds of task in one shard")
+    max_dag_nodes: int = Field(10_000, ge=2, le=1_000_000, description="tasks in one DAG")
+    max_dag_edges: int = Field(100_000, ge=1, le=10_000_000, description="edges in one DAG")
+    spawn_policy: SpawnRule = Field(
+        "own_dag", description="what a task may spawn: any, those of its own agent, or none"
+    )
     call_timeout_sec: Seconds = Field(10, description="how long a call is tried and re-sent")
     wait_replicas: int = Field(0, ge=0, le=100, description="replicas that must have a submit")
     park_sec: Seconds = Field(5, description="how long a claim waits at the server")

@@ -78,7 +78,8 @@ def wrapped(value: object) -> Any:
     """The value, or its blocking twin where it has coroutines of its own."""
     if isinstance(value, list):
         return [wrapped(item) for item in value]
-    if any(inspect.iscoroutinefunction(found) for found in vars(type(value)).values()):
+    kinds = (vars(kind).values() for kind in type(value).__mro__)
+    if any(inspect.iscoroutinefunction(found) for kind in kinds for found in kind):
         return Blocking(value)
     return value
 

@@ -1,16 +1,10 @@
 -- @include flagged
--- @include unblock_dependents
--- What a cancelled task means for those that wait for it: added to `list` as { id, reason,
--- rule }, or unblocked.
-local function cancel_dependents(root, id, flags, rule, list, touched, limit)
-  if not flagged(flags, "d") then
-    return
+-- @include tell_later
+-- What it means for those who wait for a task that it will never complete: by the rule they are
+-- cancelled too, or told that it is met, by the next call of `cancel`.
+local function cancel_dependents(root, id, flags, rule, word)
+  if flagged(flags, "d") then
+    redis.call("HSET", root .. "cancelling", "children " .. id, rule .. " " .. word)
   end
-  if rule == "unblock" then
-    unblock_dependents(root, id, limit, touched)
-    return
-  end
-  for _, child in ipairs(redis.call("SMEMBERS", root .. "dependents:" .. id)) do
-    list[#list + 1] = { child, "Parent task_" .. id .. " cancelled", rule }
-  end
+  tell_later(root, id, flags)
 end

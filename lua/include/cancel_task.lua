@@ -2,11 +2,13 @@
 -- @include end_task
 -- @include emit
 -- @include tell_holder
+-- @include tally
 -- Ends a live task as CANCELLED and returns its outbox value. `how.request` names the call, if
 -- the task was asked for by name.
 local function cancel_task(root, now, id, row, reason, how)
   tell_holder(root, id, row)
   leave_indexes(root, id, row.state, row.lane, row.entry, row.token)
+  tally(how, row.flags, "open", "cancelled")
   end_task(root, id, row, "CANCELLED", how.archive ~= "1" and how.ttl,
     { "finished", now, "why", reason,
       "settled", how.request and "cancel " .. how.request or "cancel" })

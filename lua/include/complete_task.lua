@@ -1,11 +1,12 @@
 -- @include complete_special rarely
 -- @include handoff
+-- @include dag_of
 -- Ends a held task well. Its entry and its outbox value are added to the lists of `how`.
 local function complete_task(root, finished, id, row, result, how)
   local key, lane = root .. "task:" .. id, row[3]
   redis.call("HSET", key, "state", "COMPLETED", "finished", finished)
   if result ~= "" then
-    if how.archive then
+    if how.archive or dag_of(row[5]) then
       redis.call("SET", root .. "result:" .. id, result)
     else
       redis.call("SET", root .. "result:" .. id, result, "PX", how.ttl)

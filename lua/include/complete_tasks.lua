@@ -2,15 +2,19 @@
 -- @include complete_task
 -- @include free_entries
 -- @include send_to_outbox
--- @include count
+-- @include count_completed
 -- @include answer_touched
+-- @include freeing
+-- @include tell_graphs rarely
 -- Completes the tasks whose rows { task, token, result } stand in ARGV from `first` on, by `how`
--- { archive, ttl, limit, tries }. Adds a word for each to the reply; returns whether more who wait
--- are to be answered.
+-- { archive, ttl, limit, tries, events }. Adds a word for each to the reply; returns whether more
+-- who wait are to be told or answered.
 local function complete_tasks(root, now, first, how, reply)
   local finished = string.format("%.0f", now)
-  local all = { archive = how.archive == "1", ttl = how.ttl, limit = how.limit, touched = {},
-    lanes = {}, entries = {}, ended = {}, handed = redis.call("EXISTS", root .. "handoffs") == 1 }
+  local all = freeing(tonumber(how.limit))
+  all.archive, all.ttl, all.events = how.archive == "1", how.ttl, how.events
+  all.lanes, all.entries, all.ended = {}, {}, {}
+  all.handed = redis.call("EXISTS", root .. "handoffs") == 1
   for at = first, #ARGV, 3 do
     local id, token = ARGV[at], ARGV[at + 1]
     local held, row = lease_held(root, id, token)
@@ -28,13 +32,9 @@ local function complete_tasks(root, now, first, how, reply)
     free_entries(root, all.entries)
     send_to_outbox(root, how.archive, all.ended)
   end
-  for lane, states in pairs(all.lanes) do
-    local done = 0
-    for state, number in pairs(states) do
-      count(root, lane, state, -number)
-      done = done + number
-    end
-    count(root, lane, "COMPLETED", done)
+  count_completed(root, all.lanes)
+  if all.dags or #all.order > 0 then
+    tell_graphs(root, now, all)
   end
-  return answer_touched(root, now, all.touched, how.tries)
+  return answer_touched(root, now, all.touched, how.tries) or all.unfinished
 end

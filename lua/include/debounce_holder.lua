@@ -15,6 +15,7 @@ local function debounce_holder(root, now, holder, row, new, due)
   if due then
     delay_task(root, now, holder, row, due)
   elseif row.state == "READY" then
-    redis.call("ZADD", root .. "lane:" .. row.lane, new.score, holder)
+    -- Not where it is held back with its DAG.
+    redis.call("ZADD", root .. "lane:" .. row.lane, "XX", new.score, holder)
   end
 end

@@ -1,5 +1,5 @@
 -- Whether the task's `flags` field has a letter: m more, d dependents, w watchers, f failures,
--- n notes.
+-- n notes, h heirs, s spawned, p many parents. The ULID of its DAG stands among them, see dag_of.
 local function flagged(flags, letter)
   return flags and string.find(flags, letter, 1, true) ~= nil
 end

@@ -13,6 +13,12 @@ local function forget_later(root, id, ttl, flags, more)
     redis.call("PEXPIRE", root .. "notes:" .. id, ttl)
     redis.call("PEXPIRE", root .. "logs:" .. id, ttl)
   end
+  if flagged(flags, "p") then
+    redis.call("PEXPIRE", root .. "parents:" .. id, ttl)
+  end
+  if flagged(flags, "s") then
+    redis.call("PEXPIRE", root .. "spawned:" .. id, ttl)
+  end
   for _, tag in ipairs(more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end

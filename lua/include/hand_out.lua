@@ -1,18 +1,27 @@
+-- @include dag_of
+-- @include dag_gate rarely
 -- @include lease_entries
 -- @include write_claim
--- @include count
--- Leases the picks to `who` { consumer, bits, started, begin }; returns one row a task.
--- A pick without its entry is left to the orphan sweep: out of its lane, named in `orphans`.
+-- @include leave_lane
+-- Leases the picks to `who` { consumer, bits, started, begin }; returns one row a task, and how
+-- many of them were held back. A pick of a DAG that is paused or closing leaves its lane for those
+-- that are held; one without its entry is left to the orphan sweep, named in `orphans`.
 local function hand_out(root, now, picks, open, who)
-  local task, rows, entries = root .. "task:", {}, {}
-  for i, id in ipairs(picks) do
+  local task, rows, entries, kept, seen, held = root .. "task:", {}, {}, {}, {}, {}
+  for _, id in ipairs(picks) do
     local row = redis.call("HMGET", task .. id,
-      "entry", "token", "flags", "def0", "def1", "def2")
-    rows[i], entries[i] = row, row[1] or "0-1"
+      "entry", "token", "flags", "def0", "def1", "def2", "created")
+    local dag = row[3] and dag_of(row[3])
+    if dag and not (seen[dag] or dag_gate(root, dag, seen)) then
+      held[id] = dag
+    else
+      local n = #kept + 1
+      kept[n], rows[n], entries[n] = id, row, row[1] or "0-1"
+    end
   end
-  local there = lease_entries(root, who.consumer, entries)
+  local there = #kept > 0 and lease_entries(root, who.consumer, entries)
   local given, at, lost = {}, string.format("%.0f", now), {}
-  for i, id in ipairs(picks) do
+  for i, id in ipairs(kept) do
     if there and not there[rows[i][1]] then
       redis.call("SADD", root .. "orphans", id)
       lost[id] = 1
@@ -22,14 +31,7 @@ local function hand_out(root, now, picks, open, who)
     end
   end
   for _, lane in ipairs(open) do
-    local leased = #lane.picked
-    if leased > 0 then
-      redis.call("ZREM", root .. "lane:" .. lane.number, unpack(lane.picked))
-      for _, id in ipairs(there and lane.picked or {}) do
-        leased = leased - (lost[id] or 0)
-      end
-      count(root, lane.number, who.started and "RUNNING" or "CLAIMED", leased)
-    end
+    leave_lane(root, lane, held, lost, who.started and "RUNNING" or "CLAIMED")
   end
-  return given
+  return given, #picks - #kept
 end

@@ -1,17 +1,25 @@
 -- @include free_entry
 -- @include handoff
+-- @include unhold_task
 -- Takes a live task out of every index that its state names; its hash is the caller's.
 local function leave_indexes(root, id, state, lane, entry, token)
   if state == "READY" then
-    redis.call("ZREM", root .. "lane:" .. lane, id)
+    if redis.call("ZREM", root .. "lane:" .. lane, id) == 0 then
+      unhold_task(root, id, lane)
+    end
     free_entry(root, entry)
-  elseif state == "PENDING" then
-    for _, parent in ipairs(redis.call("SMEMBERS", root .. "waits:" .. id)) do
-      redis.call("SREM", root .. "dependents:" .. parent, id)
+  elseif state == "PENDING" or state == "CREATED" then
+    local waits = root .. "waits:" .. id
+    -- Thousands of parents would take too long: they pass over one that waits no more.
+    local few = redis.call("SCARD", waits) <= 1000
+    for _, parent in ipairs(few and redis.call("SMEMBERS", waits) or {}) do
+      if redis.call("ZREM", root .. "dependents:" .. parent, id) == 0 then
+        redis.call("HDEL", root .. "heirs:" .. parent, id)
+      end
     end
     redis.call("ZREM", root .. "blocked", id)
     redis.call("ZREM", root .. "delayed", id)
-    redis.call("DEL", root .. "waits:" .. id)
+    redis.call("DEL", waits)
   elseif state == "RETRYING" then
     redis.call("ZREM", root .. "delayed", id)
   else

@@ -1,23 +1,21 @@
--- @include flag
--- @include cancel_later
+-- @include mend_edge
 -- Looks at up to `limit` of the parents that a PENDING task waits for, any of them: each must know
 -- it, and one that has ended must be about to tell it. Whether anything was missing.
 local function mend_parents(root, id, limit)
-  local mended = false
+  local mended, kind = false, decoded(redis.call("HGET", root .. "task:" .. id, "more")).trigger
   for _, parent in ipairs(redis.call("SRANDMEMBER", root .. "waits:" .. id, limit)) do
     local state = redis.call("HGET", root .. "task:" .. parent, "state")
-    if state and redis.call("SADD", root .. "dependents:" .. parent, id) == 1 then
-      flag(root, parent, "d")
+    if state and mend_edge(root, parent, id, kind) then
       mended = true
     end
-    local telling = redis.call("SISMEMBER", root .. "unblocking", parent) == 1
-      or redis.call("HEXISTS", root .. "cancelling", id) == 1
-    if state == "COMPLETED" and not telling then
-      redis.call("SADD", root .. "unblocking", parent)
-      mended = true
-    elseif state == "CANCELLED" and not telling then
-      cancel_later(root, { { id, "Parent task_" .. parent .. " cancelled", "cascade" } }, 1)
-      mended = true
+    if redis.call("HEXISTS", root .. "heirs:" .. parent, id) == 1 then
+      local ended = state == "COMPLETED" or state == "CANCELLED" or state == "DEAD_LETTERED"
+      mended = ended and redis.call("SADD", root .. "telling", parent) == 1 or mended
+    elseif state == "COMPLETED" then
+      mended = redis.call("SADD", root .. "unblocking", parent) == 1 or mended
+    elseif state == "CANCELLED" then
+      mended = redis.call("HSETNX", root .. "cancelling", "children " .. parent,
+        "cascade cancelled") == 1 or mended
     end
   end
   return mended

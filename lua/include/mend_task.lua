@@ -1,4 +1,5 @@
--- @include mend_entry
+-- @include mend_ready
+-- @include mend_created
 -- @include mend_lease
 -- @include mend_wait
 -- Puts a task back into every index that its state names; whether it was missing in any, nil where
@@ -7,16 +8,12 @@
 -- all else: the claim that misses it names it in `orphans`.
 local function mend_task(root, now, id, limit)
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "lane", "score", "entry",
-    "holder", "due", "finished")
+    "holder", "due", "finished", "flags")
   local state = row[1]
   if not state then
     return nil
   elseif state == "READY" then
-    local missing = redis.call("ZADD", root .. "lane:" .. row[2], "NX", row[3], id) == 1
-    if missing then
-      mend_entry(root, now, id, row[4])
-    end
-    return missing
+    return mend_ready(root, now, id, row)
   elseif state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING" then
     return mend_lease(root, now, id, row[4], row[5])
   elseif state == "PENDING" then
@@ -25,6 +22,8 @@ local function mend_task(root, now, id, limit)
     return redis.call("ZADD", root .. "delayed", "NX", row[6] or now, id) == 1
   elseif state == "DEAD_LETTERED" then
     return redis.call("ZADD", root .. "dead", "NX", row[7] or now, id) == 1
+  elseif state == "CREATED" then
+    return mend_created(root, now, id, row[8])
   end
   return false
 end

@@ -1,9 +1,13 @@
 -- @include mend_parents
 -- Puts a PENDING task back into the indexes of what it waits for. One that waits for nothing is
--- due at once: the promoter makes it READY. Whether anything was missing.
+-- due at once: the promoter makes it READY. One that is about to be cancelled waits for that.
+-- Whether anything was missing.
 local function mend_wait(root, now, id, due, limit)
   local waits = root .. "waits:" .. id
   local mended = redis.call("ZADD", root .. "blocked", "NX", now, id) == 1
+  if redis.call("HEXISTS", root .. "cancelling", id) == 1 then
+    return mended
+  end
   if redis.call("EXISTS", waits) == 0 then
     redis.call("SADD", waits, "@time")
     mended = true

@@ -1,23 +1,25 @@
--- Of the parents named, by id or as "@<sha>" of a caller's own id: those not yet completed, or
--- nil and the one that can never complete. A caller's own id may look like ours.
-local function open_parents(root, parents)
-  local open = {}
+-- @include parent_of
+-- Of the parents named: those that a new task with this trigger waits for, or nil and the one that
+-- can never be met. By default a parent must complete: one that is dead may live again. With
+-- "all_done" any end is one; with "one_failed" the first death is enough, and where every parent
+-- has ended without one there is nothing to wait for.
+local function open_parents(root, parents, trigger)
+  local open, ended = {}, nil
   for _, parent in ipairs(parents) do
-    local own, id = string.match(parent, "^@(.+)"), parent
-    local function state_of()
-      return redis.call("HGET", root .. "task:" .. id, "state")
-    end
-    local state = not own and state_of()
-    if not state then
-      id = redis.call("GET", root .. "ext:" .. (own or id)) or id
-      state = state_of()
-    end
-    if not state or state == "CANCELLED" then
+    local id, state = parent_of(root, parent)
+    if not state or (state == "CANCELLED" and not trigger) then
       return nil, id
-    end
-    if state ~= "COMPLETED" then
+    elseif state == "DEAD_LETTERED" and trigger == "one_failed" then
+      return {}
+    elseif state == "COMPLETED" or (trigger and (state == "CANCELLED"
+      or state == "DEAD_LETTERED")) then
+      ended = id
+    else
       open[#open + 1] = id
     end
+  end
+  if trigger == "one_failed" and #open == 0 and ended then
+    return nil, ended
   end
   return open
 end

@@ -1,16 +1,17 @@
 -- @include unblock_task
--- A task's time has come. Returns the lane it entered, nil where it waits for something else.
-local function promote_task(root, id)
+-- A task's time has come: READY, unless it waits for something else. `how` collects it for the
+-- indexes, see enter_indexes. Returns its lane then.
+local function promote_task(root, id, how)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "state", "lane", "score")
   redis.call("ZREM", root .. "delayed", id)
   if row[1] == "PENDING" then
-    return unblock_task(root, id, "@time")
+    return unblock_task(root, id, "@time", how)
   elseif row[1] ~= "RETRYING" then
     return nil
   end
-  count(root, row[2], "RETRYING", -1)
-  ready_task(root, id, row[2], row[3])
+  tally_lane(how, row[2], "RETRYING", -1)
+  free_task(root, id, row[2], row[3], how)
   redis.call("HDEL", key, "due")
   return row[2]
 end

@@ -1,13 +1,13 @@
 -- @include cancel_task
 -- @include cancel_dependents
--- @include cancel_later
+-- @include tally_dags
 -- @include send_to_outbox
 -- Cancels the waiting task that holds the key of a new one. What waits for it can never run: the
 -- promoter cancels it.
 local function replace_holder(root, now, holder, row, new)
-  local how, orphaned = cjson.decode(new.how), {}
+  local how = cjson.decode(new.how)
   local value = cancel_task(root, now, holder, row, "replaced by " .. new.id, how)
-  cancel_dependents(root, holder, row.flags, "cascade", orphaned, {}, 0)
-  cancel_later(root, orphaned, 1)
+  cancel_dependents(root, holder, row.flags, "cascade", "cancelled")
+  tally_dags(root, now, how)
   send_to_outbox(root, how.archive, { holder, value })
 end

@@ -10,7 +10,7 @@
 -- Returns nil when the caller shall make it READY, else a word and its detail.
 local function submit_special(root, now, new)
   local more, ask = decoded(new.more), decoded(new.ask)
-  local parents, lost = open_parents(root, ask.parents or {})
+  local parents, lost = open_parents(root, ask.parents or {}, more.trigger)
   if not parents then
     return "PARENT", lost
   end

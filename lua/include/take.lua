@@ -1,35 +1,19 @@
--- @include hands rarely
--- @include open_lanes
--- @include pick_one_lane
--- @include pick_heads rarely
--- @include hand_out
+-- @include take_heads
 -- The claim itself: up to `n` tasks for `who` from `lanes`, in exact order. The one function
--- behind a claim and behind the answer to a parked one.
+-- behind a claim and behind the answer to a parked one. Where heads were held back it looks at
+-- what stands behind them, ten times: a pause takes its tasks out of the lanes by itself.
 local function take(root, now, lanes, n, who)
-  if n < 1 then
-    return {}
-  end
-  -- Hands are looked at where it matters only: there is a lane for lost tasks, or one in hand.
-  local look = redis.call("HEXISTS", root .. "worker:" .. who.consumer, "alone") == 1
-  for _, lane in ipairs(lanes) do
-    look = look or lane[4]
-  end
-  local holding = look and hands(root, who.consumer)
-  if holding == "alone" then
-    return {}
-  end
-  who.solo = holding == "none"
-  local open = open_lanes(root, lanes)
-  local picks = #open == 1 and pick_one_lane(root, now, open[1], n, who)
-    or pick_heads(root, now, open, n, who)
-  if #picks == 0 then
-    return {}
-  end
-  local given = hand_out(root, now, picks, open, who)
-  for _, lane in ipairs(open) do
-    if lane.alone and lane.picked[1] then
-      redis.call("HSET", root .. "worker:" .. who.consumer, "alone", lane.picked[1])
+  local given, held = take_heads(root, now, lanes, n, who)
+  local rounds, last = 10, #given
+  while held > 0 and #given < n and rounds > 0 do
+    rounds = rounds - 1
+    who.begin = who.begin and who.begin - last
+    local more
+    more, held = take_heads(root, now, lanes, n - #given, who)
+    for _, row in ipairs(more) do
+      given[#given + 1] = row
     end
+    last = #more
   end
   return given
 end

@@ -1,17 +1,25 @@
--- @include unblock_task
--- Tells up to `limit` dependents that a parent is met; `touched` collects the lanes they enter.
--- What is left stays in the set, and the parent in `unblocking`, for the promoter to go on.
-local function unblock_dependents(root, parent, limit, touched)
+-- Notes in `how` for each dependent that a parent is met, as many as it has left, see unblock_met.
+-- What is left stays there, and the parent in `unblocking`: the next call goes on. Whether
+-- all were told.
+local function unblock_dependents(root, parent, how)
   local dependents = root .. "dependents:" .. parent
-  for _, child in ipairs(redis.call("SPOP", dependents, limit)) do
-    local lane = unblock_task(root, child, parent)
-    if lane then
-      touched[lane] = true
+  -- In the order of their ids, as they are claimed: the stream is then freed from its head.
+  local children = how.left > 0 and redis.call("ZPOPMIN", dependents, how.left) or {}
+  for i = 1, #children, 2 do
+    local child = children[i]
+    local met = how.met[child]
+    if met then
+      met[#met + 1] = parent
+    else
+      how.met[child] = { parent }
+      how.order[#how.order + 1] = child
     end
   end
-  if redis.call("SCARD", dependents) > 0 then
-    redis.call("SADD", root .. "unblocking", parent)
-  else
-    redis.call("SREM", root .. "unblocking", parent)
+  how.left = how.left - #children / 2
+  if how.left > 0 or redis.call("EXISTS", dependents) == 0 then
+    return true
   end
+  how.unfinished = true
+  redis.call("SADD", root .. "unblocking", parent)
+  return false
 end

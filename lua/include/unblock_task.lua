@@ -1,17 +1,24 @@
--- @include ready_task
--- @include count
--- One thing a PENDING task waited for is there; READY when it was the last. Returns its lane then.
-local function unblock_task(root, id, met)
-  local key = root .. "task:" .. id
+-- @include free_task
+-- One thing a PENDING task waited for is there; READY when it was the last. `how` collects it for
+-- the indexes, see enter_indexes. Returns its lane then.
+local function unblock_task(root, id, met, how)
   local waits = root .. "waits:" .. id
   redis.call("SREM", waits, met)
-  if redis.call("SCARD", waits) > 0 or redis.call("HGET", key, "state") ~= "PENDING" then
+  if redis.call("EXISTS", waits) == 1 then
     return nil
   end
-  local row = redis.call("HMGET", key, "lane", "score")
-  redis.call("ZREM", root .. "blocked", id)
-  count(root, row[1], "PENDING", -1)
-  ready_task(root, id, row[1], row[2])
-  redis.call("HDEL", key, "due")
-  return row[1]
+  local key = root .. "task:" .. id
+  local row = redis.call("HMGET", key, "state", "lane", "score", "due", "suspended")
+  local lane = row[2]
+  if row[1] ~= "PENDING" then
+    return nil
+  end
+  tally_lane(how, lane, "PENDING", -1)
+  how.unblocked[#how.unblocked + 1] = id
+  how.readied[#how.readied + 1] = id
+  free_task(root, id, lane, row[3], how)
+  if row[4] or row[5] then
+    redis.call("HDEL", key, "due", "suspended")
+  end
+  return lane
 end

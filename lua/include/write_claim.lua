@@ -1,9 +1,11 @@
 -- @include more_of
 -- @include free_key
 -- @include holder_row
+-- @include long_def rarely
+-- @include flagged
 -- Writes the lease into the task's hash and returns what its holder needs to know. One that does
 -- not begin at once has no time of its start yet. `row` is
--- entry, token, flags, def0, def1, def2.
+-- entry, token, flags, def0, def1, def2, created.
 local function write_claim(root, now, id, row, who, begins)
   local epoch = row[2] and string.match(row[2], "^%d+") + 1 or "1"
   local token = epoch .. ":" .. who.bits
@@ -20,6 +22,10 @@ local function write_claim(root, now, id, row, who, begins)
     redis.call("HSET", root .. "task:" .. id, "state", "CLAIMED", "token", token,
       "holder", now .. " 0 " .. who.consumer)
   end
-  local plain = not row[2] and not row[3] and row[4] and not row[6]
-  return holder_row(root, id, token, row[1], plain and row[4] .. (row[5] or ""))
+  if row[2] or flagged(row[3], "m") then
+    return holder_row(root, id, token, row[1])
+  end
+  -- Fresh, and nothing special to say: one that has waited for others is older than its entry.
+  local def = row[4] and not row[6] and row[4] .. (row[5] or "") or long_def(root, id, row)
+  return holder_row(root, id, token, row[7] or row[1], def)
 end

@@ -7,8 +7,9 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 parents     how many parents of a PENDING task are looked at
 -- EACH  task          its id
--- TOUCHES task:<id> def:<id> lane:<n> delayed blocked waits:<id> dependents:<id> unblocking
---       cancelling dead deadlines workers orphans stats idem:<sha> ext:<sha> tag:<t>
+-- TOUCHES task:<id> def:<id> lane:<n> delayed blocked waits:<id> dependents:<id> heirs:<id>
+--       unblocking telling cancelling dead deadlines workers orphans stats idem:<sha> ext:<sha>
+--       tag:<t> dag:<dag> held:<dag> members:<dag> writing unfinished
 -- FLAGS allow-oom
 -- REPLY OK <repaired>
 

@@ -1,7 +1,8 @@
 -- cancel: CREATED | PENDING | READY | RETRYING | CLAIMED | RUNNING | VALIDATING -> CANCELLED
 --
 -- Ends tasks that have not ended. Who holds one is fenced from now on. What depends on them is
--- cancelled too, or told that they are met; what one call cannot reach is left in `cancelling`.
+-- cancelled too, or told that they are met; what one call cannot reach is left in `cancelling`,
+-- and each call goes on with what is there.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
@@ -12,66 +13,63 @@
 --       6 tries       how many parked claims may be looked at
 --       7 request     names the call: sent again, it says the same
 -- EACH  task          its id; none: go on with `cancelling`
--- TOUCHES task:<id> def:<id> lane:<n> waits:<id> dependents:<id> delayed blocked deadlines
---       handoffs cancelling unblocking stats outbox events idem:<sha> ext:<sha> tag:<t>
---       watchers:<id> mail:<box> failures:<id> + what answer_waiting touches
+-- TOUCHES task:<id> def:<id> lane:<n> waits:<id> dependents:<id> heirs:<id> delayed blocked
+--       deadlines handoffs cancelling telling stats outbox events idem:<sha> ext:<sha> tag:<t>
+--       watchers:<id> mail:<box> failures:<id> dag:<dag> held:<dag> unfinished
+--       + what answer_waiting touches
 -- FLAGS allow-oom
--- REPLY OK <more> <cancelled> [OK | GONE | STATE:<found>]...
+-- REPLY OK <more> <cancelled> [OK | GONE | STATE:<found>]...; more is 2 while tasks are still to
+--       be reached, 1 where only claims are left to answer
 
 -- @include now_ms
--- @include task_row
--- @include cancel_task
--- @include cancel_dependents
--- @include cancel_later
+-- @include cancel_one
+-- @include cancel_children rarely
+-- @include tally_dags
 -- @include send_to_outbox
+-- @include freeing
+-- @include enter_indexes
+-- @include emit_ready
 -- @include answer_touched
 
 local root, reason, dependents, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local how, tries, request = cjson.decode(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local first, stride = 8, 1
-how.request = request
+for name, value in pairs(freeing(limit - (#ARGV - first + 1))) do
+  how[name] = value
+end
+how.request, how.ended = request, {}
 
 local now, reply = now_ms(), { "OK", 0, 0 }
-local ended, touched, list = {}, {}, {}
 for at = first, #ARGV, stride do
-  list[#list + 1] = { ARGV[at], reason, dependents }
+  reply[#reply + 1] = cancel_one(root, now, ARGV[at], reason, dependents, how)
 end
-local asked = #list
-if asked == 0 then
-  local left = redis.call("HGETALL", root .. "cancelling")
-  for i = 1, math.min(#left, limit * 2), 2 do
-    local rule, why = string.match(left[i + 1], "^(%S+) (.*)$")
-    list[#list + 1] = { left[i], why, rule }
+how.cascading = true
+while how.left > 0 do
+  local found = redis.call("HRANDFIELD", root .. "cancelling", how.left, "WITHVALUES") or {}
+  if #found == 0 then
+    break
+  end
+  for i = 1, #found, 2 do
+    local parent = string.match(found[i], "^children (.+)$")
+    local rule, why = string.match(found[i + 1], "^(%S+) (.*)$")
+    if parent and how.left > 0 then
+      cancel_children(root, parent, rule, why, how)
+    elseif not parent then
+      cancel_one(root, now, found[i], why, rule, how)
+      how.left = how.left - 1
+    end
   end
 end
 
-local at = 1
-while at <= #list and at <= limit do
-  local id, why, rule = list[at][1], list[at][2], list[at][3]
-  local row = task_row(root, id)
-  local word = "OK"
-  redis.call("HDEL", root .. "cancelling", id)
-  if not row.state then
-    word = "GONE"
-  elseif row.state == "COMPLETED" or row.state == "DEAD_LETTERED" or row.state == "CANCELLED" then
-    local again = redis.call("HGET", root .. "task:" .. id, "settled") == "cancel " .. request
-    word = again and "OK" or "STATE:" .. row.state
-  else
-    ended[#ended + 1] = id
-    ended[#ended + 1] = cancel_task(root, now, id, row, why, how)
-    cancel_dependents(root, id, row.flags, rule, list, touched, limit)
-  end
-  if at <= asked then
-    reply[at + 3] = word
-  end
-  at = at + 1
-end
-cancel_later(root, list, at)
-
-reply[3] = #ended / 2
-send_to_outbox(root, how.archive, ended)
-local unanswered = answer_touched(root, now, touched, tries)
-if unanswered or redis.call("HLEN", root .. "cancelling") > 0 then
+reply[3] = #how.ended / 2
+enter_indexes(root, how)
+tally_dags(root, now, how)
+send_to_outbox(root, how.archive, how.ended)
+emit_ready(root, how.events, how.readied)
+local unanswered = answer_touched(root, now, how.touched, tries)
+if redis.call("EXISTS", root .. "cancelling") == 1 then
+  reply[2] = 2
+elseif unanswered then
   reply[2] = 1
 end
 return reply

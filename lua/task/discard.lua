@@ -8,7 +8,7 @@
 --       3 how         JSON {archive, ttl, events}
 -- EACH  task          its id
 -- TOUCHES task:<id> def:<id> failures:<id> dependents:<id> dead stats events tag:<t> ext:<sha>
---       cancelling outbox notes:<id> logs:<id>
+--       cancelling telling outbox notes:<id> logs:<id> dag:<dag> unfinished
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found>]...
 
@@ -16,7 +16,8 @@
 -- @include task_row
 -- @include forget_later
 -- @include cancel_dependents
--- @include cancel_later
+-- @include tally_dags
+-- @include tally
 -- @include send_to_outbox
 -- @include count
 -- @include emit
@@ -24,7 +25,7 @@
 local root, reason, how = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 local first, stride = 4, 1
 
-local now, reply, orphaned, ended = now_ms(), { "OK" }, {}, {}
+local now, reply, ended = now_ms(), { "OK" }, {}
 for at = first, #ARGV, stride do
   local id = ARGV[at]
   local row = task_row(root, id)
@@ -43,14 +44,15 @@ for at = first, #ARGV, stride do
     count(root, row.lane, "CANCELLED", 1)
     if how.archive == "1" then
       ended[#ended + 1], ended[#ended + 2] = id, (row.more.life or 1) .. " CANCELLED"
-    else
+    elseif not dag_of(row.flags) then
       forget_later(root, id, how.ttl, row.flags, row.more)
     end
-    cancel_dependents(root, id, row.flags, "cascade", orphaned, {}, 0)
+    tally(how, row.flags, "dead", "cancelled")
+    cancel_dependents(root, id, row.flags, "cascade", "cancelled")
     emit(root, how.events, "task.discarded", id, reason)
   end
   reply[#reply + 1] = word
 end
-cancel_later(root, orphaned, 1)
+tally_dags(root, now, how)
 send_to_outbox(root, how.archive, ended)
 return reply

@@ -1,7 +1,8 @@
 -- expire: PENDING | READY | RETRYING -> DEAD_LETTERED | CANCELLED
 --
 -- Ends waiting tasks whose deadline has passed and who asked for that. One that is in hand runs
--- on; it is looked at again after `again_ms`, in case it comes back.
+-- on; it is looked at again after `again_ms`, in case it comes back, and so is one that is not
+-- committed yet.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
@@ -10,6 +11,7 @@
 --       4 again_ms    when to look again at one that is in hand
 -- TOUCHES task:<id> def:<id> deadlines dead lane:<n> delayed blocked waits:<id> dependents:<id>
 --       stats outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> cancelling
+--       telling heirs:<id> held:<dag> dag:<dag> unfinished
 -- FLAGS allow-oom
 -- REPLY OK <more> <expired>
 
@@ -18,14 +20,14 @@
 -- @include task_row
 -- @include cancel_task
 -- @include cancel_dependents
--- @include cancel_later
+-- @include tally_dags
 -- @include bury_task
 -- @include keep_parents
 -- @include send_to_outbox
 
 local root, limit, how, again_ms = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
-local now, ended, orphaned = now_ms(), {}, {}
+local now, ended = now_ms(), {}
 local options = cjson.decode(how)
 local due = redis.call("ZRANGEBYSCORE", root .. "deadlines", "-inf", now, "LIMIT", 0, limit)
 for _, id in ipairs(due) do
@@ -34,7 +36,7 @@ for _, id in ipairs(due) do
   if is_waiting(row.state) and row.more.on_deadline == "cancel" then
     ended[#ended + 1] = id
     ended[#ended + 1] = cancel_task(root, now, id, row, "deadline passed", options)
-    cancel_dependents(root, id, row.flags, "cascade", orphaned, {}, limit)
+    cancel_dependents(root, id, row.flags, "cascade", "cancelled")
   elseif is_waiting(row.state) and row.more.on_deadline == "fail" then
     options.reason = "timeout"
     keep_parents(root, id)
@@ -42,10 +44,11 @@ for _, id in ipairs(due) do
     ended[#ended + 1] = id
     ended[#ended + 1] = bury_task(root, now, id, row,
       { "reason", "timeout", "why", "deadline passed", "settled", "expire" }, options)
-  elseif row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING" then
+  elseif row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING"
+    or row.state == "CREATED" then
     redis.call("ZADD", root .. "deadlines", now + again_ms, id)
   end
 end
-cancel_later(root, orphaned, 1)
+tally_dags(root, now, options)
 send_to_outbox(root, options.archive, ended)
 return { "OK", #due == limit and 1 or 0, #ended / 2 }

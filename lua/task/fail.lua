@@ -16,7 +16,7 @@
 --       reason        word of the taxonomy
 --       record        JSON of the attempt; "" for none
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead stats outbox events handoffs deadlines
---       idem:<sha> watchers:<id> mail:<box>
+--       idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag> unfinished
 -- FLAGS allow-oom
 -- REPLY OK [RETRYING | DEAD_LETTERED | LOST]...
 
@@ -24,6 +24,7 @@
 -- @include lease_held
 -- @include settled_by
 -- @include fail_task
+-- @include tally_dags
 -- @include send_to_outbox
 
 local root, archive, keep, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -44,5 +45,6 @@ for at = first, #ARGV, stride do
     reply[#reply + 1] = "LOST"
   end
 end
+tally_dags(root, now, how)
 send_to_outbox(root, archive, how.ended)
 return reply

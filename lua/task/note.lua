@@ -17,18 +17,19 @@
 --       tokens_out    the same
 --       more_ms       to be added to its timeout
 --       timeout_ms    the timeout of a task that has none of its own
--- TOUCHES task:<id> notes:<id> logs:<id>
+-- TOUCHES task:<id> notes:<id> logs:<id> dag:<dag>
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST]...
 
 -- @include lease_held
 -- @include more_of
 -- @include flag
+-- @include dag_of
 
 local root, keep = ARGV[1], tonumber(ARGV[2])
 local first, stride = 3, 11
 
-local function add(id, at)
+local function add(id, at, flags)
   local notes = root .. "notes:" .. id
   for i, name in ipairs({ "progress", "checkpoint" }) do
     if ARGV[at + 2 + i] ~= "" then
@@ -43,6 +44,10 @@ local function add(id, at)
     if ARGV[at + 5 + i] ~= "0" then
       redis.call("HINCRBY", notes, name, ARGV[at + 5 + i])
     end
+  end
+  local dag = dag_of(flags)
+  if dag and ARGV[at + 6] ~= "0" then
+    redis.call("HINCRBY", root .. "dag:" .. dag, "spent", ARGV[at + 6])
   end
 end
 
@@ -64,7 +69,7 @@ for at = first, #ARGV, stride do
   local id, token, seq = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local held, row = lease_held(root, id, token)
   if held and is_new(id, token, seq) then
-    add(id, at)
+    add(id, at, row[5])
     if ARGV[at + 9] ~= "0" then
       extend(id, row, ARGV[at + 9], ARGV[at + 10])
     end

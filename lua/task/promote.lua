@@ -12,20 +12,19 @@
 -- REPLY OK <more> <promoted> <next due ms, 0 for none>
 
 -- @include now_ms
+-- @include freeing
 -- @include promote_task
+-- @include enter_indexes
 -- @include answer_touched
 
 local root, limit, tries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local now, touched, promoted = now_ms(), {}, 0
+local now, how, promoted = now_ms(), freeing(limit), 0
 local due = redis.call("ZRANGEBYSCORE", root .. "delayed", "-inf", now, "LIMIT", 0, limit)
 for _, id in ipairs(due) do
-  local lane = promote_task(root, id)
-  if lane then
-    touched[lane] = true
-    promoted = promoted + 1
-  end
+  promoted = promoted + (promote_task(root, id, how) and 1 or 0)
 end
-local more = answer_touched(root, now, touched, tries) or #due == limit
+enter_indexes(root, how)
+local more = answer_touched(root, now, how.touched, tries) or #due == limit
 local following = redis.call("ZRANGE", root .. "delayed", 0, 0, "WITHSCORES")
 return { "OK", more and 1 or 0, promoted, following[2] or "0" }

@@ -5,14 +5,18 @@
 -- KEYS  1 ready       stream  its pending list says when a holder was last heard of
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
--- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id> notes:<id> logs:<id>
+-- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id> notes:<id> logs:<id> parents:<id>
+--       dag:<dag>
 -- FLAGS no-writes allow-oom
--- REPLY OK <now> [[hash, def, result, failures, waits, idle ms or "", notes, logs]]...; an
---       unknown task has an empty hash
+-- REPLY OK <now> [[hash, def, result, failures, waits, idle ms or "", notes, logs,
+--       parents]]...; an unknown task has an empty hash, and so has one whose DAG is still
+--       being written
 
 -- @include now_ms
 -- @include fields_of
 -- @include def_of
+-- @include is_visible
+-- @include flagged
 
 local ready = KEYS[1]
 local root = ARGV[1]
@@ -22,6 +26,9 @@ local reply = { "OK", string.format("%.0f", now_ms()) }
 for at = first, #ARGV, stride do
   local id = ARGV[at]
   local fields, flat = fields_of(root .. "task:" .. id)
+  if not is_visible(root, fields) then
+    fields, flat = {}, {}
+  end
   local idle, state = "", fields.state
   if state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING" then
     local held = redis.pcall("XPENDING", ready, "workers", fields.entry, fields.entry, 1)
@@ -32,6 +39,7 @@ for at = first, #ARGV, stride do
     redis.call("LRANGE", root .. "failures:" .. id, 0, -1),
     redis.call("SMEMBERS", root .. "waits:" .. id), idle,
     redis.call("HGETALL", root .. "notes:" .. id),
-    redis.call("LRANGE", root .. "logs:" .. id, 0, -1) }
+    redis.call("LRANGE", root .. "logs:" .. id, 0, -1),
+    flagged(fields.flags, "p") and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {} }
 end
 return reply

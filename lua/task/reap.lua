@@ -21,7 +21,8 @@
 --       record        JSON of the attempt; "" for none
 --       alone         signature of its lane for tasks that run alone; "" to stay
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> lanes stats outbox events
---       handoffs deadlines idem:<sha> watchers:<id> mail:<box> + what answer_waiting touches
+--       handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag>
+--       unfinished + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 
@@ -30,6 +31,7 @@
 -- @include give_back
 -- @include fail_task
 -- @include lane_number
+-- @include tally_dags
 -- @include send_to_outbox
 -- @include answer_touched
 
@@ -62,6 +64,7 @@ for at = first, #ARGV, stride do
     end
   end
 end
+tally_dags(root, now, how)
 send_to_outbox(root, archive, how.ended)
 if answer_touched(root, now, touched, tries) then
   reply[2] = 1

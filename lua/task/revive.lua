@@ -1,7 +1,7 @@
 -- revive: DEAD_LETTERED -> READY | PENDING
 --
--- Gives a dead task a new life: attempts start again, its failures stay. With `def` it comes
--- back changed; with `delay` it waits first.
+-- Gives a dead task a new life: attempts start again, its failures stay. With `def` it comes back
+-- changed; with `delay` it waits first. A DAG that is just being given up must be so first.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
@@ -11,15 +11,20 @@
 --       5 delay       ms to wait first; 0: none
 --       6 tries       how many parked claims may be looked at
 --       7 events      length of the events stream
--- TOUCHES task:<id> def:<id> dead delayed blocked waits:<id> dependents:<id> lane:<n> stats
---       idem:<sha> ext:<sha> events deadlines + what answer_waiting touches
--- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder> | PARENT <id>
+--       8 steps       how many edges are followed to find a circle
+-- TOUCHES task:<id> def:<id> dead deadlines delayed blocked waits:<id> dependents:<id> lane:<n>
+--       stats heirs:<id> idem:<sha> ext:<sha> events dag:<dag> unfinished
+--       + what answer_waiting touches
+-- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag>
+--       | CYCLE <id>
 
 -- @include now_ms
 -- @include task_row
 -- @include ready_task
 -- @include block_task
--- @include open_parents
+-- @include wait_task
+-- @include revive_dag
+-- @include waits_again
 -- @include named_already
 -- @include write_def
 -- @include flag
@@ -28,7 +33,7 @@
 -- @include answer_touched
 
 local root, task, life, def = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local delay, tries, events = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local delay, tries, events, steps = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
 
 local key, row = root .. "task:" .. task, task_row(root, task)
 if not row.state then
@@ -38,18 +43,18 @@ elseif row.more.life == life + 1 then
 elseif row.state ~= "DEAD_LETTERED" or (row.more.life or 1) ~= life then
   return { "STATE", row.state }
 end
+local dag = dag_of(row.flags)
+if dag and redis.call("HEXISTS", root .. "unfinished", "cancel " .. dag) == 1 then
+  return { "CLOSING", dag }
+end
 local holder = row.more.idem and redis.call("GET", root .. "idem:" .. row.more.idem)
 local other = holder and redis.call("HGET", root .. "task:" .. holder, "state")
 if other and other ~= "COMPLETED" then
   return { "EXISTS", holder }
 end
-local parents = {}
-for parent in string.gmatch(redis.call("HGET", key, "parents") or "", "%S+") do
-  parents[#parents + 1] = parent
-end
-local open, lost = open_parents(root, parents)
-if not open then
-  return { "PARENT", lost }
+local open, refused = waits_again(root, task, row.more.trigger, steps)
+if refused then
+  return refused
 end
 local namesake = named_already(root, row.more.ext, task)
 if namesake then
@@ -57,6 +62,7 @@ if namesake then
 end
 
 local now, more = now_ms(), row.more
+revive_dag(root, now, row.flags, events)
 redis.call("ZREM", root .. "dead", task)
 redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
   "due", "parents")
@@ -83,7 +89,8 @@ count(root, row.lane, "DEAD_LETTERED", -1)
 emit(root, events, "task.revived", task, tostring(more.life))
 if delay > 0 or #open > 0 then
   local due = delay > 0 and now + delay or nil
-  block_task(root, now, task, open, due)
+  block_task(root, task, open, due, more.trigger)
+  wait_task(root, now, task, due)
   redis.call("HSET", key, "state", "PENDING", unpack(due and { "due", due } or {}))
   count(root, row.lane, "PENDING", 1)
   return { "OK", 0, "PENDING" }

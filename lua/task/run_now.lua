@@ -14,7 +14,9 @@
 
 -- @include now_ms
 -- @include is_waiting
+-- @include freeing
 -- @include promote_task
+-- @include enter_indexes
 -- @include answer_touched
 
 local root, task, request, tries = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -32,6 +34,8 @@ elseif not redis.call("ZSCORE", root .. "delayed", task) then
 end
 
 redis.call("HSET", key, "hurried", request)
-local lane = promote_task(root, task)
-local more = lane and answer_touched(root, now_ms(), { [lane] = true }, tries)
+local how = freeing(1)
+promote_task(root, task, how)
+enter_indexes(root, how)
+local more = answer_touched(root, now_ms(), how.touched, tries)
 return { "OK", more and 1 or 0, 1 }

@@ -25,6 +25,6 @@ local had = redis.call("HGET", key, "priority") or was
 local score = string.format("%.0f", row.score + (priority - had))
 redis.call("HSET", key, "priority", priority, "score", score)
 if row.state == "READY" then
-  redis.call("ZADD", root .. "lane:" .. row.lane, score, task)
+  redis.call("ZADD", root .. "lane:" .. row.lane, "XX", score, task)
 end
 return { "OK" }

@@ -18,10 +18,11 @@
 --      12 handoff_ms  how soon a mailed task must be started
 --      13 archive     1: what ends goes to the outbox and is kept until it is archived
 --      14 ttl         how long an ended task is kept, ms
---      15 limit       dependents told in this call, for each task
+--      15 limit       dependents told in this call
 --      16 tries       how many parked claims may be looked at
 --      17 begin       how many of the `n` begin at once; the others wait for a slot, RUNNING too,
 --                     but nothing of them is spent when the worker is lost before they are started
+--      18 events      length of the events stream
 -- EACH  task          its id
 --       token         the claim's token
 --       result        encoded result, stored as it is; "" for none
@@ -34,8 +35,9 @@
 -- @include claim_tasks
 
 local root, now, words = ARGV[1], now_ms(), { "OK", 0 }
-local how = { archive = ARGV[13], ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]) }
-if complete_tasks(root, now, 18, how, words) then
+local how = { archive = ARGV[13], ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]),
+  events = ARGV[18] }
+if complete_tasks(root, now, 19, how, words) then
   words[2] = 1
 end
 local claimed = claim_tasks(root, now, { waiter = ARGV[2], seq = tonumber(ARGV[3]),

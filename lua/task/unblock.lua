@@ -1,28 +1,53 @@
 -- unblock: PENDING -> READY
 --
--- Goes on telling the dependents of completed tasks, where one call could not tell them all.
+-- Goes on telling the dependents of completed tasks, and those who wait for a task's end whatever
+-- it is, where one call could not tell them all.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       dependents told in this call
 --       3 tries       how many parked claims may be looked at
--- TOUCHES unblocking dependents:<id> waits:<id> task:<id> blocked lane:<n> stats
---       + what answer_waiting touches
+--       4 events      length of the events stream
+-- TOUCHES unblocking telling dependents:<id> heirs:<id> waits:<id> task:<id> blocked lane:<n>
+--       stats cancelling events + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more>
 
 -- @include now_ms
 -- @include unblock_dependents
+-- @include tell_heirs
+-- @include freeing
+-- @include unblock_met
+-- @include enter_indexes
+-- @include emit_ready
 -- @include answer_touched
 
-local root, limit, tries = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local root, limit, tries, events = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
-local now, touched = now_ms(), {}
-local parent = redis.call("SRANDMEMBER", root .. "unblocking")
-if not parent then
-  return { "OK", 0 }
+local now, how = now_ms(), freeing(limit)
+while how.left > 0 do
+  local parent = redis.call("SRANDMEMBER", root .. "unblocking")
+  local ended = redis.call("SRANDMEMBER", root .. "telling")
+  if parent then
+    if unblock_dependents(root, parent, how) then
+      redis.call("SREM", root .. "unblocking", parent)
+    end
+  elseif ended then
+    local state = redis.call("HGET", root .. "task:" .. ended, "state")
+    if state == "COMPLETED" or state == "CANCELLED" or state == "DEAD_LETTERED" then
+      tell_heirs(root, ended, state, how)
+    else
+      -- It lives again: its next end is told.
+      redis.call("SREM", root .. "telling", ended)
+    end
+  else
+    break
+  end
+  how.left = how.left - 1
 end
-unblock_dependents(root, parent, limit, touched)
-local more = answer_touched(root, now, touched, tries)
-  or redis.call("SCARD", root .. "unblocking") > 0
+unblock_met(root, how)
+enter_indexes(root, how)
+emit_ready(root, events, how.readied)
+local more = answer_touched(root, now, how.touched, tries)
+  or redis.call("EXISTS", root .. "unblocking", root .. "telling") > 0
 return { "OK", more and 1 or 0 }

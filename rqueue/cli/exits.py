@@ -7,6 +7,7 @@ import click
 from rqueue.cli.output import note
 from rqueue.errors import (
     ConfigError,
+    DagNotFound,
     Overloaded,
     RQueueError,
     StoreError,
@@ -26,6 +27,7 @@ TERMINATED = 143
 # The first that fits decides.
 CODES: tuple[tuple[type[RQueueError], int], ...] = (
     (TaskNotFound, NOTHING),
+    (DagNotFound, NOTHING),
     (TaskError, STATE),
     (Overloaded, SERVER),
     (StoreError, SERVER),

@@ -109,13 +109,15 @@ def print_field(document: dict[str, Any], field: str) -> None:
 
 def print_life(found: Task) -> None:
     """The task and its timeline, for people."""
-    spec = found.spec
+    spec, boost = found.spec, found.dependency_boost
     facts = {
         "task": found.id,
+        "dag": found.dag,
         "title": spec.title,
         "type": found.type,
         "state": found.state,
         "tags": ", ".join(spec.tags),
+        "boost": f"{boost:.2f} points more urgent by the critical path" if boost else None,
         "failed": f"{found.attempts} of {spec.max_attempts} attempts",
         "payload": cut(json.dumps(found.payload), WIDTH),
         "result": cut(json.dumps(found.result), WIDTH) if found.result is not None else None,

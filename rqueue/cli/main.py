@@ -34,6 +34,7 @@ SECTIONS = {
         "workers": "rqueue.cli.fleet:workers",
         "queues": "rqueue.cli.fleet:queues",
     },
+    "Task graphs": {"dag": "rqueue.cli.dag:dag"},
     "Change": {
         "cancel": "rqueue.cli.sweeping:cancel",
         "purge": "rqueue.cli.sweeping:purge",

@@ -89,8 +89,9 @@ async def claim(
     if not no_start:
         await lease.start()
     if out.as_json:
-        task = view(await queue.get(lease.id))
-        out.json({**task, "token": lease.token, "worker": lease.worker})
+        task = {**view(await queue.get(lease.id)), "payload": lease.payload}
+        seen = {"references": lease.task.references} if lease.task.references else {}
+        out.json({**task, **seen, "token": lease.token, "worker": lease.worker})
     else:
         click.echo(f"{lease.id} {lease.token}")
 

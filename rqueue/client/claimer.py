@@ -27,6 +27,10 @@ class HandClaim:
         # All that this call was given: what its caller does not get must be given back.
         self.given: dict[str, Grant] = {}
 
+    def again(self) -> HandClaim:
+        """Another claim under the same name, for the same offer."""
+        return HandClaim(self.shard, self.waiter.consumer, self.waiter.offer)
+
     async def ask(self, n: int, *, wait_ms: int = 0) -> Answer:
         """A claim of the conversation; what it gives is remembered."""
         answer = await self.waiter.claim(n, wait_ms=wait_ms)

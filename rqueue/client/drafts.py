@@ -12,6 +12,7 @@ from rqueue.model.definition import plain
 from rqueue.model.forms import Form, form_of, read
 from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import Lane, micro
+from rqueue.model.reference import tasks_in
 from rqueue.model.scale import DEFAULT_PRIORITY, to_native
 from rqueue.model.spec import TaskSpec
 from rqueue.policy.priority import deadline_boost
@@ -72,13 +73,20 @@ class Drafter:
     def of_call(self, call: Call) -> Draft:
         """The draft of a call that is whole."""
         if not call.options and not self.by_content:
-            payload = {} if call.payload is None else call.payload
-            definition = plain(call.type, payload, self.settings.max_payload_bytes)
-            return Draft(self.plain_lane(call.type), PLAIN_BASE, definition)
-        fields = {"payload": {}, **call.options, "type": call.type}
-        if call.payload is not None:
-            fields["payload"] = call.payload
-        return self.of_spec(self.spec(fields))
+            return self.plainly(call)
+        return self.of_spec(self.spec({"payload": {}, **call.fields()}))
+
+    def of_member(self, call: Call) -> Draft:
+        """The draft of a task of a DAG, which says for itself what the task waits for."""
+        if not call.options:
+            return self.plainly(call)
+        return self.drawn(self.spec({"payload": {}, **call.fields()}))
+
+    def plainly(self, call: Call) -> Draft:
+        """The draft of a call without options: the quick way."""
+        payload = {} if call.payload is None else call.payload
+        definition = plain(call.type, payload, self.settings.max_payload_bytes)
+        return Draft(self.plain_lane(call.type), PLAIN_BASE, definition)
 
     def of_document(self, document: Mapping[str, Any] | str | bytes, form: Form | None) -> Draft:
         """The draft of a task written as a document: its own scale and defaults hold, not the
@@ -103,11 +111,18 @@ class Drafter:
         return TaskSpec.parse(given)
 
     def of_spec(self, spec: TaskSpec) -> Draft:
-        """The draft of a spec."""
-        now = self.clock.now()
-        spec.admit(now)
+        """The draft of a spec; it waits for those whose outputs it is given."""
         if self.by_content and spec.idempotency_key is None and spec.dedupe is None:
             spec = spec.model_copy(update={"dedupe": "content"})
+        if spec.inputs:
+            above = dict.fromkeys([*spec.depends_on, *tasks_in(spec.references())])
+            spec = spec.model_copy(update={"depends_on": tuple(above)})
+        return self.drawn(spec)
+
+    def drawn(self, spec: TaskSpec) -> Draft:
+        """The draft of a spec as it stands."""
+        now = self.clock.now()
+        spec.admit(now)
         return Draft(
             lane=lane_for(spec, self.settings),
             base=micro(spec.priority - boost(spec, now)),
@@ -118,7 +133,7 @@ class Drafter:
 
     def more(self, spec: TaskSpec) -> dict[str, object]:
         """What scripts must know of the task beyond the plain."""
-        found: dict[str, object] = {}
+        found: dict[str, object] = triggered(spec)
         identity = spec.identity(self.settings.namespace)
         if identity is not None:
             found["idem"] = identity
@@ -141,6 +156,11 @@ class Drafter:
             shortest = 2 * self.settings.call_timeout_sec
             found["ttl"] = round(max(spec.result_ttl_sec, shortest) * 1000)
         return found
+
+
+def triggered(spec: TaskSpec) -> dict[str, object]:
+    """By what a task is freed that waits for others, where that is not their success."""
+    return {} if spec.trigger == "all_success" else {"trigger": spec.trigger}
 
 
 def is_document(asked: object) -> bool:

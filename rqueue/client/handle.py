@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rqueue.errors import ResultTimeout, TaskCancelled, TaskDead, TaskNotFound
+from rqueue.model.reference import Output, output_of
 from rqueue.model.state import State
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ class Handle:
     id: TaskId
     created: bool
     queue: Home = field(repr=False, compare=False)
+
+    @property
+    def output(self) -> Any:
+        """What the task will have returned, as an argument of another that runs after it: it fits
+        every type, and is checked when it is there.
+        """
+        return Output(output_of(self.id))
 
     async def status(self) -> State:
         """Where the task is in its life."""

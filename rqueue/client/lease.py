@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqueue.client.door import word_of
-from rqueue.errors import LeaseLost
+from rqueue.client.inputs import filled, refers
+from rqueue.errors import InvalidTask, LeaseLost, TaskError
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
@@ -18,6 +21,7 @@ from rqueue.store.replies import lease_fault
 from rqueue.store.stored import claimed
 
 if TYPE_CHECKING:
+    from rqueue.client.claimer import HandClaim
     from rqueue.client.settler import Settler
     from rqueue.model.state import State
     from rqueue.model.task import Task
@@ -41,6 +45,25 @@ class Lease:
     def task(self) -> Task:
         """The task as it was claimed; where it cannot be read, it says so."""
         return claimed(self.grant)
+
+    @property
+    def payload(self) -> Any:
+        """The producer's input, with the outputs of other tasks that it is given."""
+        return self.task.payload
+
+    async def fill(self) -> bool:
+        """Gives the task what it is to have of others. Where that is not there, the attempt has
+        failed for good: False.
+        """
+        if not refers(self.grant.definition) or self.task.unreadable is not None:
+            return True
+        try:
+            self.task = await filled(self.settler.shard, self.task)
+        except InvalidTask as error:
+            with suppress(TaskError):
+                await self.fail(Reason.ERROR, str(error), permanent=True)
+            return False
+        return True
 
     async def start(self) -> None:
         """Says that the work begins: CLAIMED to RUNNING."""
@@ -99,6 +122,21 @@ class Lease:
         fault = lease_fault(script, self.id, self.token, words[0])
         if fault is not None:
             raise fault
+
+
+async def handed_out(claim: HandClaim, n: int, wait_sec: float, *, settler: Settler) -> list[Lease]:
+    """The leases of up to `n` tasks, at once if there are any, else those that come in time; each
+    task has what it is given of others.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_sec
+    while grants := await claim.claim(n, max(0.0, until - loop.time())):
+        leases = [Lease(grant, claim.waiter.consumer, settler) for grant in grants]
+        whole = [lease for lease in leases if await lease.fill()]
+        if whole:
+            return whole
+        claim = claim.again()
+    return []
 
 
 def taken_up(task: Task, token: str, worker: str | None, settler: Settler) -> Lease:

@@ -1,4 +1,4 @@
-"""Waits for the ends of tasks: one blocking connection for all who wait in one process."""
+"""Waits for the ends of tasks and DAGs: one blocking connection for all who wait in one process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rqueue.errors import RQueueError, StoreUnavailable
+from rqueue.model.dag import ENDED
 from rqueue.model.state import FINAL
 from rqueue.store.claims import new_box
 from rqueue.store.mail import read_mail
@@ -82,7 +83,7 @@ class Watcher:
             page = tasks[start : start + CHUNK]
             reply = await self.shard.run("task/watch", args, [(task,) for task in page])
             for task, state in zip(page, map(text, ok("task/watch", "", reply)), strict=True):
-                if state == GONE or state in FINAL:
+                if state == GONE or state in FINAL or state in ENDED:
                     self.tell(task)
 
     async def listen(self) -> None:

@@ -53,6 +53,8 @@ METRICS = (
     Metric("rqueue_leases_lost_total", "counter", "leases that a renewal found lost", ("queue",)),
     Metric("rqueue_fence_rejections_total", "counter",
            "settles that were refused because the lease was another's", ("queue",)),
+    Metric("rqueue_suspended_total", "counter", "times a task made way for others it had spawned",
+           ("queue", "type")),
     Metric("rqueue_reaped_total", "counter", "lost leases that the reaper took, by what became",
            ("queue", "status")),
     Metric("rqueue_service_ticks_total", "counter", "ticks of a service", ("queue", "service")),

@@ -28,6 +28,13 @@ class Call:
     payload: object = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def fields(self) -> dict[str, Any]:
+        """The mapping that `written` makes this call of."""
+        found = {**self.options, "type": self.type}
+        if self.payload is not None:
+            found["payload"] = self.payload
+        return found
+
     def with_options(self, **options: Any) -> Call:
         """The same call with these options above its own."""
         return replace(self, options=merged(self.options, options))

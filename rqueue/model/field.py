@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from rqueue.errors import InvalidTask
 from rqueue.model.checked import Label, Line, Name, refusal, storable, unique
 from rqueue.model.ids import DagId, TaskId
+from rqueue.model.reference import RULE, task_in
 from rqueue.model.scale import to_native
 
 
@@ -41,6 +42,13 @@ def rounded(rate: float) -> float:
     return round(rate, 2)
 
 
+def output_reference(text: str) -> str:
+    """The text, if it refers to the output of a task."""
+    if task_in(text) is None:
+        raise refusal(RULE)
+    return text
+
+
 Priority = Annotated[float, BeforeValidator(native_priority)]
 Rate = Annotated[
     float, Field(ge=0, le=100, strict=True, allow_inf_nan=False), AfterValidator(rounded)
@@ -56,4 +64,10 @@ Header = Annotated[str, Field(max_length=8192, strict=True), AfterValidator(stor
 Headers = Annotated[dict[Label, Header], Field(max_length=32)]
 Dependencies = Annotated[
     tuple[TaskReference, ...], Field(max_length=10_000), AfterValidator(unique)
+]
+Reference = Annotated[Line, AfterValidator(output_reference)]
+# What fills arguments when the task is claimed: the output of a task, or a list of outputs.
+Inputs = Annotated[
+    dict[Label, Reference | Annotated[tuple[Reference, ...], Field(max_length=10_000)]],
+    Field(max_length=256),
 ]

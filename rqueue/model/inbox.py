@@ -1,29 +1,34 @@
 """An entry of the inbox before it means anything: the texts of its tasks, and their ids.
 
 A producer writes fields: `task`, as often as it likes, each with one task or a JSON array of them,
-and at most one `form`. What an entry holds is the same each time it is read, ids included.
+and at most one `form`; or one field `dag` with the plan of a DAG. What an entry holds is the same
+each time it is read, ids included.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
+from itertools import count, islice
 from json import JSONDecoder
 from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.errors import InvalidTask
 from rqueue.model.forms import FORMS, Form, read
-from rqueue.model.forms.document import MAX_DOCUMENT_BYTES
+from rqueue.model.forms.document import MAX_DOCUMENT_BYTES, parse
 from rqueue.model.ids import TaskId
+from rqueue.model.plan import Plan
 from rqueue.model.ulid import ulid_of
 
 if TYPE_CHECKING:
     from rqueue.model.spec import TaskSpec
 
-TASK, FORM = b"task", b"form"
+TASK, FORM, DAG = b"task", b"form", b"dag"
 MAX_TASKS = 1000
 CREATOR = "service:inbox"
+OWN_ID = "is given by the inbox, so that an entry that comes twice is one DAG"
 # What of an unknown field's name a person is shown.
 SHOWN = 64
 # As they stand in an id: places within a millisecond, first by entry and then by task.
@@ -62,9 +67,9 @@ class Entry(NamedTuple):
 def form_named(entry: Entry) -> Form | None:
     """The form that an entry says its tasks have, or None where they tell themselves."""
     for name, _ in entry.pairs:
-        if name not in (TASK, FORM):
+        if name not in (TASK, FORM, DAG):
             shown = name[:SHOWN].decode(errors="backslashreplace")
-            raise InvalidTask("entry", f"has a field {shown!r}; it may have task and form")
+            raise InvalidTask("entry", f"has a field {shown!r}; it may have task and form, or dag")
     named = [value for name, value in entry.pairs if name == FORM]
     if len(named) > 1:
         raise InvalidTask("form", "is given more than once; send an entry for each form")
@@ -74,6 +79,51 @@ def form_named(entry: Entry) -> Form | None:
     if named:
         raise InvalidTask("form", f"is one of {', '.join(FORMS)}")
     return None
+
+
+def plan_in(root: str, entry: Entry) -> Plan | None:
+    """The plan of an entry that brings a DAG; raises InvalidTask."""
+    texts = [value for name, value in entry.pairs if name == DAG]
+    if not texts:
+        return None
+    if len(entry.pairs) > 1:
+        raise InvalidTask("entry", "has a field 'dag' and others; a DAG has an entry to itself")
+    if not texts[0].lstrip().startswith(b"{"):
+        raise InvalidTask("dag", "is not a JSON object")
+    given = parse(texts[0])
+    refuse_ids(given)
+    # By its digest: a plan is long, and each of its tasks has an id.
+    digest, places = sha256(texts[0]).digest(), count()
+
+    def ulids(number: int) -> list[str]:
+        return [id_of(root, entry, None, Text(at, digest)).ulid for at in islice(places, number)]
+
+    return by_inbox(Plan.parse(given, ulids))
+
+
+def refuse_ids(given: object) -> None:
+    """Raises InvalidTask where a plan names its own ids: they follow from the entry."""
+    while isinstance(given, Mapping):
+        rows = given.get("tasks")
+        for at, row in enumerate(rows if isinstance(rows, list) else []):
+            if isinstance(row, Mapping) and "id" in row:
+                raise InvalidTask(f"tasks[{at}].id", OWN_ID)
+        if "id" in given:
+            raise InvalidTask("dag.id", OWN_ID)
+        given = given.get("on_complete")
+
+
+def by_inbox(plan: Plan) -> Plan:
+    """The plan of who named nobody else, on the scale of all tasks that come this way."""
+    tasks = [
+        replace(task, fields={"scale": "native", "created_by": CREATOR, **task.fields})
+        for task in plan.tasks
+    ]
+    spec = plan.spec.model_copy(update={"created_by": plan.spec.created_by or CREATOR})
+    following = plan.on_complete
+    return replace(
+        plan, spec=spec, tasks=tasks, on_complete=None if following is None else by_inbox(following)
+    )
 
 
 def texts_of(entry: Entry) -> list[Text]:
@@ -142,7 +192,9 @@ def id_of(root: str, entry: Entry, form: Form | None, task: Text) -> TaskId:
     ms, _, number = entry.id.partition("-")
     parts = (root, entry.id, str(task.at), form or "")
     digest = sha256("\n".join(parts).encode() + b"\n" + task.text).digest()
-    order = min(int(number), (1 << ENTRY_BITS) - 1) << TASK_BITS | task.at
+    # A DAG may have more tasks than there are places.
+    place = min(task.at, (1 << TASK_BITS) - 1)
+    order = min(int(number), (1 << ENTRY_BITS) - 1) << TASK_BITS | place
     low = (order & 0xFF) << HASH_BITS | int.from_bytes(digest[:8]) >> 64 - HASH_BITS
     high = min(int(ms), LATEST_MS) << 16 | 0x7 << 12 | order >> 8
     return TaskId.from_ulid(ulid_of(high << 64 | 0x2 << 62 | low << 10))

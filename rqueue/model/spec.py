@@ -22,12 +22,14 @@ from rqueue.model.checked import (
     Usd,
 )
 from rqueue.model.codec import MAX_PAYLOAD_BYTES, content_key, encode
+from rqueue.model.dag import Trigger
 from rqueue.model.definition import compose, fields_of
 from rqueue.model.field import (
     Capabilities,
     DagReference,
     Dependencies,
     Headers,
+    Inputs,
     Lines,
     Models,
     Priority,
@@ -36,6 +38,7 @@ from rqueue.model.field import (
     TaskReference,
 )
 from rqueue.model.ids import TaskId
+from rqueue.model.reference import listed
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.scale import DEFAULT_PRIORITY, check_scale, to_native
 
@@ -73,7 +76,10 @@ class TaskSpec(Checked):
 
     parent_id: TaskId | None = None
     dag_id: DagReference | None = None
+    name: Name | None = None
     depends_on: Dependencies = ()
+    trigger: Trigger = "all_success"
+    inputs: Inputs = Field(default_factory=dict)
 
     idempotency_key: Line | None = None
     dedupe: Literal["content"] | None = None
@@ -153,6 +159,8 @@ class TaskSpec(Checked):
         """The rules between fields."""
         if self.delay_sec is not None and self.at is not None:
             raise InvalidTask("at", "is given with delay_sec; give one of them")
+        if self.inputs and not isinstance(self.payload, Mapping):
+            raise InvalidTask("inputs", "fill arguments of a payload that is an object")
         for field in self.dedupe_fields:
             if field not in TaskSpec.model_fields or field.startswith("dedupe"):
                 raise InvalidTask("dedupe_fields", f"names {field!r}, which is no field of a task")
@@ -190,6 +198,10 @@ class TaskSpec(Checked):
         if self.dedupe is None:
             return None
         return content_key("content", namespace, self.type, self.payload)
+
+    def references(self) -> list[str]:
+        """What its arguments are filled with."""
+        return [one for given in self.inputs.values() for one in listed(given)]
 
     @property
     def estimate_usd(self) -> float:

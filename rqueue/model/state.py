@@ -78,6 +78,7 @@ TRANSITIONS: dict[str, Move] = {
     move.verb: move
     for move in (
         row("submit", "-", "CREATED PENDING READY", "client"),
+        row("spawn", "-", "PENDING READY", "worker: a task that runs adds others to its DAG"),
         row("commit", "CREATED", "PENDING READY", "client, last step of a DAG written in chunks"),
         row("unblock", "PENDING", "READY", "the last dependency is met, or its time has come"),
         row("claim", "READY", "CLAIMED RUNNING", "worker; claim and start may be one call"),

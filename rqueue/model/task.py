@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue, SkipValidation
 
 from rqueue.model.attempt import AttemptRecord
 from rqueue.model.checked import Checked, Instant
-from rqueue.model.ids import TaskId
+from rqueue.model.ids import DagId, TaskId
 from rqueue.model.scale import Tier, tier
 from rqueue.model.spec import TaskSpec
 from rqueue.model.state import FINAL, State
@@ -35,11 +35,14 @@ class Task(Checked):
     """One task at one moment. `attempts` counts failures, `epoch` claims, `life` revivals.
 
     `available_at` is when a task that waits for a time may run; document B calls it retry_at.
-    `effective_priority` is there only where the reader asked for the order.
+    `effective_priority` is there only where the reader asked for the order. `dag` is the DAG that
+    it was written into, None for one that is alone; `dependency_boost` is by how many points its
+    place there makes it more urgent.
 
     What is stored may be anyone's bytes. `unreadable` says why the definition cannot be read: the
     spec is then a stand-in of its type, without payload, and no attempt can succeed. `damaged`
-    names the other parts that cannot be read and are left out here.
+    names the other parts that cannot be read and are left out here. `references` is there for who
+    has claimed it: the outputs that its `context_refs` mean, by reference.
     """
 
     id: TaskId
@@ -52,6 +55,8 @@ class Task(Checked):
     attempts: Count = 0
     reclaims: Count = 0
     epoch: Count = 0
+    dag: DagId | None = None
+    dependency_boost: float = 0.0
     claim: Claim | None = None
     blocked_by: tuple[str, ...] = ()
 
@@ -75,11 +80,17 @@ class Task(Checked):
     tokens_used: Tokens = Tokens()
     result: Json = None
     effective_priority: float | None = None
+    references: dict[str, Json] = Field(default_factory=dict, exclude=True)
 
     @property
     def type(self) -> str:
         """What kind of task it is, which is also the name of its handler."""
         return self.spec.type
+
+    @property
+    def dag_id(self) -> DagId:
+        """The DAG it belongs to; a task that is alone is one of its own."""
+        return self.dag or DagId.from_ulid(self.id.ulid)
 
     @property
     def payload(self) -> Any:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rqueue.errors import InvalidTask, Reject, Retry
+from rqueue.context import Suspended
+from rqueue.errors import InvalidTask, Reject, Retry, SubtaskFailed
 from rqueue.model.attempt import Failed, Reason, reason_of
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class Places:
 async def perform(
     handler: Handler, payload: object, ctx: Context, hooks: Hooks, *, places: Places
 ) -> object:
-    """What the handler returns, or the Failed that it ended as. Nothing a handler raises passes
-    here, save the cancel of the code around it.
+    """What the handler returns, the Failed that it ended as, or the Suspended that left it. Nothing
+    a handler raises passes here, save the cancel of the code around it.
     """
     arguments = prepared(handler, payload, ctx)
     if isinstance(arguments, Failed):
@@ -69,7 +70,7 @@ async def perform(
         return Failed(Reason.CANCELLED, FROM_WITHIN)
     except BaseException as error:
         # SystemExit and KeyboardInterrupt too: a handler ends its attempt, never its worker.
-        return failure_of(error)
+        return Suspended() if ctx.suspended and makes_way(error) else failure_of(error)
 
 
 async def perform_with(
@@ -118,6 +119,13 @@ def plainly(function: Any, arguments: dict[str, Any]) -> Any:
         raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
+def makes_way(error: BaseException) -> bool:
+    """Whether it is a handler's task that left; what runs in a group of tasks comes in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(Suspended) is not None
+    return isinstance(error, Suspended)
+
+
 def failure_of(error: BaseException) -> Failed:
     """What an exception of a handler means."""
     match error:
@@ -125,6 +133,9 @@ def failure_of(error: BaseException) -> Failed:
             return Failed(Reason.ERROR, reason or "the handler asked for a retry", False, after)
         case Reject(reason=reason):
             return Failed(Reason.ERROR, reason, permanent=True)
+        case SubtaskFailed():
+            # The same keys mean the same tasks: another attempt would find them as they are.
+            return Failed(Reason.ERROR, described(error), permanent=True)
         case _:
             return Failed(reason_of(error), described(error))
 

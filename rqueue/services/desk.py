@@ -9,19 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rqueue.context import Context
-from rqueue.errors import StoreUnavailable
+from rqueue.client.inputs import filled
+from rqueue.context import Context, Suspended
+from rqueue.errors import InvalidTask, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.definition import quick_parts
 from rqueue.policy.verdict import Report, refused, rule, rules_of
 from rqueue.services.aftermath import Aftermath, seen
-from rqueue.services.attempt import Encoded, Places, described, encoded, perform
+from rqueue.services.attempt import (
+    Encoded,
+    Places,
+    described,
+    encoded,
+    failure_of,
+    perform,
+)
 from rqueue.services.children.place import check
 from rqueue.services.children.pool import Children
 from rqueue.services.ledger import Ledger
 from rqueue.services.naming import attempt_name
 from rqueue.services.scribe import StoreScribe
 from rqueue.services.slots import LOST
+from rqueue.services.spawner import Spawner
 from rqueue.services.threads import Threads
 from rqueue.store import leases
 from rqueue.store.leases import Held, Settled, Verdict
@@ -71,6 +80,7 @@ class Desk:
         self.failed: list[tuple[Grant, Failed]] = []
         self.ledger = Ledger(worker, parts.settings.name)
         self.aftermath = Aftermath(parts.hooks)
+        self.spawner = Spawner(parts)
         children = Children(
             grace_sec=parts.settings.kill_grace_sec,
             max_result_bytes=parts.settings.max_result_bytes,
@@ -84,15 +94,17 @@ class Desk:
                 check(handler)
 
     async def run(self, running: Running) -> bytes | Failed | None:
-        """The encoded result of a task, or how it failed; None where it was settled before."""
+        """The encoded result of a task, or how it failed; None where nothing is to be settled:
+        that was done before, or the task has left to wait for others.
+        """
         grant, parts = running.grant, self.parts
-        scribe = StoreScribe(parts.shard, parts.reader, grant, self.ledger)
+        scribe = StoreScribe(parts.shard, parts.reader, grant, self.ledger, spawner=self.spawner)
         ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
         ctx.loop = asyncio.get_running_loop()
         running.ctx = ctx
         found = quick_parts(grant.definition)
         if found is None:
-            bad = refused(ctx.task)
+            bad = refused(ctx.task) or await self.fill(ctx)
             if bad is not None:
                 return bad
             spec = ctx.task.spec
@@ -108,10 +120,22 @@ class Desk:
         if handler.ack == "before":
             await self.run_settled(handler, payload, running, ctx)
             return None
-        outcome = await self.perform(handler, payload, ctx)
-        if not running.stopped:
+        outcome = await self.perform(handler, payload, running, ctx)
+        if outcome is not None and not running.stopped:
             self.ledger.types[grant.task] = type
         return outcome
+
+    async def fill(self, ctx: Context) -> Failed | None:
+        """Gives a task what it is to have of others; how it fails where that is not there."""
+        while True:
+            try:
+                ctx.task = await filled(self.parts.shard, ctx.task)
+                return None
+            except InvalidTask as error:
+                # No attempt could do better: what it needs does not come back.
+                return Failed(Reason.ERROR, str(error), permanent=True)
+            except StoreUnavailable:
+                await asyncio.sleep(ASK_AGAIN_SEC)
 
     async def run_settled(
         self, handler: Handler, payload: object, running: Running, ctx: Context
@@ -124,19 +148,28 @@ class Desk:
         if not await self.settled_first(grant, handler.type):
             running.stopped = LOST
             return
-        outcome: bytes | Failed
+        outcome: bytes | Failed | None
         try:
-            outcome = await self.perform(handler, payload, ctx)
+            outcome = await self.perform(handler, payload, running, ctx)
         except asyncio.CancelledError:
             outcome = self.stopped(running)
         if isinstance(outcome, Failed):
             self.ledger.failed_after(grant, handler.type, outcome)
-        self.aftermath.settled_first(ctx, outcome)
+        if outcome is not None:
+            self.aftermath.settled_first(ctx, outcome)
 
-    async def perform(self, handler: Handler, payload: object, ctx: Context) -> bytes | Failed:
-        """Runs the handler with the steps around it, and encodes what it returns."""
+    async def perform(
+        self, handler: Handler, payload: object, running: Running, ctx: Context
+    ) -> bytes | Failed | None:
+        """Runs the handler with the steps around it, and encodes what it returns. What it does
+        when its task has left to wait for others is nobody's.
+        """
         hooks = self.parts.hooks
         value = await perform(handler, payload, ctx, hooks, places=self.places)
+        if ctx.suspended:
+            if not isinstance(value, Suspended):
+                self.ledger.went_on(running.grant, handler.type)
+            return None
         outcome: bytes | Failed
         match value:
             case Failed():
@@ -181,6 +214,16 @@ class Desk:
         """Ends what runs beside the worker; all that was settled has been told then."""
         await self.aftermath.aclose()
         await self.places.aclose()
+
+    def broken(self, running: Running, error: BaseException) -> Failed | None:
+        """What an attempt ends as that was stopped, or broke around its handler; None for one
+        whose task had left.
+        """
+        if running.suspended:
+            return None
+        if isinstance(error, asyncio.CancelledError):
+            return self.stopped(running)
+        return failure_of(error)
 
     def stopped(self, running: Running) -> Failed:
         """What an attempt that was stopped from outside ends as."""

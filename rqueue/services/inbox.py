@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.client.drafts import Drafter
+from rqueue.client.plans import planting_of, refuse_missing
 from rqueue.errors import InvalidGraph, InvalidTask, Overloaded, RQueueError, SubmitError
-from rqueue.model.inbox import Entry, Text, form_named, id_of, spec_of, texts_of
+from rqueue.model.inbox import Entry, Text, form_named, id_of, plan_in, spec_of, texts_of
+from rqueue.store import planting
 from rqueue.store.inbox import START, Refusal, arrived, receive, received
 from rqueue.store.submits import Taken, submit
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from rqueue.clock import Clock
     from rqueue.model.forms import Form
     from rqueue.model.ids import TaskId
+    from rqueue.model.plan import Plan
     from rqueue.settings import Settings
     from rqueue.store.shard import Shard
     from rqueue.store.submits import Draft
@@ -50,6 +53,7 @@ class Opened:
     entry: Entry
     form: Form | None = None
     drafts: list[tuple[Text, Draft]] = field(default_factory=list)
+    plan: Plan | None = None
     refusals: list[Refusal] = field(default_factory=list)
     taken: int = 0
     kept: bool = False
@@ -133,7 +137,8 @@ class Inbox:
         found = Opened(entry)
         try:
             found.form = form_named(entry)
-            texts = texts_of(entry)
+            found.plan = plan_in(self.shard.root, entry)
+            texts = [] if found.plan else texts_of(entry)
         except InvalidTask as error:
             found.refuse(None, error)
             return found
@@ -153,12 +158,27 @@ class Inbox:
         answers = await self.submit([draft for *_, draft in asked], ids)
         for (one, task, _), answer in zip(asked, answers, strict=True):
             one.answer(task, answer)
+        for one in portion:
+            if one.plan is not None:
+                await self.plant(one, one.plan)
         settled = [one for one in portion if not one.kept]
         if settled:
             await received(self.shard, [row for one in settled for row in one.rows()])
         done.taken += sum(one.taken for one in settled)
         done.rejected += sum(len(one.refusals) for one in settled)
         done.kept += len(portion) - len(settled)
+
+    async def plant(self, one: Opened, plan: Plan) -> None:
+        """Submits the DAG of an entry, whole or not at all."""
+        try:
+            found = planting_of(plan, self.drafter)
+            await refuse_missing(self.shard, plan, found)
+            await planting.submit(self.shard, found)
+            one.taken = len(found.nodes)
+        except Overloaded:
+            one.kept = True
+        except SubmitError as error:
+            one.refuse(None, error)
 
     async def submit(
         self, drafts: Sequence[Draft], ids: Sequence[TaskId]
@@ -181,7 +201,7 @@ def portions(entries: Iterable[Opened]) -> Iterator[list[Opened]]:
     count = 0
     for one in entries:
         group.append(one)
-        count += len(one.drafts) + len(one.refusals)
+        count += len(one.drafts) + len(one.refusals) + (len(one.plan.tasks) if one.plan else 0)
         if count >= TOGETHER:
             yield group
             group, count = [], 0

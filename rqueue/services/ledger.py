@@ -124,6 +124,21 @@ class Ledger:
             },
         )
 
+    def suspended(self, task: Task) -> None:
+        """A task has left to wait for others that it spawned."""
+        self.figures.count("rqueue_suspended_total", self.queue, task.type)
+        LOG.info(
+            "task suspended",
+            extra={**self.fields(task.id.ulid, task.type), "attempt": task.attempts + 1},
+        )
+
+    def went_on(self, grant: Grant, type: str) -> None:
+        """A handler whose task had left did not end there: what it came to is for nobody."""
+        LOG.warning(
+            "task lost",
+            extra={**self.fields(grant.task, type), "why": "its handler went on when it had left"},
+        )
+
     def refused(self, task: str, type: str, *, call: str, word: str) -> None:
         """A settle that came too late: another has, or had, the task."""
         self.figures.count("rqueue_fence_rejections_total", self.queue)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rqueue.client.drafts import Drafter
 from rqueue.errors import RQueueError
 from rqueue.policy.leading import (
     ask_sec,
@@ -16,6 +17,7 @@ from rqueue.policy.leading import (
     trusted_until,
 )
 from rqueue.services.janitor import Janitor
+from rqueue.services.keeper import Keeper
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaped, Reaper
 from rqueue.services.rescorer import Rescorer
@@ -69,6 +71,7 @@ def standard(
     return [
         Paced("promoter", PROMOTE_SEC, promoter.tick),
         Paced("reaper", reaper.interval_sec, reap),
+        Keeper(shard, reader, Drafter(settings, clock)),
         Rescorer(shard, reader),
         Sweeper(shard),
         Janitor(shard),

@@ -5,33 +5,43 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from rqueue.context import Suspended
 from rqueue.errors import TaskNotFound
 from rqueue.model.ids import TaskId
 from rqueue.store.leases import Held
 from rqueue.store.notes import note
+from rqueue.store.spawning import spawn
 from rqueue.store.stored import claimed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rqueue.model.note import Note
+    from rqueue.model.subtask import Subtask, Wait, Wish
     from rqueue.model.task import Task
     from rqueue.services.ledger import Ledger
+    from rqueue.services.spawner import Spawner
     from rqueue.store.claims import Grant
     from rqueue.store.reader import Reader
     from rqueue.store.shard import Shard
 
 
 class StoreScribe:
-    """A context's way to the store. Notes of one attempt are sent one after the other, each with a
+    """A context's way to the store. What one attempt says is sent one after the other; a note has a
     rising number, so that one sent again is not kept twice.
     """
 
-    def __init__(self, shard: Shard, reader: Reader, grant: Grant, ledger: Ledger) -> None:
+    def __init__(
+        self, shard: Shard, reader: Reader, grant: Grant, ledger: Ledger, *, spawner: Spawner
+    ) -> None:
         self.shard = shard
         self.reader = reader
         self.grant = grant
         self.ledger = ledger
+        self.spawner = spawner
         self.lock: asyncio.Lock | None = None
         self.seq = 0
+        self.suspended = False
 
     def claimed(self) -> Task:
         """The task as it was claimed."""
@@ -39,14 +49,38 @@ class StoreScribe:
 
     async def note(self, said: Note) -> None:
         """Keeps a note; raises LeaseLost where the lease is no longer held."""
-        if self.lock is None:
-            self.lock = asyncio.Lock()
-        async with self.lock:
+        async with self.in_turn():
             self.seq += 1
-            held = Held(self.grant.task, self.grant.token)
-            await note(self.shard, held, said, seq=self.seq)
+            await note(self.shard, self.held, said, seq=self.seq)
         if said.usd:
             self.ledger.spent(self.claimed(), said.usd)
+
+    async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]:
+        """Adds to the DAG of the task what is not there yet, and tells of all that was asked for;
+        raises Suspended where it is to be waited for.
+        """
+        seedlings = await self.spawner.drafted(self.claimed(), wishes)
+        async with self.in_turn():
+            # Another branch of the same handler was faster: it runs again, too.
+            if self.suspended:
+                raise Suspended
+            grown = await spawn(self.shard, self.held, seedlings, wait=wait)
+            if grown.suspended:
+                self.suspended = True
+                self.ledger.suspended(self.claimed())
+                raise Suspended
+        return await self.spawner.told(grown.tasks, wait)
+
+    @property
+    def held(self) -> Held:
+        """The lease of the attempt."""
+        return Held(self.grant.task, self.grant.token)
+
+    def in_turn(self) -> asyncio.Lock:
+        """Held by the call that is under way; made when it is first needed."""
+        if self.lock is None:
+            self.lock = asyncio.Lock()
+        return self.lock
 
     async def current(self) -> Task:
         """The task as it stands now."""

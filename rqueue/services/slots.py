@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,9 +45,21 @@ class Running:
         """When its time is up, with what its handler has asked for."""
         return self.deadline + (self.ctx.extended_sec if self.ctx is not None else 0.0)
 
+    @property
+    def leaving(self) -> bool:
+        """Whether its task has left to wait for others, or may at this moment."""
+        return self.ctx is not None and self.ctx.leaving > 0
+
+    @property
+    def suspended(self) -> bool:
+        """Whether its task has left: how its code ends means nothing any more."""
+        return self.ctx is not None and self.ctx.suspended
+
     def stop(self, why: str) -> None:
-        """Ends the code of the attempt: coroutines are cancelled, plain functions are asked to."""
-        if self.stopped:
+        """Ends the code of the attempt: coroutines are cancelled, plain functions are asked to.
+        One whose task leaves by itself closes what it has opened, also when the task is back.
+        """
+        if self.stopped or (self.leaving and why == LOST):
             return
         self.stopped = why
         self.stopped_at = time.monotonic()
@@ -75,6 +88,8 @@ class Slots:
         self.roomy = roomy
         self.ready: deque[Grant] = deque()
         self.running: dict[str, Running] = {}
+        # The code of one whose task is back, and runs again, before it has ended.
+        self.leaving: set[Running] = set()
         # Code that did not stop when it was told to: its task is settled, its seat is not free.
         self.stuck: set[Running] = set()
         self.waiting_since = 0.0
@@ -102,6 +117,8 @@ class Slots:
     def start(self) -> None:
         """Starts what has waited longest; a seat was taken for it."""
         running = Running(self.ready.popleft())
+        if running.grant.task in self.running:
+            self.leaving.add(self.running[running.grant.task])
         self.running[running.grant.task] = running
         running.task = asyncio.get_running_loop().create_task(self.run(running))
         self.waiting_since = running.began
@@ -117,13 +134,14 @@ class Slots:
             # The same task may run again under another lease, if this one ended late.
             if self.running.get(running.grant.task) is running:
                 del self.running[running.grant.task]
+            self.leaving.discard(running)
             self.stuck.discard(running)
             self.seats.leave(self)
 
     def overdue(self) -> list[Running]:
         """Attempts whose time is up."""
         now = time.monotonic()
-        return [running for running in self.running.values() if running.ends_at <= now]
+        return [one for one in chain(self.running.values(), self.leaving) if one.ends_at <= now]
 
     def deaf(self, grace_sec: float) -> list[Running]:
         """Attempts that were told to stop so long ago, and have not."""
@@ -153,7 +171,8 @@ class Slots:
     async def aclose(self) -> None:
         """Ends all that runs, and begins no more: what becomes of the tasks is the caller's."""
         self.ready.clear()
-        tasks = [running.task for running in self.running.values() if running.task is not None]
+        under_way = chain(self.running.values(), self.leaving)
+        tasks = [running.task for running in under_way if running.task is not None]
         stuck = [running.task for running in self.stuck if running.task is not None]
         for task in (*tasks, *stuck):
             task.cancel()

@@ -14,7 +14,6 @@ from rqueue.client.door import number_of
 from rqueue.errors import RQueueError, StoreUnavailable
 from rqueue.model.attempt import Failed
 from rqueue.services.ahead import Ahead
-from rqueue.services.attempt import failure_of
 from rqueue.services.desk import Desk
 from rqueue.services.heartbeat import Heartbeat
 from rqueue.services.leaving import leave, work_to_the_end
@@ -25,7 +24,7 @@ from rqueue.services.talk import Talk
 from rqueue.services.tending import kept, look, tidy
 from rqueue.store import leases
 from rqueue.store.leases import Held, Settled
-from rqueue.store.queue import answer_all
+from rqueue.store.passage import go_on
 
 if TYPE_CHECKING:
     from rqueue.policy.capability import Offer
@@ -176,9 +175,9 @@ class Worker:
         self.parking.begin(answer.wait_ms / 1000)
         self.take(answer.grants)
         if turned.more:
-            # The promoter answers who is left, should this fail.
+            # The promoter tells and answers who is left, should this fail.
             with suppress(RQueueError):
-                await answer_all(self.shard)
+                await go_on(self.shard)
 
     async def turned(self, room: int) -> Turned:
         """One call of the conversation; what could not be told stays to be told."""
@@ -214,11 +213,9 @@ class Worker:
         try:
             began = not running.stopped
             outcome = await self.desk.run(running) if began else self.desk.stopped(running)
-        except asyncio.CancelledError:
-            outcome = self.desk.stopped(running)
         except BaseException as error:
             # Whatever went wrong around a handler is a failure of its attempt, too.
-            outcome = failure_of(error)
+            outcome = self.desk.broken(running, error)
         if not running.stuck:
             self.ended(running, outcome)
         self.wake.set()
@@ -282,7 +279,8 @@ class Worker:
         """A lease is no longer held: its code is stopped, or does not begin."""
         running = self.slots.running.get(lease.task)
         if running is not None and running.grant.token == lease.token:
-            if not running.stopped:
+            # One that leaves by itself hears from the server what became of its task.
+            if not running.stopped and not (running.leaving and why == LOST):
                 self.desk.lost(lease, why)
                 running.stop(why)
         elif why == LOST and self.slots.forget(lease):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from rqueue.model.state import IN_HAND, State
+from rqueue.store import dags
 from rqueue.store.lanes import read_lanes
 from rqueue.store.queue import in_hand
 
@@ -46,6 +47,7 @@ async def places(
         for lane, number in (await read_lanes(shard)).numbers.items():
             if type in (None, lane.type):
                 yield walk(shard, shard.keys.lane(number))
+        yield held_back(shard)
     if states & IN_HAND:
         yield held(shard)
     if State.DEAD_LETTERED in states:
@@ -72,6 +74,15 @@ async def held(shard: Shard) -> AsyncIterator[list[str]]:
     while page := await in_hand(shard, idle_ms=0, after=after, limit=PAGE):
         after = page[-1].entry
         yield [lease.task for lease in page if lease.task]
+
+
+async def held_back(shard: Shard) -> AsyncIterator[list[str]]:
+    """READY tasks that are out of their lanes, because their DAG is paused or given up."""
+    async for dag in dags.walk(shard):
+        if dag.paused or dag.closing:
+            members = await dags.members(shard, dag.id)
+            for start in range(0, len(members), PAGE):
+                yield members[start : start + PAGE]
 
 
 async def call(shard: Shard, send: Callable[..., Any]) -> Any:

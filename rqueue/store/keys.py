@@ -74,19 +74,63 @@ class Keys:
         return f"{self.root}waits:{task}"
 
     def dependents(self, task: str) -> str:
-        """set: the tasks that wait for this one."""
+        """zset: the tasks that wait for this one to complete, in the order of their ids."""
         return f"{self.root}dependents:{task}"
 
     def unblocking(self) -> str:
         """set: completed tasks whose dependents are still being told."""
         return f"{self.root}unblocking"
 
+    def dag(self, dag: str) -> str:
+        """hash: a DAG: status, counters of its tasks, policy, title. Expires after it has ended."""
+        return f"{self.root}dag:{dag}"
+
+    def members(self, dag: str) -> str:
+        """list: the tasks of a DAG in the order they were written."""
+        return f"{self.root}members:{dag}"
+
+    def dags(self) -> str:
+        """zset: committed DAGs of more than one task, by the time they were."""
+        return f"{self.root}dags"
+
+    def writing(self) -> str:
+        """zset: DAGs that are not committed yet, by the time of their last part."""
+        return f"{self.root}writing"
+
+    def unfinished(self) -> str:
+        """hash: `<verb> <dag>` -> how far it is: what was begun with DAGs and is gone on with."""
+        return f"{self.root}unfinished"
+
+    def held(self, dag: str) -> str:
+        """set: READY tasks of a DAG that is paused or given up: they are not in their lanes."""
+        return f"{self.root}held:{dag}"
+
+    def follow(self, dag: str) -> str:
+        """string: the DAG that is submitted when this one has completed, as JSON."""
+        return f"{self.root}follow:{dag}"
+
+    def parents(self, task: str) -> str:
+        """list: what a task of a DAG comes after, where that is more than its hash should hold."""
+        return f"{self.root}parents:{task}"
+
+    def heirs(self, task: str) -> str:
+        """hash: who waits for the end of this task, whatever it is -> by which trigger."""
+        return f"{self.root}heirs:{task}"
+
+    def telling(self) -> str:
+        """set: ended tasks whose heirs are still to be told."""
+        return f"{self.root}telling"
+
+    def spawned(self, task: str) -> str:
+        """hash: key -> task: what a task has spawned."""
+        return f"{self.root}spawned:{task}"
+
     def draining(self) -> str:
         """hash: lane of tasks that run alone -> `<until ms> <worker>` that keeps its hands free."""
         return f"{self.root}draining"
 
     def cancelling(self) -> str:
-        """hash: task -> reason: what a cascade has still to cancel."""
+        """hash: task, or `children <task>`, -> rule and reason: what a cascade has still to do."""
         return f"{self.root}cancelling"
 
     def idempotency(self, sha: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rqueue.store.queue import answer_all
+from rqueue.store.passage import go_on
 from rqueue.store.replies import ok, text
-from rqueue.store.shard import LIMIT, TRIES
+from rqueue.store.shard import TOLD, TRIES
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -79,7 +79,7 @@ async def words_and_answers(
     """`words` of a script that brings work: who waits and could not be answered by it, is now."""
     more, *found = await words(shard, script, rows, args)
     if more != "0":
-        await answer_all(shard)
+        await go_on(shard)
     return found
 
 
@@ -115,8 +115,9 @@ def completing(shard: Shard) -> dict[str, Argument]:
     return {
         "archive": int(shard.terms.archive),
         "ttl": shard.terms.result_ttl_ms,
-        "limit": LIMIT,
+        "limit": TOLD,
         "tries": TRIES,
+        "events": shard.terms.events,
     }
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rqueue.store.queue import answer_all
 from rqueue.store.replies import ok
-from rqueue.store.shard import LIMIT, TRIES, ending
+from rqueue.store.shard import LIMIT, TOLD, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -46,8 +47,15 @@ async def expire(shard: Shard, *, limit: int = LIMIT) -> Step:
     return Step(int(moved), bool(int(more)))
 
 
-async def unblock(shard: Shard, *, limit: int = LIMIT) -> Step:
-    """Goes on telling the dependents of tasks that have completed."""
-    args: dict[str, Argument] = {"limit": limit, "tries": TRIES}
+async def unblock(shard: Shard, *, limit: int = TOLD) -> Step:
+    """Goes on telling those who wait for tasks that have ended."""
+    args: dict[str, Argument] = {"limit": limit, "tries": TRIES, "events": shard.terms.events}
     (more,) = ok("task/unblock", "", await shard.run("task/unblock", args))
     return Step(0, bool(int(more)))
+
+
+async def go_on(shard: Shard) -> None:
+    """Tells and answers all who wait, where one call could not."""
+    while (await unblock(shard)).more:
+        continue
+    await answer_all(shard)

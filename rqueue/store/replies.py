@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rqueue.errors import InvalidGraph, KeyTaken, LeaseLost, ScriptFault, TaskNotFound, WrongState
-from rqueue.model.ids import TaskId
+from rqueue.errors import (
+    DagEnded,
+    InvalidGraph,
+    KeyTaken,
+    LeaseLost,
+    ScriptFault,
+    TaskNotFound,
+    WrongState,
+)
+from rqueue.model.ids import DagId, TaskId
 from rqueue.model.state import TRANSITIONS, State
 
 if TYPE_CHECKING:
@@ -34,11 +42,16 @@ def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
             raise TaskNotFound(task)
         case ["STATE", found]:
             raise WrongState(task, found=text(found), wanted=wanted(script))
+        case ["CYCLE", _]:
+            rule = "waited for a task that waits for it by now; discard one of them"
+            raise InvalidGraph(rule, (task, task))
         case ["PARENT", parent]:
             rule = "depends on a task that is not there or was cancelled"
             raise InvalidGraph(rule, (task, TaskId.from_ulid(text(parent))))
         case ["EXISTS", holder]:
             raise KeyTaken(task, TaskId.from_ulid(text(holder)))
+        case ["CLOSING", dag]:
+            raise DagEnded(DagId.from_ulid(text(dag)), "being given up")
         case _:
             raise ScriptFault(script, reply)
 

@@ -134,7 +134,8 @@ def assemble(text: str, where: Path) -> str:
     """The script with its includes pasted once each, before those that use them.
 
     `-- @include name rarely` wraps the function and all that it alone needs: what is inside is
-    made only when it is called, and a call of the script that does not need it is the quicker.
+    made only when it is first called, and a call of the script that does not need it is the
+    quicker.
     """
     pasted: dict[str, str] = {}
     body = resolve(text, where, pasted, ())
@@ -164,10 +165,15 @@ def resolve(text: str, where: Path, pasted: dict[str, str], path: tuple[str, ...
 
 
 def wrapped(name: str, where: Path, pasted: Mapping[str, str], path: tuple[str, ...]) -> str:
-    """A function that makes itself, and what it needs beyond what is there, when it is called."""
+    """A function that makes itself, and what it needs beyond what is there, when it is first
+    called.
+    """
     inside = dict(pasted)
     inner = (where / "include" / f"{name}.lua").read_text(encoding="utf-8")
     body = resolve(inner, where, inside, (*path, name))
     needed = [text for key, text in inside.items() if key not in pasted]
     lines = "\n".join([*needed, body])
-    return f"local function {name}(...)\n{lines}\nreturn {name}(...)\nend"
+    return (
+        f"local made_{name}\nlocal function {name}(...)\nif not made_{name} then\n{lines}\n"
+        f"made_{name} = {name}\nend\nreturn made_{name}(...)\nend"
+    )

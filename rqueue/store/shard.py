@@ -20,6 +20,8 @@ Asked = tuple[Mapping[str, "Argument"], Iterable[Sequence["Argument"]]]
 # stops the server for a few milliseconds.
 CHUNK = 500
 LIMIT = 1000
+# Dependents that one call tells: each becomes READY, which is more than most else that is counted.
+TOLD = 300
 TRIES = 100
 # Money is counted in millionths of a dollar: whole numbers, never floats.
 MICRO = 1_000_000
@@ -42,6 +44,8 @@ class Terms:
     events: int = 10_000
     keep_failures: int = 100
     wait_replicas: int = 0
+    max_nodes: int = 10_000
+    spawn_rule: str = "own_dag"
 
 
 @cache
@@ -51,6 +55,7 @@ def ending(terms: Terms) -> str:
         "archive": "1" if terms.archive else "0",
         "ttl": terms.result_ttl_ms,
         "events": terms.events,
+        "max_nodes": terms.max_nodes,
     }
     return json.dumps(facts, separators=(",", ":"))
 

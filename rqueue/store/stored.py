@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from rqueue.errors import InvalidTask
 from rqueue.model.attempt import AttemptRecord
 from rqueue.model.codec import MAX_INT, decode
-from rqueue.model.ids import TaskId
+from rqueue.model.ids import DagId, TaskId
 from rqueue.model.lane import POINT, Lane
 from rqueue.model.spec import TaskSpec, known
 from rqueue.model.state import IN_HAND, State
@@ -32,6 +32,9 @@ T = TypeVar("T")
 # What reading bytes that nobody checked may raise; pydantic's own error is a ValueError.
 UNREADABLE = (InvalidTask, ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
 ENTRY = re.compile("([0-9]+)-[0-9]+")
+# The letters of flags are small, a ULID is not.
+DAG = re.compile("[0-9A-Z]+")
+ABOVE = re.compile("up[0-9]*")
 NO_LONGER_RANKED = (State.COMPLETED, State.CANCELLED)
 NOBODY: tuple[str, ...] = ()
 
@@ -51,6 +54,7 @@ class Stored:
     idle: object = b""
     said: Sequence[bytes] = ()
     lines: Sequence[bytes] = ()
+    many: Sequence[bytes] = ()
     damaged: dict[str, None] = field(default_factory=dict)
 
     @classmethod
@@ -66,6 +70,7 @@ class Stored:
         parts = {
             **self.asked(lane),
             **self.counters(),
+            **self.place(),
             **self.moments(id, state),
             **self.failures(),
             **self.notes(),
@@ -110,11 +115,16 @@ class Stored:
         return effective(int(self.fields["score"]) / POINT, lane.rate if lane else 0.0, now_ms)
 
     def asked(self, lane: Lane | None = None) -> dict[str, Any]:
-        """What was asked for, with the priority that it has now."""
+        """What was asked for, with the priority and the parents that it has now."""
         spec, unreadable = TaskSpec.salvage(self.definition, lane.type if lane else None)
         if "priority" in self.fields:
             points = self.part("priority", lambda: int(self.fields["priority"]) / POINT, None)
             spec = spec if points is None else spec.model_copy(update={"priority": points})
+        above = self.part("parents", self.above, NOBODY)
+        if above:
+            # Those outside its DAG, if there are any, stand in the definition.
+            whole = tuple(dict.fromkeys([*above, *spec.depends_on]))
+            spec = spec.model_copy(update={"depends_on": whole})
         return {"spec": spec, "unreadable": unreadable}
 
     def counters(self) -> dict[str, Any]:
@@ -125,6 +135,13 @@ class Stored:
             "attempts": self.number("attempts"),
             "reclaims": self.number("reclaims"),
             "epoch": self.part("token", lambda: natural(epoch), 0),
+        }
+
+    def place(self) -> dict[str, Any]:
+        """Its DAG, which the flags name behind their letters, and what that gives it."""
+        return {
+            "dag": self.part("flags", lambda: dag_in(self.fields.get("flags", "")), None),
+            "dependency_boost": self.number("rank") / POINT,
         }
 
     def moments(self, id: TaskId, state: State) -> dict[str, Any]:
@@ -166,6 +183,14 @@ class Stored:
             heartbeat_at=moment(heard),
             lease_expires_at=moment(heard + lease_ms),
         )
+
+    def above(self) -> tuple[str, ...]:
+        """What it comes after within its DAG; the definition does not say that. Few stand in its
+        hash, two in a field, many in a list.
+        """
+        kept = [value for name, value in self.fields.items() if ABOVE.fullmatch(name)]
+        kept += [words(ulid) for ulid in self.many]
+        return tuple(TaskId.parse(ulid) for ulid in " ".join(kept).split())
 
     def parents(self) -> tuple[str, ...]:
         """What it waits for, but for its time."""
@@ -224,6 +249,12 @@ def holder_in(text: str) -> tuple[int, int, str]:
     """When a task was claimed, when it was started (0 for not yet), and by whom."""
     claimed, started, owner = text.split(" ")
     return natural(claimed), natural(started), owner
+
+
+def dag_in(flags: str) -> DagId | None:
+    """The DAG that a task's flags name, if it has one."""
+    found = DAG.search(flags)
+    return DagId.parse(found[0]) if found else None
 
 
 def failure_in(record: bytes) -> AttemptRecord:

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.state import State
 from rqueue.store.replies import lease_fault, ok, text
-from rqueue.store.shard import CHUNK, LIMIT, TRIES, ending
+from rqueue.store.shard import TOLD, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.model.ids import TaskId
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
 
+# Edges that are followed to find a circle.
+EDGES = 20_000
+
 Dependents = Literal["cascade", "unblock"]
+# What the script says while a cascade has tasks to reach.
+CASCADING = 2
 
 
 async def cancel(
@@ -25,10 +30,11 @@ async def cancel(
     words: list[str] = []
     left = list(tasks)
     while True:
-        page, left = left[:CHUNK], left[CHUNK:]
+        page, left = left[:TOLD], left[TOLD:]
         reply = await cancel_page(shard, page, reason, dependents)
         words += [text(word) for word in reply[2:]]
-        if not left and (not int(reply[0]) or (not page and not int(reply[1]))):
+        # Where only claims are left to answer, another call finds the same.
+        if not left and int(reply[0]) < CASCADING:
             return words
 
 
@@ -39,7 +45,7 @@ async def cancel_page(
     args: dict[str, Argument] = {
         "reason": reason,
         "dependents": dependents,
-        "limit": LIMIT,
+        "limit": TOLD,
         "how": ending(shard.terms),
         "tries": TRIES,
         "request": secrets.token_hex(8),
@@ -58,6 +64,7 @@ async def revive(
         "delay": delay_ms,
         "tries": TRIES,
         "events": shard.terms.events,
+        "steps": EDGES,
     }
     return State(text(ok("task/revive", task, await shard.run("task/revive", args))[1]))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.state import State
+from rqueue.testing.graphs import gate
 from rqueue.testing.records import Answer, Claim, Grant, Lease, Record, Waiter
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 DRAIN_MS = 30_000
+# How often a claim looks behind what is held back.
+ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,31 @@ def grant(record: Record) -> Grant:
 
 
 def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant, ...]:
-    """Up to `n` tasks from these lanes, lowest effective priority first, then lowest id."""
+    """Up to `n` tasks from these lanes, lowest effective priority first, then lowest id.
+
+    What stands behind those that are held back with their DAGs is looked at a few times.
+    """
     lanes = {number: lane for lane, number in model.lanes.items()}
     served = {number: lanes[number] for number in numbers}
+    given: list[Grant] = []
+    for _ in range(1 + ROUNDS):
+        picks = pick(model, who, served, n - len(given))
+        free = [record for record in picks if gate(model, record)]
+        for record in picks:
+            record.held = record not in free
+        if free and served[free[0].lane].alone:
+            model.alone[who.consumer] = free[0].id
+        given += [lease(model, record, who, at) for at, record in enumerate(free, 1)]
+        if len(free) == len(picks):
+            break
+        who = replace(who, begin=None if who.begin is None else who.begin - len(free))
+    return tuple(given)
+
+
+def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record]:
+    """The heads of the lanes that are this worker's next."""
     if n < 1 or runs_alone(model, who.consumer, served):
-        return ()
+        return []
     open_ = {n: lane for n, lane in served.items() if not shut(model, n, lane)}
     picks: list[Record] = []
     for record in in_order(model, open_):
@@ -97,11 +120,10 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
         # A task that was lost once runs alone: nothing is given beside it.
         verdict = may_run_alone(model, who.consumer, record.lane, picked=len(picks))
         if verdict == "run":
-            model.alone[who.consumer] = record.id
-            return (lease(model, record, who, 1),)
+            return [record]
         if verdict == "drain":
             break
-    return tuple(lease(model, record, who, at) for at, record in enumerate(picks, 1))
+    return picks
 
 
 def may_run_alone(
@@ -136,7 +158,7 @@ def shut(model: Model, number: int, lane: Lane) -> bool:
 
 def in_order(model: Model, lanes: dict[int, Lane]) -> list[Record]:
     """The READY tasks of these lanes by effective priority now."""
-    ready = [record for record in model.among(State.READY) if record.lane in lanes]
+    ready = [record for record in model.ready() if record.lane in lanes]
     return sorted(ready, key=lambda r: (effective(model, r, lanes[r.lane]), r.id))
 
 

@@ -115,7 +115,7 @@ class Driver:
             if self.worker.slots.busy or model.in_hand(self.worker.name):
                 return False
             lanes = {number: lane for lane, number in model.lanes.items()}
-            waiting = {record.lane for record in model.among(State.READY)}
+            waiting = {record.lane for record in model.ready()}
         given = [
             n for n in waiting if serves(self.offer, lanes[n]) and not shut(model, n, lanes[n])
         ]

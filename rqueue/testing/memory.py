@@ -51,6 +51,7 @@ class Memory:
             archive=settings.archive != "none",
             max_lanes=settings.max_lanes,
             result_ttl_ms=ms(settings.result_ttl_sec),
+            max_nodes=settings.max_dag_nodes,
         )
         self.model.now_ms = self.clock.ms
         self.server = MemoryServer(self.model, self.clock)

@@ -10,7 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
-from rqueue.testing.records import TIME, Ended, Key, Record, Waiter
+from rqueue.testing.graphs import tally
+from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Waiter
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
@@ -26,11 +27,13 @@ class Model:
         max_lanes: int = 512,
         keep_failures: int = 100,
         result_ttl_ms: int = 86_400_000,
+        max_nodes: int = 10_000,
     ) -> None:
         self.archive = archive
         self.max_lanes = max_lanes
         self.keep_failures = keep_failures
         self.result_ttl_ms = result_ttl_ms
+        self.max_nodes = max_nodes
         self.now_ms = 0
         self.submitted = 0
         self.tasks: dict[str, Record] = {}
@@ -44,7 +47,10 @@ class Model:
         self.deadlines: dict[str, int] = {}
         self.alone: dict[str, str] = {}
         self.paused: set[str] = set()
-        self.cancelling: dict[str, str] = {}
+        self.cancelling: dict[str, tuple[str, str]] = {}
+        self.telling: set[str] = set()
+        self.dags: dict[str, Graph] = {}
+        self.unfinished: dict[str, int] = {}
         self.draining: dict[int, tuple[int, str]] = {}
         self.watchers: dict[str, set[str]] = {}
         self.outbox: list[list[Ended]] = []
@@ -58,14 +64,32 @@ class Model:
             return None
         return record
 
+    def graph(self, dag: str) -> Graph | None:
+        """The DAG, if it is there and has not expired."""
+        graph = self.dags.get(dag)
+        if graph is None or (graph.expires_ms or self.now_ms + 1) <= self.now_ms:
+            return None
+        return graph
+
+    def seen(self, task: str) -> Record | None:
+        """The task, if it is there for everyone: not while its DAG is being written."""
+        record = self.find(task)
+        if record is None or record.state is not State.CREATED:
+            return record
+        return None if self.dags[record.dag].status == "writing" else record
+
     def among(self, *states: State) -> list[Record]:
         """The tasks in these states."""
         return [record for record in self.tasks.values() if record.state in states]
 
     def lane(self, number: int) -> list[str]:
-        """The READY tasks of a lane, the next one first."""
-        ready = [record for record in self.among(State.READY) if record.lane == number]
+        """The READY tasks of a lane, the next one first; not those that are held back."""
+        ready = [record for record in self.ready() if record.lane == number]
         return [r.id for r in sorted(ready, key=lambda record: (record.score, record.id))]
+
+    def ready(self) -> list[Record]:
+        """The tasks that may be claimed, as far as their DAGs are known to let them."""
+        return [record for record in self.among(State.READY) if not record.held]
 
     def in_hand(self, consumer: str | None = None) -> list[Record]:
         """The leases, of one owner or of all."""
@@ -81,12 +105,24 @@ class Model:
         }
 
     def dependents(self, task: str) -> list[Record]:
-        """Who waits for a task."""
-        return [record for record in self.among(State.PENDING) if task in record.waits]
+        """Who waits for a task to complete."""
+        return [r for r in self.waiting_for(task) if r.trigger == "all_success"]
+
+    def heirs(self, task: str) -> list[Record]:
+        """Who waits for a task to end, whatever its end is."""
+        return [r for r in self.waiting_for(task) if r.trigger != "all_success"]
+
+    def waiting_for(self, task: str) -> list[Record]:
+        """All who wait for a task."""
+        return [r for r in self.among(State.PENDING, State.CREATED) if task in r.waits]
 
     def counters(self) -> Counter[tuple[int, State]]:
         """How many tasks are in each state, by lane."""
         return Counter((record.lane, record.state) for record in self.tasks.values())
+
+    def held(self) -> Counter[int]:
+        """How many READY tasks are held back out of their lanes."""
+        return Counter(record.lane for record in self.among(State.READY) if record.held)
 
     def holder(self, idem: str | None) -> str | None:
         """The task that an idempotency key stands for now."""
@@ -120,13 +156,13 @@ class Model:
     def make_ready(self, record: Record) -> int:
         """The task may be claimed; the lane it enters."""
         self.handoffs.pop((record.id, record.epoch), None)
-        record.state = State.READY
+        record.state, record.suspended = State.READY, None
         return record.lane
 
     def delay(self, record: Record, due_ms: int) -> None:
         """A waiting task waits until then."""
         if record.state is not State.RETRYING:
-            record.state = State.PENDING
+            record.state, record.held = State.PENDING, False
             record.waits.add(TIME)
         record.due_ms = due_ms
 
@@ -147,11 +183,11 @@ class Model:
         """What all endings have in common; the outbox line."""
         self.handoffs.pop((record.id, record.epoch), None)
         self.deadlines.pop(record.id, None)
-        record.state, record.finished_ms = state, self.now_ms
+        record.state, record.finished_ms, record.held = state, self.now_ms, False
         record.settled = record.settled if settled is None else settled
         if state is not State.COMPLETED:
             self.free_key(record)
-        if state is not State.DEAD_LETTERED and not self.archive:
+        if state is not State.DEAD_LETTERED and not self.archive and not record.dag:
             self.forget_later(record)
         for box in self.watchers.pop(record.id, set()):
             self.mail(box, f"ended {record.id}")
@@ -162,6 +198,8 @@ class Model:
         record.expires_ms = self.now_ms + (record.special.ttl_ms or self.result_ttl_ms)
 
     def send(self, ended: list[Ended]) -> None:
-        """One outbox entry for all that ended in one call."""
+        """What it means for their DAGs that tasks ended in one call, and one outbox entry."""
+        for dag in dict.fromkeys(self.tasks[task].dag for task, _, _ in ended):
+            tally(self, dag, ended)
         if self.archive and ended:
             self.outbox.append(ended)

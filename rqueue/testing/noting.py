@@ -38,6 +38,8 @@ def note(model: Model, said: Noted, *, keep: int) -> str:
     if token != said.token or last < said.seq:
         add(record.notes, said, keep)
         extend(record, said)
+        if record.dag:
+            model.dags[record.dag].spent += said.micro_usd
         record.notes.noted = (said.token, said.seq)
     return "OK"
 

@@ -1,81 +1,22 @@
-"""What is done to a task from outside: cancel, revive, discard, and changes while it waits."""
+"""What is done to a task from outside: revive, discard, and changes while it waits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.testing.claiming import answer
+from rqueue.testing.graphs import block, changed, open_parents, tally
 from rqueue.testing.records import TIME, Ended, Key, Record
-from rqueue.testing.settling import tell_dependents
+from rqueue.testing.telling import leave_children
+from rqueue.testing.walking import Walk
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
 
-
-def cancel(
-    model: Model,
-    tasks: Sequence[str],
-    *,
-    request: str,
-    reason: str = "",
-    dependents: Literal["cascade", "unblock"] = "cascade",
-) -> list[str]:
-    """Ends live tasks, and what depends on them; without tasks, what is left of a cascade.
-
-    `request` names the call: sent again, it says the same.
-    """
-    words: list[str] = []
-    ended: list[Ended] = []
-    touched: set[int] = set()
-    asked = [(task, reason) for task in tasks] or left_over(model)
-    for task, why in asked:
-        record = model.find(task)
-        model.cancelling.pop(task, None)
-        if record is None:
-            words.append("GONE")
-        elif record.state in FINAL:
-            again = record.settled == f"cancel {request}"
-            words.append("OK" if again else f"STATE:{record.state}")
-        else:
-            words.append("OK")
-            ended.append(cancel_one(model, record, f"cancel {request}", why=why))
-            # What another cascade left goes on by that one's rule.
-            if dependents == "unblock" and tasks:
-                touched |= tell_dependents(model, task)
-            else:
-                asked += [(child.id, orphaned(task)) for child in model.dependents(task)]
-    model.send(ended)
-    if touched:
-        answer(model, touched)
-    return words[: len(tasks)]
-
-
-def left_over(model: Model) -> list[tuple[str, str]]:
-    """What cascades have still to cancel, and why."""
-    return [(task, orphaned(parent)) for task, parent in model.cancelling.items()]
-
-
-def orphaned(parent: str) -> str:
-    """Why a task is cancelled that waited for one that was."""
-    return f"Parent {TaskId.from_ulid(parent)} cancelled"
-
-
-def cancel_one(model: Model, record: Record, settled: str = "cancel", *, why: str = "") -> Ended:
-    """Ends a live task as CANCELLED; who holds it is fenced."""
-    record.waits.clear()
-    record.why = why
-    if record.in_hand:
-        model.mail(f"@{record.owner}", f"fenced {record.id} {record.token}")
-    return model.end(record, State.CANCELLED, settled)
-
-
-def orphan(model: Model, record: Record) -> None:
-    """What waited for a task that is cancelled will be cancelled by the next `cancel`."""
-    for child in model.dependents(record.id):
-        model.cancelling[child.id] = record.id
+# Edges that are followed to find a circle.
+STEPS = 20_000
 
 
 def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: int) -> str:
@@ -93,10 +34,22 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
         record.due_ms = model.now_ms + delay_ms
     if record.waits:
         record.state = State.PENDING
-        return "OK PENDING"
-    model.make_ready(record)
-    answer(model, {record.lane})
-    return "OK READY"
+    else:
+        model.make_ready(record)
+    revive_dag(model, record)
+    begins = record.state
+    if begins is State.READY:
+        answer(model, {record.lane})
+    return f"OK {begins}"
+
+
+def revive_dag(model: Model, record: Record) -> None:
+    """The DAG of a task that lives again goes on, also where it was given up."""
+    graph = model.dags.get(record.dag)
+    if graph is not None:
+        graph.closing = graph.why = ""
+        changed(model, graph)
+        tally(model, graph.id)
 
 
 def why_not(model: Model, record: Record, life: int) -> str | None:
@@ -105,14 +58,25 @@ def why_not(model: Model, record: Record, life: int) -> str | None:
         return f"OK {record.state}"
     if record.state is not State.DEAD_LETTERED or record.life != life:
         return f"STATE {record.state}"
+    if f"cancel {record.dag}" in model.unfinished:
+        return f"CLOSING {record.dag}"
     other = model.find(model.holder(record.special.idem) or "")
     if other is not None and other.state is not State.COMPLETED:
         return f"EXISTS {other.id}"
-    lost = next((p for p in record.parents if not can_complete(model, p)), None)
-    if lost is not None:
-        return f"PARENT {lost}"
+    unmet = never_met(model, record)
+    if unmet is not None:
+        return unmet
     namesake = named_already(model, record.special.ext, besides=record.id)
     return None if namesake is None else f"EXISTS {namesake}"
+
+
+def never_met(model: Model, record: Record) -> str | None:
+    """Why what a dead task waited for can never be there, if so."""
+    waited, lost = open_parents(model, record.parents, record.trigger)
+    if lost is not None:
+        return f"PARENT {lost}"
+    circle = Walk(STEPS).reaches(model, sorted(waited), record.id)
+    return None if circle is None else f"CYCLE {record.id}"
 
 
 def named_already(model: Model, ext: str | None, *, besides: str) -> str | None:
@@ -123,16 +87,10 @@ def named_already(model: Model, ext: str | None, *, besides: str) -> str | None:
     return None if known.state in (State.DEAD_LETTERED, State.CANCELLED) else known.id
 
 
-def can_complete(model: Model, task: str) -> bool:
-    """Whether a parent has completed or still may."""
-    record = model.find(task)
-    return record is not None and record.state is not State.CANCELLED
-
-
 def begin_life(model: Model, record: Record, life: int) -> None:
     """Attempts start again; key and deadline are taken up again."""
     record.life, record.settled = life, ""
-    record.waits = {p for p in record.parents if model.tasks[p].state is not State.COMPLETED}
+    block(model, record, open_parents(model, record.parents, record.trigger)[0])
     record.parents = []
     record.attempts = record.reclaims = record.parks = record.due_ms = 0
     record.finished_ms, record.reason, record.why = None, "", None
@@ -155,11 +113,10 @@ def discard(model: Model, tasks: Sequence[str], *, reason: str = "") -> list[str
             words.append("GONE")
         elif record.state is State.DEAD_LETTERED:
             record.state, record.settled, record.why = State.CANCELLED, "discard", reason
-            if model.archive:
-                ended.append((record.id, record.life, State.CANCELLED))
-            else:
+            ended.append((record.id, record.life, State.CANCELLED))
+            if not model.archive and not record.dag:
                 model.forget_later(record)
-            orphan(model, record)
+            leave_children(model, record, "cascade", "cancelled")
             words.append("OK")
         else:
             again = record.state is State.CANCELLED and record.settled == "discard"
@@ -217,14 +174,30 @@ def edit(model: Model, task: str, *, was: bytes, definition: bytes) -> str:
 
 
 def watch(model: Model, box: str, tasks: Sequence[str]) -> list[str]:
-    """Asks to be told by mail when tasks end; their states now."""
+    """Asks to be told by mail when tasks or DAGs end; what they are now."""
     words = []
     for task in tasks:
-        record = model.find(task)
-        if record is not None and record.state not in FINAL:
-            model.watchers.setdefault(task, set()).add(box)
-        words.append(record.state.value if record is not None else "GONE")
+        dag = task.removeprefix("dag_")
+        words.append(watch_task(model, box, task) if dag == task else watch_dag(model, box, dag))
     return words
+
+
+def watch_task(model: Model, box: str, task: str) -> str:
+    """Asks to be told when a task ends; its state."""
+    record = model.seen(task)
+    if record is not None and record.state not in FINAL:
+        model.watchers.setdefault(task, set()).add(box)
+    return "GONE" if record is None else record.state.value
+
+
+def watch_dag(model: Model, box: str, dag: str) -> str:
+    """Asks to be told when a DAG ends or fails; its status."""
+    graph = model.graph(dag)
+    if graph is None or graph.status == "writing":
+        return "GONE"
+    if graph.finished_ms is None and graph.status != "failed":
+        model.watchers.setdefault(f"dag_{dag}", set()).add(box)
+    return graph.status
 
 
 def pause(model: Model, what: str) -> None:
@@ -244,6 +217,10 @@ def archived(model: Model, entries: int) -> int:
     for task, life, state in (line for entry in gone for line in entry):
         record = model.tasks[task]
         # One that has lived again since has an entry of its own to wait for.
-        if (record.life, record.state) == (life, state) and state is not State.DEAD_LETTERED:
+        if (record.life, record.state) != (life, state) or state is State.DEAD_LETTERED:
+            continue
+        if record.dag and model.dags[record.dag].finished_ms is None:
+            record.archived = True
+        else:
             model.forget_later(record)
     return sum(len(entry) for entry in gone)

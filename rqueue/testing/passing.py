@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
+from rqueue.testing.cancelling import give_up
 from rqueue.testing.claiming import answer
-from rqueue.testing.operating import cancel_one, orphan
 from rqueue.testing.records import TIME, Ended, Record, Verdict
 from rqueue.testing.settling import fail_one, give_back, held
+from rqueue.testing.telling import bury, leave_children
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -106,15 +107,22 @@ def expire(model: Model, *, again_ms: int) -> int:
         del model.deadlines[task]
         if record is None:
             continue
-        if record.in_hand:
+        if record.in_hand or record.state is State.CREATED:
             model.deadlines[task] = model.now_ms + again_ms
         elif record.waiting and record.special.on_deadline == "cancel":
-            orphan(model, record)
-            ended.append(cancel_one(model, record, why="deadline passed"))
+            ended.append(give_up(model, record, why="deadline passed"))
+            leave_children(model, record, "cascade", "cancelled")
         elif record.waiting and record.special.on_deadline == "fail":
-            record.parents = sorted(record.waits - {TIME})
-            record.waits.clear()
-            record.reason, record.why = "timeout", "deadline passed"
-            ended.append(model.end(record, State.DEAD_LETTERED, "expire"))
+            ended.append(expire_one(model, record))
     model.send(ended)
     return len(ended)
+
+
+def expire_one(model: Model, record: Record) -> Ended:
+    """A waiting task dies; what it waited for is kept, but for what it spawned."""
+    if not record.suspended:
+        record.parents = sorted(record.waits - {TIME})
+    record.suspended = None
+    record.waits.clear()
+    record.reason, record.why = "timeout", "deadline passed"
+    return bury(model, record, "expire")

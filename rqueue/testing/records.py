@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from rqueue.model.state import IN_HAND, State
 
 if TYPE_CHECKING:
+    from rqueue.model.dag import Trigger
     from rqueue.model.lane import Lane
 
 IfExists = Literal["keep", "replace", "debounce"]
@@ -29,6 +30,7 @@ class Special:
     ext: str | None = None
     tags: tuple[str, ...] = ()
     ttl_ms: int | None = None
+    trigger: Trigger = "all_success"
 
 
 PLAIN = Special()
@@ -36,7 +38,9 @@ PLAIN = Special()
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A task to be submitted; `base` is its priority in millionths of a point."""
+    """A task to be submitted; `base` is its priority in millionths of a point. One of a DAG has
+    parents `inside` it too, and a `rank`: its part of the base that is for the critical path.
+    """
 
     id: str
     lane: Lane
@@ -47,6 +51,8 @@ class Draft:
     delay_ms: int = 0
     at_ms: int | None = None
     if_exists: IfExists = "keep"
+    inside: tuple[str, ...] = ()
+    rank: int = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +70,13 @@ class Notes:
 
 @dataclass(slots=True)
 class Record:
-    """A task. Where it stands in an index follows from its state; nothing is kept twice."""
+    """A task. Where it stands in an index follows from its state; nothing is kept twice.
+
+    `above` are its parents in its DAG, met or not. `flags` says who has ever waited for it: "d"
+    for its completion, "h" for its end. One that is
+    `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
+    is `doomed` is given up when its DAG is committed.
+    """
 
     id: str
     lane: int
@@ -98,6 +110,20 @@ class Record:
     why: str | None = None
     boost: int | None = None
     notes: Notes = field(default_factory=Notes)
+    dag: str = ""
+    rank: int = 0
+    held: bool = False
+    flags: set[str] = field(default_factory=set)
+    above: list[str] = field(default_factory=list)
+    suspended: Trigger | None = None
+    spawned: dict[str, str] = field(default_factory=dict)
+    archived: bool = False
+    doomed: str = ""
+
+    @property
+    def trigger(self) -> Trigger:
+        """What it waits for its parents to do."""
+        return self.suspended or self.special.trigger
 
     @property
     def in_hand(self) -> bool:
@@ -114,6 +140,29 @@ class Record:
     def settled_by(self, token: str, move: str) -> bool:
         """Whether this very token ended its lease by this very move: a call sent again."""
         return self.settled == f"{move} {token}"
+
+
+@dataclass(slots=True)
+class Graph:
+    """A DAG: how far it is as a whole, and what was said of it. Its tasks count themselves."""
+
+    id: str
+    status: str = "writing"
+    created_ms: int = 0
+    written_ms: int = 0
+    listed_ms: int = 0
+    facts: dict[str, str] = field(default_factory=dict)
+    members: list[str] = field(default_factory=list)
+    edges: int = 0
+    paused: bool = False
+    closing: str = ""
+    why: str = ""
+    request: str = ""
+    escalated: int = 0
+    spent: int = 0
+    follow: str = ""
+    finished_ms: int | None = None
+    expires_ms: int | None = None
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.claiming import answer, begin
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
+from rqueue.testing.telling import bury, tell_dependents, tell_heirs
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -86,7 +87,7 @@ def complete(model: Model, leases: Sequence[tuple[str, str, bytes]]) -> list[str
             words.append("STATE:CLAIMED")
         elif record is not None:
             ended.append(complete_one(model, record, result))
-            touched |= tell_dependents(model, task)
+            touched |= tell_dependents(model, task) | tell_heirs(model, record)
             words.append("OK")
         else:
             known = model.find(task)
@@ -104,12 +105,6 @@ def complete_one(model: Model, record: Record, result: bytes) -> Ended:
     if idem is not None and model.holder(idem) == record.id:
         model.keys[idem] = Key(record.id, model.now_ms + record.special.window_ms)
     return model.end(record, State.COMPLETED, None)
-
-
-def tell_dependents(model: Model, task: str) -> set[int]:
-    """A parent is met; the lanes that its dependents enter."""
-    entered = {model.met(child, task) for child in model.dependents(task)}
-    return {lane for lane in entered if lane is not None}
 
 
 def fail(model: Model, verdicts: Sequence[Verdict]) -> list[str]:
@@ -137,7 +132,7 @@ def fail_one(
     if verdict.record:
         record.failures = [*record.failures, verdict.record][-model.keep_failures :]
     if verdict.delay_ms is None:
-        ended.append(model.end(record, State.DEAD_LETTERED, settled))
+        ended.append(bury(model, record, settled))
     else:
         retry_later(model, record, verdict.delay_ms, settled)
     return record.state.value

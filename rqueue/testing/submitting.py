@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
+from rqueue.testing.cancelling import give_up
 from rqueue.testing.claiming import MINUTE_MS, answer
-from rqueue.testing.operating import cancel_one, named_already, orphan
+from rqueue.testing.graphs import block, join, open_parents
+from rqueue.testing.operating import named_already
 from rqueue.testing.records import TIME, Draft, Key, Record
+from rqueue.testing.telling import leave_children
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -40,7 +43,7 @@ def submit(model: Model, drafts: Sequence[Draft]) -> dict[int, Refusal]:
 
 def submit_one(model: Model, draft: Draft) -> Record | Refusal:
     """The task that was made, or why none was."""
-    parents, lost = open_parents(model, draft)
+    parents, lost = open_parents(model, draft.parents, draft.special.trigger)
     if lost is not None:
         return "PARENT", lost
     due_ms = due_of(model, draft)
@@ -52,18 +55,28 @@ def submit_one(model: Model, draft: Draft) -> Record | Refusal:
     if number is None:
         return "LANES", ""
     if holder is not None:
-        model.send([cancel_one(model, holder, why=f"replaced by {draft.id}")])
-        orphan(model, holder)
-    return write(model, draft, number, parents=parents, due_ms=due_ms)
+        line = give_up(model, holder, why=f"replaced by {draft.id}")
+        leave_children(model, holder, "cascade", "cancelled")
+        model.send([line])
+    record = write(model, draft, number, due_ms=due_ms)
+    if parents:
+        join(model, record, parents)
+        block(model, record, parents)
+        record.state = State.PENDING
+    return record
 
 
 def meet_holder(
-    model: Model, draft: Draft, holder: Record | None, *, parents: set[str], due_ms: int | None
+    model: Model, draft: Draft, holder: Record | None, *, parents: list[str], due_ms: int | None
 ) -> Refusal | None:
     """What a task is answered whose key or name is another's; None where it is taken."""
     if holder is not None and not (draft.if_exists != "keep" and holder.waiting):
         return "EXISTS", holder.id
-    if holder is not None and draft.if_exists == "debounce" and same_kind(model, holder, draft):
+    if (
+        holder is not None
+        and draft.if_exists == "debounce"
+        and (not parents and same_kind(model, holder, draft))
+    ):
         debounce(model, holder, draft, due_ms)
         return "EXISTS", holder.id
     if holder is not None and holder.id in parents:
@@ -80,9 +93,8 @@ def due_of(model: Model, draft: Draft) -> int | None:
 
 def same_kind(model: Model, holder: Record, draft: Draft) -> bool:
     """Whether it differs from the task that holds its key in payload and priority only."""
-    parents, _ = open_parents(model, draft)
     same = model.lanes.get(draft.lane) == holder.lane and holder.special == draft.special
-    return same and holder.life == 1 and not parents
+    return same and holder.life == 1
 
 
 def debounce(model: Model, holder: Record, draft: Draft, due_ms: int | None) -> None:
@@ -107,23 +119,8 @@ def holder_of(model: Model, draft: Draft) -> Record | None:
     return model.tasks.get(model.holder(draft.special.idem) or "")
 
 
-def open_parents(model: Model, draft: Draft) -> tuple[set[str], str | None]:
-    """The parents that are not yet completed, or the first that can never complete."""
-    parents: set[str] = set()
-    for parent in draft.parents:
-        # By our id, or as "@" and the hash of a producer's own, which may look like ours.
-        record = model.find(parent) or model.named(parent.removeprefix("@"))
-        if record is None or record.state is State.CANCELLED:
-            return set(), parent if record is None else record.id
-        if record.state is not State.COMPLETED:
-            parents.add(record.id)
-    return parents, None
-
-
-def write(
-    model: Model, draft: Draft, number: int, *, parents: set[str], due_ms: int | None
-) -> Record:
-    """The accepted task: READY, or PENDING where it waits for something."""
+def write(model: Model, draft: Draft, number: int, *, due_ms: int | None) -> Record:
+    """The accepted task: READY, or PENDING where it waits for its time."""
     score = score_of(model, draft)
     record = Record(draft.id, number, score, draft.definition, draft.special)
     record.created_ms = model.now_ms
@@ -134,8 +131,8 @@ def write(
         model.keys[draft.special.idem] = Key(draft.id)
     if draft.special.deadline_ms is not None:
         model.deadlines[draft.id] = draft.special.deadline_ms
-    record.waits = parents | ({TIME} if due_ms is not None else set())
     record.due_ms = due_ms or 0
-    if record.waits:
+    if due_ms is not None:
+        record.waits.add(TIME)
         record.state = State.PENDING
     return record

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rqueue.client.drafts import Drafter
 from rqueue.errors import ConfigError
+from rqueue.services.keeper import Keeper
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaper
 from rqueue.services.rescorer import Rescorer
@@ -30,6 +32,8 @@ class Timeline:
         self.promoter = Promoter(shard)
         self.reaper = Reaper(shard, reader, settings, clock=clock, random=random)
         self.rescorer = Rescorer(shard, reader)
+        self.keeper = Keeper(shard, reader, Drafter(settings, clock))
+        self.stuck: set[str] = set()
 
     def move(self, until_ms: int) -> None:
         """Lets the time pass until then; what falls due on the way happens when it does."""
@@ -43,15 +47,28 @@ class Timeline:
 
     def tick(self) -> None:
         """What the services do at this moment."""
+        with self.server.lock:
+            before = self.begun()
         finish(self.reaper.tick())
         finish(self.rescorer.tick())
         finish(self.promoter.tick())
+        finish(self.keeper.tick())
+        with self.server.lock:
+            self.stuck = before & self.begun()
+
+    def begun(self) -> set[str]:
+        """What calls have left for the services to go on with."""
+        model = self.server.model
+        return {*model.unfinished, *model.cancelling, *(f"tell {task}" for task in model.telling)}
 
     @property
     def overdue(self) -> bool:
-        """Whether something waits for a time that has come."""
+        """Whether something waits for a time that has come, or to be gone on with; not what the
+        last tick could do nothing about.
+        """
         with self.server.lock:
-            return any(due_ms <= self.clock.ms for due_ms in self.server.model.delayed().values())
+            due = self.server.model.delayed().values()
+            return any(at <= self.clock.ms for at in due) or not self.begun() <= self.stuck
 
     def next_ms(self) -> int | None:
         """When the next thing falls due; None where nothing does."""

@@ -18,8 +18,9 @@ BANNED_WORDS = re.compile(r"\b(job|jobs|dlq|mutex|heartbeats? lock)\b", re.IGNOR
 FOREIGN_WORDS = {"rqueue/model/forms"}
 KEY_LITERAL = re.compile(r"rq:\{|\}:[a-z…]|(?:^|[:…])(?:task|lane|def|waits|idem|mail|dag):(?:…|$)")
 EXPORTS = {
-    "Call", "Context", "DagId", "Handle", "Lease", "Middleware", "Outcome", "Queue", "RQueueError",
-    "Reject", "Retry", "RetryPolicy", "Settings", "State", "Task", "TaskId", "depends",
+    "Call", "Context", "Dag", "DagHandle", "DagId", "DagStatus", "Handle", "Lease", "Middleware",
+    "Outcome", "Plan", "Queue", "RQueueError", "Reject", "Retry", "RetryPolicy", "Settings",
+    "State", "Task", "TaskId", "depends", "previous",
 }  # fmt: skip
 
 

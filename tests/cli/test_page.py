@@ -13,6 +13,10 @@ from rqueue.cli import exits
 from rqueue.cli.main import PLACES, SECTIONS, cli
 from rqueue.errors import (
     ConfigError,
+    DagEnded,
+    DagFailed,
+    DagNotFound,
+    InvalidGraph,
     InvalidTask,
     KeyTaken,
     LeaseLost,
@@ -80,8 +84,12 @@ def test_every_place_is_in_one_section() -> None:
     ("error", "code"),
     [
         (TaskNotFound("t"), 1),
+        (DagNotFound("d"), 1),
         (InvalidTask("type", "is wrong"), 2),
+        (InvalidGraph("is a circle", ("a", "a")), 2),
         (LeaseLost("t", "1:x"), 3),
+        (DagEnded("d", "completed"), 3),
+        (DagFailed("d", status="failed"), 3),
         (WrongState("t", found="READY", wanted=["RUNNING"]), 3),
         (KeyTaken("t", "u"), 3),
         (ResultTimeout("t", after=1), 3),

@@ -133,6 +133,21 @@ async def test_a_claim_as_json_is_the_whole_task(house: House, shell: Shell) -> 
     assert task["token"].startswith("1:")
 
 
+async def test_a_claim_as_json_has_what_the_task_is_given(house: House, shell: Shell) -> None:
+    async with house.queue.dag() as dag:
+        up = dag.add({"type": "code"})
+        seen = up.output.reference
+        dag.add({"type": "docs", "payload": {"x": up.output}, "context_refs": [seen]}, after=up)
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+    await lease.complete({"a": 1})
+
+    (task,) = await shell.json("claim", "--worker", "w9")
+
+    assert task["payload"] == {"x": {"a": 1}}
+    assert task["references"] == {seen: {"a": 1}}
+
+
 async def test_a_claim_takes_only_what_it_is_able_to(house: House, shell: Shell) -> None:
     handle = await house.queue.enqueue("code", required_capabilities=["gpu"])
 

@@ -113,7 +113,7 @@ async def test_a_broken_extra_of_a_grant_stops_nobody(house: House) -> None:
     handle = await house.queue.enqueue("code", {"a": 1})
     task = house.keys.task(handle.id.ulid)
     await house.client.hset(
-        task, mapping={"flags": "f", "more": b"\xff", "created": "1" + "0" * 17}
+        task, mapping={"flags": "mf", "more": b"\xff", "created": "1" + "0" * 17}
     )
     (lease,) = await house.queue.claim(worker="w1", types=["code"])
 

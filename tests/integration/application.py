@@ -129,6 +129,16 @@ def raises_plain(ctx: Context, what: str) -> None:
     raise ENDS[what]
 
 
+@queue.task("brood")
+async def brood(ctx: Context, count: int, seconds: float = 0) -> int:
+    """Waits for naps that it spawned."""
+    write(ctx, "begin")
+    naps = [nap.call(seconds=seconds) for _ in range(count)]
+    found = await ctx.gather(*naps)
+    write(ctx, "end")
+    return len(found)
+
+
 @queue.task("raise-sub")
 async def raises_sub(ctx: Context, what: str) -> None:
     """A sub-task raises; or the loop is stopped."""

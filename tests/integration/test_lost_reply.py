@@ -24,12 +24,13 @@ from rqueue.store.leases import Settled
 from rqueue.store.notes import note
 from rqueue.store.urgency import Urgency, rescore
 from tests.house import House
+from tests.integration import graph_cases
 from tests.integration.proxy import How, Proxy, far_house
 from tests.servers import Server
 
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 HEX = re.compile(r"[0-9a-f]{16,}")
-READS = {"task/read", "queue/counts", "queue/in_hand", "queue/look", "queue/walk"}
+READS = {"task/read", "task/outputs", "queue/counts", "queue/in_hand", "queue/look", "queue/walk"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,7 @@ CASES: dict[str, list[Case]] = {
     "queue/tidy": [Case(deserted, lambda house, _: ticked(Janitor(house.queue.shard)))],
     "task/rescore": [Case(ready, urgent)],
 }
+CASES |= {name: [Case(*row) for row in rows] for name, rows in graph_cases.CASES.items()}
 # Driven by what only an archive, a clock that steps back or a long fan-out brings.
 ELSEWHERE = {"queue/archived", "queue/restamp", "queue/answer"}
 ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
@@ -313,4 +315,4 @@ async def shape(house: House) -> dict[str, Any]:
 async def test_every_script_that_writes_is_among_them(far: tuple[House, Proxy]) -> None:
     scripts = set(far[0].queue.shard.runner.scripts)
 
-    assert scripts == set(CASES) | READS | ELSEWHERE
+    assert scripts == set(CASES) | READS | graph_cases.READS | ELSEWHERE

@@ -142,6 +142,8 @@ async def everything(house: House) -> Keys:
     for key, content in (await house.dump()).items():
         assert key.startswith(root)
         found[key.removeprefix(root)] = readable(content)
+        if key.startswith(f"{root}dependents:"):
+            found[key.removeprefix(root)] = set(found[key.removeprefix(root)])
     if "lanes" in found:
         # Versions begin at the time.
         found["lanes"]["version"] = "*"

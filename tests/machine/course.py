@@ -34,7 +34,7 @@ class Machine(WorkMachine):
         if self.twin.model.tasks[held[0]].in_hand:
             self.twin.age(held[0], LEASE_MS + 1000)
 
-    @rule(verb=st.sampled_from(["promote", "recall", "expire", "cancel"]))
+    @rule(verb=st.sampled_from(["promote", "recall", "expire", "cancel", "unblock"]))
     def time_brings(self, verb: str) -> None:
         if verb == "cancel":
             self.twin.cancel([], request="rest")

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from rqueue.model.state import FINAL
 from rqueue.store.scripts import Argument
-from rqueue.testing import operating, passing
+from rqueue.testing import cancelling, operating, passing, telling
 from tests.machine.invariants import unchanged
 from tests.machine.projection import first_line
 from tests.machine.twin import AGAIN_MS, EVENTS, MANY, TTL_MS, Twin
@@ -31,10 +32,13 @@ class Hands(Twin):
             "request": request,
         }
         rows = [(task,) for task in tasks]
+        if dependents == "unblock":
+            found = (self.model.seen(task) for task in tasks)
+            self.edges.waived |= {r.id for r in found if r is not None and r.state not in FINAL}
         words: list[str] = self.step(
             "cancel",
             lambda: self.wire.run("task/cancel", args, rows)[3:],
-            lambda: operating.cancel(self.model, tasks, request=request, dependents=dependents),
+            lambda: cancelling.cancel(self.model, tasks, request=request, dependents=dependents),
         )
         return words
 
@@ -54,6 +58,14 @@ class Hands(Twin):
             lambda: passing.promote(self.model),
         )
         return found
+
+    def unblock(self) -> None:
+        args: dict[str, Argument] = {"limit": MANY, "tries": MANY, "events": EVENTS}
+        self.step(
+            "unblock",
+            lambda: self.wire.run("task/unblock", args) and None,
+            lambda: telling.unblock(self.model),
+        )
 
     def run_now(self, task: str, *, request: str) -> str | int:
         args: dict[str, Argument] = {"task": task, "request": request, "tries": MANY}
@@ -84,6 +96,7 @@ class Hands(Twin):
             "delay": delay_ms,
             "tries": MANY,
             "events": EVENTS,
+            "steps": MANY,
         }
 
         def run() -> str:

@@ -120,9 +120,12 @@ def conservation(view: View) -> None:
     """G23: what was submitted is somewhere, once, and the counters equal a recount."""
     states = Counter((found["lane"], found["state"]) for found in view.tasks.values())
     recount = {f"{n}:{s}": count for (n, s), count in states.items() if s != State.READY}
+    held = Counter(view.tasks[task]["lane"] for tasks in view.held.values() for task in tasks)
+    recount |= {f"{lane}:READY": count for lane, count in held.items()}
     counted = {name: number for name, number in view.counters.items() if ":" in name}
     assert counted == recount, f"G23: counters {counted}, recount {recount}"
-    assert view.counters.get("submitted", 0) == len(view.tasks), "G23: a task is lost or doubled"
+    seen = len(view.tasks) - sum(len(view.members.get(dag, [])) for dag in view.writing)
+    assert view.counters.get("submitted", 0) == seen, "G23: a task is lost or doubled"
     assert view.counters.get("outbox", 0) == sum(map(len, view.outbox)), "G23: outbox"
 
 
@@ -133,19 +136,37 @@ def reachable(view: View) -> None:
         by_state[found["state"]].add(task)
     held = by_state["CLAIMED"] | by_state["RUNNING"] | by_state["VALIDATING"]
     queued = [task for order in view.order.values() for task in order]
+    queued += [task for tasks in view.held.values() for task in tasks]
     assert Counter(queued) == Counter(by_state["READY"]), "G24: lanes are not the READY tasks"
     for number, order in view.order.items():
         assert all(view.tasks[task]["lane"] == number for task in order), "G24: in a wrong lane"
     assert view.stream == Counter(held | by_state["READY"]), "G24: stream entries"
     owners = Counter((task, view.tasks[task]["holder"][2]) for task in held)
     assert view.pending == owners, f"G24: pending list {view.pending}, owners {owners}"
-    timed = {task for task, waits in view.waits.items() if "@time" in waits}
+    created = by_state["CREATED"]
+    timed = {task for task, waits in view.waits.items() if "@time" in waits} - created
     assert set(view.delayed) == by_state["RETRYING"] | timed, "G24: delayed"
-    assert view.blocked == by_state["PENDING"] == set(view.waits), "G24: blocked"
+    assert view.blocked == by_state["PENDING"] == set(view.waits) - created, "G24: blocked"
     assert view.dead == by_state["DEAD_LETTERED"], "G24: dead"
     assert not view.orphans, f"G24: orphans {view.orphans}"
-    for task, waits in view.waits.items():
-        for parent in waits - {"@time"}:
-            hopeless = view.tasks[parent]["state"] in (State.COMPLETED, State.CANCELLED)
-            assert not hopeless or task in view.cancelling, f"G24: {task} waits for ever"
-            assert task in view.dependents[parent], f"G24: {parent} does not know {task}"
+    edges(view)
+
+
+def edges(view: View) -> None:
+    """G24: whoever waits is known to what it waits for, and waits for nothing that has told it all
+    it had to tell; whoever is known waits.
+    """
+    known = {(parent, child) for parent, found in view.dependents.items() for child in found}
+    known |= {(parent, child) for parent, found in view.heirs.items() for child in found}
+    told = {task for task, found in view.tasks.items() if found["lost"]} | set(view.cancelling)
+    waited = {
+        (parent, task)
+        for task, waits in view.waits.items()
+        for parent in waits & set(view.tasks)
+        if task not in told
+    }
+    assert waited == known, f"G24: edges of one side only {waited ^ known}"
+    for parent, task in waited:
+        over = view.tasks[parent]["state"] in (State.COMPLETED, State.CANCELLED)
+        coming = f"children {parent}" in view.cancelling or parent in view.telling
+        assert not over or coming, f"G24: {task} waits for ever"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,7 +12,14 @@ from rqueue.model.lane import signature
 from rqueue.model.state import IN_HAND, State
 from rqueue.testing.model import Model
 from rqueue.testing.records import Record
-from tests.machine.wire import Dump
+from tests.machine.graph_projection import (
+    dag_in,
+    model_dags,
+    model_edges,
+    server_dags,
+    server_edges,
+)
+from tests.machine.wire import Dump, times
 
 NO_COUNTERS = ("submitted", "outbox")
 
@@ -29,6 +37,15 @@ class View:
     deadlines: dict[str, int]
     waits: dict[str, set[str]]
     dependents: dict[str, set[str]]
+    heirs: dict[str, dict[str, str]]
+    dags: dict[str, dict[str, str]]
+    members: dict[str, list[str]]
+    listed: dict[str, int]
+    writing: dict[str, int]
+    unfinished: dict[str, int]
+    held: dict[str, set[str]]
+    telling: set[str]
+    spawned: dict[str, dict[str, str]]
     handoffs: dict[str, int]
     stream: Counter[str]
     pending: Counter[tuple[str, str]]
@@ -40,7 +57,7 @@ class View:
     watchers: dict[str, set[str]]
     alone: dict[str, str]
     paused: set[str]
-    cancelling: set[str]
+    cancelling: dict[str, str]
     draining: dict[int, str]
     unblocking: set[str]
     orphans: set[str]
@@ -70,8 +87,11 @@ def of_server(dump: Dump) -> View:
         blocked=set(content.get("blocked", {})),
         dead=set(content.get("dead", {})),
         deadlines=times(content.get("deadlines", {})),
-        waits=dump.named("waits:"),
-        dependents=dump.named("dependents:"),
+        **server_edges(dump),
+        **server_dags(dump),
+        unfinished={step: int(at) for step, at in content.get("unfinished", {}).items()},
+        telling=content.get("telling", set()),
+        spawned=dump.named("spawned:"),
         handoffs=open_handoffs(content, times(content.get("handoffs", {}))),
         stream=Counter(entries.values()),
         pending=Counter((entries.get(entry, "?"), who) for entry, who in dump.pending),
@@ -84,9 +104,7 @@ def of_server(dump: Dump) -> View:
             name: (int(memo["seq"]), memo["given"], memo["mailed"])
             for name, memo in dump.named("waiter:").items()
         },
-        boxes={
-            box: [first_line(line) for line in lines] for box, lines in dump.named("mail:").items()
-        },
+        boxes={box: in_turn(map(first_line, ls)) for box, ls in dump.named("mail:").items()},
         watchers=dump.named("watchers:"),
         alone={
             worker: found["alone"]
@@ -94,7 +112,7 @@ def of_server(dump: Dump) -> View:
             if "alone" in found
         },
         paused=content.get("paused", set()),
-        cancelling=set(content.get("cancelling", {})),
+        cancelling={n: rule.split(" ")[0] for n, rule in content.get("cancelling", {}).items()},
         draining={int(lane): kept for lane, kept in content.get("draining", {}).items()},
         unblocking=content.get("unblocking", set()),
         orphans=content.get("orphans", set()),
@@ -117,10 +135,6 @@ def open_handoffs(content: dict[str, Any], found: dict[str, int]) -> dict[str, i
 def first_line(mail: str) -> str:
     """What mail says; behind it stand the tasks themselves, for one that runs them at once."""
     return mail.partition("\n")[0]
-
-
-def times(zset: dict[str, str]) -> dict[str, int]:
-    return {member: int(float(score)) for member, score in zset.items()}
 
 
 def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
@@ -146,18 +160,17 @@ def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
         "result": dump.content.get(f"result:{task}", ""),
         "failures": dump.content.get(f"failures:{task}", []),
         "expires": f"task:{task}" in dump.expiring,
+        "dag": dag_in(found.get("flags", "")),
+        "rank": int(found.get("rank", 0)),
+        "suspended": "suspended" in found and found["state"] == State.PENDING,
+        "lost": "lost" in found,
     }
 
 
 def of_model(model: Model) -> View:
     """The view of the model, whose indexes follow from its tasks' states."""
     tasks = model.tasks
-    waits = {task: record.waits for task, record in tasks.items() if record.waits}
-    dependents: dict[str, set[str]] = {}
-    for task, parents in waits.items():
-        for parent in parents - {"@time"}:
-            dependents.setdefault(parent, set()).add(task)
-    numbers = sorted({record.lane for record in model.among(State.READY)})
+    numbers = sorted({record.lane for record in model.ready()})
     return View(
         tasks={task: model_task(record) for task, record in tasks.items()},
         lanes={signature(lane): number for lane, number in model.lanes.items()},
@@ -166,8 +179,11 @@ def of_model(model: Model) -> View:
         blocked={record.id for record in model.among(State.PENDING)},
         dead={record.id for record in model.among(State.DEAD_LETTERED)},
         deadlines=dict(model.deadlines),
-        waits=waits,
-        dependents=dependents,
+        **model_edges(model),
+        **model_dags(model),
+        unfinished=dict(model.unfinished),
+        telling=set(model.telling),
+        spawned={task: record.spawned for task, record in tasks.items() if record.spawned},
         handoffs={f"{task}:{epoch}": due for (task, epoch), due in model.handoffs.items()},
         stream=Counter(record.id for record in model.among(State.READY, *IN_HAND)),
         pending=Counter((record.id, record.owner) for record in model.in_hand()),
@@ -182,11 +198,11 @@ def of_model(model: Model) -> View:
             name: (waiter.claim.seq, line(waiter.given), line(waiter.mailed))
             for name, waiter in model.waiters.items()
         },
-        boxes={box: lines for box, lines in model.boxes.items() if lines},
+        boxes={box: in_turn(lines) for box, lines in model.boxes.items() if lines},
         watchers=dict(model.watchers),
         alone=dict(model.alone),
         paused=set(model.paused),
-        cancelling=set(model.cancelling),
+        cancelling={name: rule for name, (rule, _) in model.cancelling.items()},
         draining={lane: f"{until} {by}" for lane, (until, by) in model.draining.items()},
         unblocking=set(),
         orphans=set(),
@@ -202,12 +218,13 @@ def line(leases: list[tuple[str, str]]) -> str:
 
 
 def model_counters(model: Model) -> dict[str, int]:
-    """A recount: READY is the length of the lane itself and is not counted."""
+    """A recount: READY is the length of the lane itself; only what is held back is counted."""
     found = {
         f"{lane}:{state}": number
         for (lane, state), number in model.counters().items()
         if state is not State.READY
     }
+    found |= {f"{lane}:READY": number for lane, number in model.held().items()}
     found["submitted"] = model.submitted
     found["outbox"] = sum(len(entry) for entry in model.outbox)
     return {name: number for name, number in found.items() if number}
@@ -232,4 +249,15 @@ def model_task(record: Record) -> dict[str, Any]:
         "result": record.result.decode(),
         "failures": record.failures,
         "expires": record.expires_ms is not None,
+        "dag": record.dag,
+        "rank": record.rank,
+        "suspended": record.suspended is not None and record.state is State.PENDING,
+        "lost": bool(record.doomed),
     }
+
+
+def in_turn(mail: Iterable[str]) -> list[str]:
+    """What mail says in its order; of several DAGs that end in one call, no order is said."""
+    lines = list(mail)
+    dags = sorted(line for line in lines if line.startswith("ended dag_"))
+    return [line for line in lines if not line.startswith("ended dag_")] + dags

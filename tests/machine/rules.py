@@ -35,6 +35,7 @@ SPECIALS = st.builds(
     idem=st.sampled_from([None, "k1", "k2"]),
     unique=st.sampled_from(["until_done", "until_start"]),
     timeout_ms=st.sampled_from([None, 5_000]),
+    trigger=st.sampled_from(["all_success", "all_success", "all_done", "one_failed"]),
 )
 
 

@@ -30,7 +30,7 @@ MUTATIONS = {
         "{}",
     ),
     "a claimed task stays in its lane": Mutation(
-        "include/hand_out.lua",
+        "include/leave_lane.lua",
         'redis.call("ZREM", root .. "lane:"',
         'redis.call("ZSCORE", root .. "lane:"',
     ),
@@ -56,7 +56,7 @@ MUTATIONS = {
         "include/submit_alone.lua", ' or redis.call("EXISTS", key) == 1', ""
     ),
     "a dependency is a matter of luck": Mutation(
-        "include/unblock_task.lua", 'redis.call("SCARD", waits) > 0 or ', ""
+        "include/unblock_task.lua", 'if redis.call("EXISTS", waits) == 1 then', "if false then"
     ),
     "a hand-off outlives its start": Mutation(
         "include/start_task.lua", 'redis.call("ZREM", root .. "handoffs", handoff(id, token))', ""
@@ -100,7 +100,7 @@ MUTATIONS = {
         "include/leave_indexes.lua", "    free_entry(root, entry)\n  elseif", "  elseif"
     ),
     "a cascade ends at the first task": Mutation(
-        "include/cancel_dependents.lua", "list[#list + 1] =", "local _ ="
+        "include/cancel_children.lua", "list[#list + 1] =", "local _ ="
     ),
     "a park spends nothing and counts nothing": Mutation(
         "include/retry_later.lua", 'count(root, lane, "RETRYING", 1)', ""

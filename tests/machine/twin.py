@@ -12,6 +12,7 @@ from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
 from rqueue.testing.model import Model
 from rqueue.testing.records import Answer, Claim, Draft, Lease, Limits, Verdict
+from tests.machine.graph_invariants import Edges
 from tests.machine.invariants import Guarantees, in_order, unchanged
 from tests.machine.projection import of_model, of_server
 from tests.machine.wire import KEYS, Wire, compact
@@ -22,6 +23,8 @@ STEP_MS = 10_000
 LEASE_MS, HANDOFF_MS, PARK_MS, AGAIN_MS = 35_000, 15_000, 25_000, 5_000
 LIMITS = Limits(claim_ms=25_000, timeout_ms=35_000, grace_ms=10_000)
 TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 6, 3, 100, 1000
+# Few enough for a DAG to be full now and then.
+MAX_NODES = 12
 
 
 class Twin:
@@ -31,10 +34,16 @@ class Twin:
         self.wire = wire
         self.archive = archive
         self.model = Model(
-            archive=archive, max_lanes=MAX_LANES, keep_failures=KEEP, result_ttl_ms=TTL_MS
+            archive=archive,
+            max_lanes=MAX_LANES,
+            max_nodes=MAX_NODES,
+            keep_failures=KEEP,
+            result_ttl_ms=TTL_MS,
         )
-        self.how = compact({"archive": str(int(archive)), "ttl": TTL_MS, "events": EVENTS})
+        facts = {"ttl": TTL_MS, "events": EVENTS, "max_nodes": MAX_NODES}
+        self.how = compact({"archive": str(int(archive)), **facts})
         self.guarantees = Guarantees()
+        self.edges = Edges()
         self.quiet = False
         wire.reset()
         self.model.now_ms = wire.now_ms
@@ -62,6 +71,7 @@ class Twin:
         differences = self.view.differences(of_model(self.model))
         assert not differences, f"after {verb}: {differences}"
         self.guarantees.check(verb, before, self.view, self.wire.now_ms)
+        self.edges.check(verb, before, self.view)
         specials = {task: record.special for task, record in self.model.tasks.items()}
         self.guarantees.unique(self.view, specials)
 
@@ -130,6 +140,7 @@ class Twin:
             "limit": MANY,
             "tries": MANY,
             "begin": call.n if call.begin is None else call.begin,
+            "events": EVENTS,
         }
 
         def run() -> tuple[list[str], Answer]:
@@ -201,6 +212,7 @@ class Twin:
             ttl=TTL_MS,
             limit=MANY,
             tries=MANY,
+            events=EVENTS,
         )
 
     def fail(self, verdicts: Sequence[Verdict]) -> list[str]:

@@ -142,6 +142,11 @@ def shaped(kind: str, content: Any) -> Any:
     return content
 
 
+def times(zset: dict[str, str]) -> dict[str, int]:
+    """A zset whose scores are times."""
+    return {member: int(float(score)) for member, score in zset.items()}
+
+
 def as_text(value: Any) -> Any:
     """A reply in bytes mode, read as text."""
     if isinstance(value, bytes):

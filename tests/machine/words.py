@@ -32,6 +32,8 @@ def asks(draft: Draft) -> tuple[str, str]:
         more["timeout"] = special.timeout_ms
     if special.deadline_ms is not None:
         more |= {"deadline": special.deadline_ms, "on_deadline": special.on_deadline}
+    if special.trigger != "all_success":
+        more["trigger"] = special.trigger
     ask: dict[str, object] = {}
     if draft.delay_ms:
         ask["delay"] = draft.delay_ms

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from rqueue import Context, Reject, Retry, depends
-from rqueue.errors import LeaseLost
+from rqueue import Call, Context, Reject, Retry, depends
+from rqueue.errors import InvalidTask, LeaseLost
 
 LEFT: set[asyncio.Task[None]] = set()
 REFUSED: list[str] = []
@@ -217,3 +217,19 @@ def raises(what: str) -> None:
 
 async def raises_on_a_loop(what: str) -> None:
     raised(what)
+
+
+def spawns(ctx: Context, n: int) -> dict[str, Any]:
+    """Adds tasks to its DAG by ordinary calls, and waits for some."""
+    left = ctx.sync.spawn({"type": "double", "payload": {"n": 0}}, key="left")
+    one = ctx.sync.spawn(Call("double", {"n": n}), wait=True)
+    many = ctx.sync.gather(Call("double", {"n": n + 1}), Call("double", {"n": n + 2}))
+    return {"left": left, "one": one, "many": many, "attempt": ctx.attempt}
+
+
+async def spawns_on_a_loop(ctx: Context, n: int) -> list[Any]:
+    try:
+        await ctx.spawn({"type": "no name!"})
+    except InvalidTask as error:
+        refused = type(error).__name__
+    return [await ctx.spawn(Call("double", {"n": n}), wait=True), refused]

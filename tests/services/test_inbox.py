@@ -86,7 +86,7 @@ async def test_a_bad_item_of_an_array_is_set_aside_alone(house: House, inbox: In
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("tsk", "{}"), "entry: has a field 'tsk'; it may have task and form"),
+        (("tsk", "{}"), "entry: has a field 'tsk'; it may have task and form, or dag"),
         (("task", '{"type":"code"}', "delay", "5"), "entry: has a field 'delay'; it may have"),
         (("form", "A"), "entry: holds no task"),
         (("task", "[]"), "entry: holds no task"),

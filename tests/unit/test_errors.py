@@ -16,6 +16,7 @@ EXAMPLES = [
     errors.WrongState("task_1", found="READY", wanted=["RUNNING"]),
     errors.TaskDead("task_1", reason="error", message="no"),
     errors.TaskCancelled("task_1", reason="why"),
+    errors.SubtaskFailed("task_1", state="CANCELLED", reason="why"),
     errors.ResultTimeout("task_1", after=3.0),
     errors.LeaseLost("task_1", "1:x"),
     errors.InvalidTask("payload", "is too large"),

@@ -13,8 +13,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, assert_never
 
-from rqueue.errors import LeaseLost, RQueueError
+from rqueue.context import Suspended
+from rqueue.errors import ConfigError, LeaseLost, RQueueError
 from rqueue.model.attempt import Failed, Reason
+from rqueue.model.note import Note
 from rqueue.policy.fault import told
 from rqueue.services.children.messages import (
     LENGTH,
@@ -24,6 +26,7 @@ from rqueue.services.children.messages import (
     Ended,
     Logged,
     Order,
+    Spawn,
     Stop,
     packed,
     unpacked,
@@ -31,6 +34,8 @@ from rqueue.services.children.messages import (
 
 if TYPE_CHECKING:
     from rqueue.context import Context
+    from rqueue.model.subtask import Subtask
+    from rqueue.model.task import Task
 
 LOG = logging.getLogger("rqueue.worker")
 # What a child said before it died is heard for so long, should others hold its line open.
@@ -59,7 +64,7 @@ class Child:
         self.writer = writer
         self.pid = process.pid
         self.ctx: Context | None = None
-        self.outcome: asyncio.Future[bytes | Failed] | None = None
+        self.outcome: asyncio.Future[bytes | Failed | None] | None = None
         self.ordered = 0.0
         self.retired = False
         self.life = asyncio.create_task(self.live())
@@ -95,8 +100,8 @@ class Child:
         """Whether an attempt is under way."""
         return self.outcome is not None and not self.outcome.done()
 
-    async def run(self, order: Order, ctx: Context) -> bytes | Failed:
-        """How the attempt ended; the death of the process is one way."""
+    async def run(self, order: Order, ctx: Context) -> bytes | Failed | None:
+        """How the attempt ended; the death of the process is one way. None where its task left."""
         self.tell(order)
         self.ctx = ctx
         self.ordered = time.monotonic()
@@ -198,19 +203,34 @@ class Child:
                 self.outcome.set_result(message.outcome)
 
     async def answer(self, ask: Ask) -> Answer:
-        """What the store says to a note or a question of the attempt under way."""
+        """What the store says to what the attempt under way says or asks."""
         ctx = self.ctx
         # Both: the tasks of one claim share its token.
         if ctx is None or (ctx.id, ctx.token) != (ask.task, ask.token):
             return Answer(ask.number, error=LeaseLost(ask.task, ask.token))
         try:
-            if ask.note is None:
-                return Answer(ask.number, await ctx.scribe.current())
-            await ctx.scribe.note(ask.note)
-            ctx.extended_sec += ask.note.extend_sec
-        except RQueueError as error:
+            return Answer(ask.number, await carried_out(ask.said, ctx))
+        except (RQueueError, Suspended) as error:
             return Answer(ask.number, error=error)
-        return Answer(ask.number)
+        except Exception as error:
+            # A step before a submit may raise anything, and not all of it could cross the line.
+            fault = ConfigError("middleware", f"raised {type(error).__name__} before the submit")
+            return Answer(ask.number, error=fault)
+
+
+async def carried_out(said: Note | Spawn | None, ctx: Context) -> Task | list[Subtask] | None:
+    """What the worker does for an attempt in another process, in the name of its context."""
+    match said:
+        case None:
+            return await ctx.scribe.current()
+        case Note():
+            await ctx.scribe.note(said)
+            ctx.extended_sec += said.extend_sec
+            return None
+        case Spawn(wishes, wait):
+            return await ctx.subtasks(wishes, wait)
+        case _:
+            assert_never(said)
 
 
 def died(code: int) -> str:

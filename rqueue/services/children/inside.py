@@ -23,6 +23,7 @@ from rqueue.services.attempt import (
     FROM_WITHIN,
     encoded,
     failure_of,
+    makes_way,
     plainly,
     prepared,
     provided,
@@ -123,8 +124,8 @@ class Child:
                     Ended(outcome, order.task.id, order.token, os.getpid(), last=self.broken)
                 )
 
-    def attempt(self, order: Order, ctx: Context, levels: dict[str, int]) -> bytes | Failed:
-        """The encoded result of an attempt, or how it failed."""
+    def attempt(self, order: Order, ctx: Context, levels: dict[str, int]) -> bytes | Failed | None:
+        """The encoded result of an attempt, or how it failed; None where its task has left."""
         try:
             function = function_at(order.module, order.name)
             handler = Handler(order.type, function, kind_of(function, None))
@@ -141,7 +142,7 @@ class Child:
             return Failed(Reason.CANCELLED, FROM_WITHIN)
         except BaseException as error:
             # Whatever it is, an import that fails included, the next attempt may do better.
-            return failure_of(error)
+            return None if ctx.suspended and makes_way(error) else failure_of(error)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What it gives. A task beside it may stop the loop or raise SystemExit through it: what

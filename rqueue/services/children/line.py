@@ -13,14 +13,25 @@ from logging.handlers import QueueHandler
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from rqueue.model.call import Call
 from rqueue.model.codec import MAX_DEPTH, exact
-from rqueue.services.children.messages import LENGTH, Answer, Ask, Logged, packed, unpacked
+from rqueue.services.children.messages import (
+    LENGTH,
+    Answer,
+    Ask,
+    Logged,
+    Spawn,
+    packed,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
     from logging import LogRecord
 
     from rqueue.model.note import Note
+    from rqueue.model.subtask import Subtask, Wait, Wish
     from rqueue.model.task import Task
 
 PLAIN = (str, int, float, bool, type(None))
@@ -34,7 +45,7 @@ class Line:
         self.ours = True
         self.lock = threading.Lock()
         self.numbers = count()
-        self.asked: dict[int, Future[Task | None]] = {}
+        self.asked: dict[int, Future[Any]] = {}
 
     def leave(self) -> None:
         """In a copy that a handler has forked: it has no line, and speaks for nobody."""
@@ -72,11 +83,11 @@ class Line:
             found += more
         return bytes(found)
 
-    async def ask(self, task: str, token: str, note: Note | None = None) -> Task | None:
+    async def ask(self, task: str, token: str, said: Note | Spawn | None = None) -> Any:
         """What the worker answers, in whatever event loop this is; raises what its store raised."""
         number = next(self.numbers)
         waiting = self.asked[number] = Future()
-        self.send(Ask(number, task, token, note))
+        self.send(Ask(number, task, token, said))
         return await asyncio.wrap_future(waiting)
 
     def answered(self, answer: Answer) -> None:
@@ -87,7 +98,7 @@ class Line:
         if answer.error is not None:
             waiting.set_exception(answer.error)
         else:
-            waiting.set_result(answer.task)
+            waiting.set_result(answer.found)
 
 
 class LineScribe:
@@ -114,9 +125,24 @@ class LineScribe:
 
     async def current(self) -> Task:
         """The task as it stands now."""
-        found = await self.line.ask(self.task.id, self.token)
-        assert found is not None
+        found: Task = await self.line.ask(self.task.id, self.token)
         return found
+
+    async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]:
+        """Adds tasks to the DAG of this one; raises Suspended where they are to be waited for."""
+        told = Spawn([plain(wish) for wish in wishes], wait)
+        found: list[Subtask] = await self.line.ask(self.task.id, self.token, told)
+        return found
+
+
+def plain(wish: Wish) -> Wish:
+    """A wish whose payload is JSON: what only this process knows could not be read there."""
+    call = wish.call
+    if isinstance(call, Call):
+        return wish._replace(call=replace(call, payload=exact(call.payload, "payload", MAX_DEPTH)))
+    if "payload" in call:
+        call = {**call, "payload": exact(call["payload"], "payload", MAX_DEPTH)}
+    return wish._replace(call=call)
 
 
 class Teller(QueueHandler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from logging import LogRecord
 
+    from rqueue.context import Suspended
     from rqueue.errors import RQueueError
     from rqueue.model.attempt import Failed
     from rqueue.model.note import Note
+    from rqueue.model.subtask import Subtask, Wait, Wish
     from rqueue.model.task import Task
 
 # Before each message stands its length.
@@ -49,13 +52,23 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Spawn:
+    """What the attempt is to spawn, and whether it waits for that."""
+
+    wishes: Sequence[Wish]
+    wait: Wait
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
-    """From the child: keep this note of the attempt; without one, read the task."""
+    """From the child: keep this note of the attempt, or spawn this; without either, read the
+    task.
+    """
 
     number: int
     task: str
     token: str
-    note: Note | None = None
+    said: Note | Spawn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +76,17 @@ class Answer:
     """To the child: what became of an Ask."""
 
     number: int
-    task: Task | None = None
-    error: RQueueError | None = None
+    found: Task | list[Subtask] | None = None
+    error: RQueueError | Suspended | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """From the child: the attempt's encoded result, or how it failed. The `last` is of a child that
-    takes no other.
+    """From the child: the attempt's encoded result, or how it failed; None where its task has left
+    to wait for others. The `last` is of a child that takes no other.
     """
 
-    outcome: bytes | Failed
+    outcome: bytes | Failed | None
     task: str
     token: str
     pid: int

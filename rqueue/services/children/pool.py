@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from rqueue.context import Suspended
 from rqueue.model.attempt import Failed
 from rqueue.services.attempt import Encoded
 from rqueue.services.children.child import Child
@@ -27,7 +28,9 @@ class Children:
         self.spare: list[Child] = []
 
     async def run(self, handler: Handler, ctx: Context) -> Encoded | Failed:
-        """How an attempt ended. Cancelled, it returns when its code runs no more."""
+        """How an attempt ended; raises Suspended where its task has left. Cancelled, it returns
+        when its code runs no more.
+        """
         child = await self.taken()
         try:
             outcome = await child.run(self.order(handler, ctx), ctx)
@@ -37,6 +40,8 @@ class Children:
         finally:
             if child.alive and not child.busy:
                 self.spare.append(child)
+        if outcome is None:
+            raise Suspended
         return outcome if isinstance(outcome, Failed) else Encoded(outcome)
 
     def order(self, handler: Handler, ctx: Context) -> Order:

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rqueue.testing.model import Model
-from rqueue.testing.verbs import holding, looking, passing, submitting
+from rqueue.testing.verbs import dags, holding, looking, passing, submitting
 from rqueue.testing.verbs.words import Asked, Reply
 
 Verb = Callable[[Model, Asked], Reply]
 
 VERBS: dict[str, Verb] = {
+    "dag/budget": dags.budget,
+    "dag/cancel": dags.cancel,
+    "dag/commit": dags.commit,
+    "dag/drop": dags.drop,
+    "dag/follow": dags.follow,
+    "dag/forget": dags.forget,
+    "dag/hold": dags.hold,
+    "dag/list": dags.listed,
+    "dag/rank": dags.rank,
+    "dag/read": dags.read,
+    "dag/spawn": dags.spawn,
+    "dag/steps": dags.steps,
+    "dag/submit": dags.submit,
+    "dag/unhold": dags.unhold,
     "queue/answer": passing.answer,
     "queue/archived": passing.archived,
     "queue/counts": looking.counts,
@@ -27,6 +41,7 @@ VERBS: dict[str, Verb] = {
     "task/expire": passing.expire,
     "task/fail": holding.fail,
     "task/note": holding.note,
+    "task/outputs": looking.outputs,
     "task/park": holding.park,
     "task/promote": passing.promote,
     "task/read": looking.read,

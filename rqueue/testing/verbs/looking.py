@@ -19,14 +19,23 @@ if TYPE_CHECKING:
 
 def read(model: Model, asked: Asked) -> Reply:
     """All that is known of tasks."""
-    found = (model.find(text(row["task"])) for row in asked.rows)
+    found = (model.seen(text(row["task"])) for row in asked.rows)
     return ["OK", str(model.now_ms), *(row_of(model, record) for record in found)]
+
+
+def outputs(model: Model, asked: Asked) -> Reply:
+    """What tasks have returned."""
+    reply: Reply = ["OK"]
+    for row in asked.rows:
+        record = model.seen(text(row["task"]))
+        reply += ["GONE", b""] if record is None else [str(record.state), record.result]
+    return reply
 
 
 def row_of(model: Model, record: Record | None) -> Reply:
     """One task in the parts that its keys would have."""
     if record is None:
-        return [[], b"", b"", [], [], b"", [], []]
+        return [[], b"", b"", [], [], b"", [], [], []]
     flat = [word for pair in fields_of(record).items() for word in pair]
     idle: int | bytes = model.now_ms - record.seen_ms if record.in_hand else b""
     return [
@@ -38,6 +47,7 @@ def row_of(model: Model, record: Record | None) -> Reply:
         idle,
         said_in(record.notes),
         record.notes.lines,
+        record.above,
     ]
 
 
@@ -57,6 +67,8 @@ def fields_of(record: Record) -> dict[str, str]:
         "finished": number(record.finished_ms),
         "due": number(record.due_ms or None),
         "priority": number(record.priority),
+        "flags": record.dag,
+        "rank": number(record.rank or None),
     }
     if record.claimed_ms:
         found["holder"] = f"{record.claimed_ms} {record.started_ms} {record.owner}"
@@ -109,8 +121,9 @@ def in_hand(model: Model, asked: Asked) -> Reply:
 
 def counts(model: Model, asked: Asked) -> Reply:
     """Counters by lane and state, and the READY tasks of each lane by tier."""
-    stats = {f"{lane}:{state}": n for (lane, state), n in model.counters().items()}
-    stats = {name: n for name, n in stats.items() if not name.endswith(f":{State.READY}")}
+    counted = model.counters().items()
+    stats = {f"{lane}:{state}": n for (lane, state), n in counted if state is not State.READY}
+    stats |= {f"{lane}:READY": n for lane, n in model.held().items()}
     stats |= {"submitted": model.submitted, "outbox": sum(map(len, model.outbox))}
     lanes = {number: lane for lane, number in model.lanes.items()}
     bounds, rows = asked.json("bounds"), []

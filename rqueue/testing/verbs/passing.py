@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rqueue.testing import claiming, operating, passing
+from rqueue.testing import claiming, operating, passing, telling
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -27,8 +27,9 @@ def expire(model: Model, asked: Asked) -> Reply:
     return ["OK", 0, passing.expire(model, again_ms=asked.number("again_ms"))]
 
 
-def unblock(_: Model, __: Asked) -> Reply:
-    """Dependents are told by the completion itself, however many."""
+def unblock(model: Model, _: Asked) -> Reply:
+    """Tells who waits for tasks that died or were cancelled; all others were told at once."""
+    telling.unblock(model)
     return ["OK", 0]
 
 

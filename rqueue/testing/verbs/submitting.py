@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from rqueue.model.lane import lane_of
-from rqueue.testing import operating, passing, submitting
+from rqueue.testing import cancelling, operating, passing, submitting
 from rqueue.testing.records import PLAIN, Draft, Special
 from rqueue.testing.verbs.words import raw, text
 
 if TYPE_CHECKING:
+    from rqueue.model.lane import Lane
+    from rqueue.store.scripts import Argument
     from rqueue.testing.model import Model
+    from rqueue.testing.telling import Rule
     from rqueue.testing.verbs.words import Asked, Reply
 
 
 def submit(model: Model, asked: Asked) -> Reply:
     """Tasks of several lanes, each for itself."""
-    lanes = [lane_of(line.split(" ", 1)[1]) for line in asked.text("lanes").splitlines()]
-    drafts = []
-    for row in asked.rows:
-        number, base = text(row["place"]).split(" ")
-        more, _, ask = text(row["special"]).partition("\n")
-        wishes = json.loads(ask) if ask else {}
-        draft = Draft(
-            text(row["task"]),
-            lanes[int(number) - 1],
-            int(base),
-            raw(row["def"]),
-            special=special_of(json.loads(more)) if more else PLAIN,
-            parents=tuple(wishes.get("parents", ())),
-            delay_ms=wishes.get("delay", 0),
-            at_ms=wishes.get("at"),
-            if_exists=wishes.get("if_exists", "keep"),
-        )
-        drafts.append(draft)
-    refused = submitting.submit(model, drafts)
+    lanes = lanes_of(asked)
+    refused = submitting.submit(model, [draft_of(row, lanes) for row in asked.rows])
     return ["OK", 0, *(word for index, pair in refused.items() for word in (index, *pair))]
+
+
+def lanes_of(asked: Asked) -> list[Lane]:
+    """The lanes of a call, in the order of their lines."""
+    return [lane_of(line.split(" ", 1)[1]) for line in asked.text("lanes").splitlines()]
+
+
+def draft_of(row: dict[str, Argument], lanes: Sequence[Lane]) -> Draft:
+    """A task as a script is told of it. One of a DAG has a rank, and parents in it and outside."""
+    number, base, *rank = text(row["place"]).split(" ")
+    more, _, ask = text(row["special"]).partition("\n")
+    wishes = json.loads(ask) if ask else {}
+    return Draft(
+        text(row["task"]),
+        lanes[int(number) - 1],
+        int(base),
+        raw(row["def"]),
+        special=special_of(json.loads(more)) if more else PLAIN,
+        parents=tuple(wishes.get("outside", wishes.get("parents", ()))),
+        inside=tuple(text(row.get("parents", "")).split()),
+        delay_ms=wishes.get("delay", 0),
+        at_ms=wishes.get("at"),
+        if_exists=wishes.get("if_exists", "keep"),
+        rank=int(rank[0]) if rank else 0,
+    )
 
 
 def special_of(more: dict[str, Any]) -> Special:
@@ -51,14 +63,15 @@ def special_of(more: dict[str, Any]) -> Special:
         ext=more.get("ext"),
         tags=tuple(more.get("tags", ())),
         ttl_ms=more.get("ttl"),
+        trigger=more.get("trigger", "all_success"),
     )
 
 
 def cancel(model: Model, asked: Asked) -> Reply:
     """All of a cascade at once: nothing is left for another call."""
     tasks = [text(row["task"]) for row in asked.rows]
-    rule = cast("Literal['cascade', 'unblock']", asked.text("dependents"))
-    words = operating.cancel(
+    rule = cast("Rule", asked.text("dependents"))
+    words = cancelling.cancel(
         model, tasks, request=asked.text("request"), reason=asked.text("reason"), dependents=rule
     )
     return ["OK", 0, 0, *words]

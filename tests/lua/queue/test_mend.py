@@ -212,7 +212,7 @@ async def test_children_that_a_long_fan_out_has_still_to_tell_are_not_touched(
     how = ending(house.queue.shard.terms)
     args: dict[str, Argument]
     if move == "complete":
-        args = {"archive": "0", "ttl": 60_000, "limit": 1, "tries": 0}
+        args = {"archive": "0", "ttl": 60_000, "limit": 1, "tries": 0, "events": 9}
         await ask(house, "task/complete", args, [(parent.id.ulid, parent.token, "")])
     else:
         args = {

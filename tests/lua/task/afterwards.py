@@ -26,7 +26,9 @@ PARKED = {
     "profiles:new": ["*"],
 }
 HASH = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{16})\b")
-BY_SCORE = re.compile(r"lane:|waiting:|tag:|delayed$|blocked$|deadlines$|dead$|handoffs$|workers$")
+BY_SCORE = re.compile(
+    r"lane:|waiting:|tag:|delayed$|blocked$|deadlines$|dead$|handoffs$|workers$|dags$|writing$|dependents:"
+)
 
 
 async def ask(
@@ -90,8 +92,9 @@ def plain(key: str, value: Any, names: Mapping[str, str]) -> Any:
     if key in HASHES:
         return HASHES[key](decoded(value, names))
     if BY_SCORE.match(key):
-        return [named(member.decode(), names) for member, _ in value]
-    if key.startswith("task:"):
+        members = [named(member.decode(), names) for member, _ in value]
+        return sorted(members) if key.startswith("dependents:") else members
+    if key.startswith(("task:", "dag:")):
         return task_fields(decoded(value, names))
     return decoded(value, names)
 
@@ -104,7 +107,7 @@ HASHES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
 
 
 def task_fields(fields: dict[str, str]) -> dict[str, str]:
-    """A task's hash: its definition in one piece, times and random bits as `*`."""
+    """A task's hash, or a DAG's: a definition in one piece, times and random bits as `*`."""
     found = {}
     for name, value in fields.items():
         if name in CLOCK:

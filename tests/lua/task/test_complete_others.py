@@ -18,7 +18,13 @@ async def ended(house: House, lease: Held) -> None:
 
 async def limited(house: House, lease: Held, *, limit: int, tries: int = 100) -> list[Any]:
     """The script's own reply, with bounds of the test's choice."""
-    args: dict[str, Any] = {"archive": 0, "ttl": 1000_000, "limit": limit, "tries": tries}
+    args: dict[str, Any] = {
+        "archive": 0,
+        "ttl": 1000_000,
+        "limit": limit,
+        "tries": tries,
+        "events": 99,
+    }
     reply = await house.queue.shard.run("task/complete", args, [Settled(*lease, b"")])
     found: list[Any] = words(reply)
     return found
@@ -119,8 +125,11 @@ async def test_the_last_parent_makes_its_dependents_ready(house: House) -> None:
     assert found["ready"][0] == {child["entry"]: {"task": row.task}}
     assert found["lane:1"] == {row.task: float(child["score"])}
     assert found["stats"]["1:PENDING"] == "0"
+    (event,) = found["events"][0].values()
+    assert event == {"event": "task.ready", "task": row.task, "detail": "1"}
     assert set(found) == {
-        "ready", "lanes", "lane:1", "stats", "workers", f"task:{row.task}",
+        "ready", "lanes", "lane:1", "stats", "workers", "events", "dags", "unfinished",
+        f"dag:{first.task}", f"members:{first.task}", f"task:{row.task}",
         f"task:{first.task}", f"task:{second.task}",
         *(name for name in found if name.startswith("waiter:")),
     }  # fmt: skip
@@ -155,7 +164,7 @@ async def test_more_dependents_than_the_limit_are_left_to_the_promoter(house: Ho
     children = [a_row(ask={"parents": [lease.task]}) for _ in range(5)]
     await submit(house, children)
 
-    assert await limited(house, lease, limit=2) == ["OK", 0, "OK"]
+    assert await limited(house, lease, limit=2) == ["OK", 1, "OK"]
 
     found = await everything(house)
     assert found["unblocking"] == {lease.task}

@@ -72,7 +72,7 @@ async def test_what_waited_for_it_is_left_to_the_cascade(house: House) -> None:
     await ask(house, "task/discard", TERMS, [(task.ulid,)])
 
     found = await afterwards(house, a=task, b=child)
-    assert found["cancelling"] == {"b": "cascade Parent task_a cancelled"}
+    assert found["cancelling"] == {"children a": "cascade cancelled"}
     assert (await house.task(child)).state is State.PENDING
     await house.promoter.tick()
     assert (await house.task(child)).state is State.CANCELLED

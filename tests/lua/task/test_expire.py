@@ -164,7 +164,7 @@ async def test_what_depends_on_a_cancelled_one_is_left_to_the_cascade(house: Hou
     await ask(house, "task/expire", TERMS)
 
     found = await afterwards(house, a=task, b=child)
-    assert found["cancelling"] == {"b": "cascade Parent task_a cancelled"}
+    assert found["cancelling"] == {"children a": "cascade cancelled"}
     await house.promoter.tick()
     assert (await house.task(child)).cancel_reason == f"Parent {task} cancelled"
 

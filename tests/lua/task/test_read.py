@@ -30,7 +30,8 @@ async def test_a_ready_task_is_its_hash_and_definition(house: House) -> None:
     now, rows = await read(house, task)
 
     assert before <= now <= (await read_seen(house.queue.shard))[0]
-    assert rows == [[(await everything(house))[f"task:{task}"], DEFINITION, "", [], [], "", [], []]]
+    fields = (await everything(house))[f"task:{task}"]
+    assert rows == [[fields, DEFINITION, "", [], [], "", [], [], []]]
 
 
 async def test_a_definition_is_found_wherever_it_stands(house: House) -> None:
@@ -88,7 +89,7 @@ async def test_an_unknown_task_has_an_empty_hash_beside_the_others(house: House)
 
     _, rows = await read(house, "NOBODY", task)
 
-    assert rows[0] == [{}, "", "", [], [], "", [], []]
+    assert rows[0] == [{}, "", "", [], [], "", [], [], []]
     assert rows[1][0]["state"] == "READY"
 
 

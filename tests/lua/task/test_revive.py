@@ -14,7 +14,9 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
 
-TERMS: dict[str, Argument] = {"life": 1, "def": "", "delay": 0, "tries": 100, "events": 1000}
+TERMS: dict[str, Argument] = {
+    "life": 1, "def": "", "delay": 0, "tries": 100, "events": 1000, "steps": 100,
+}  # fmt: skip
 ALIVE = {
     "created": "*", "def0": "*", "flags": "fm", "holder": "* 0 w1", "lane": "1", "more": "*",
     "score": "*", "token": "1:*",

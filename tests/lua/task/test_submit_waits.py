@@ -81,11 +81,13 @@ async def test_an_unmet_parent_keeps_a_task_pending(house: House) -> None:
     found = await everything(house)
     assert set(found) == {
         *ALWAYS, "ready", "lane:1", "blocked", f"task:{parent}", f"task:{child}",
-        f"waits:{child}", f"dependents:{parent}",
+        f"waits:{child}", f"dependents:{parent}", f"dag:{parent}", f"members:{parent}", "dags",
+        "unfinished",
     }  # fmt: skip
     assert found[f"waits:{child}"] == {parent}
     assert found[f"dependents:{parent}"] == {child}
-    assert found[f"task:{parent}"]["flags"] == "d"
+    assert found[f"task:{parent}"]["flags"] == f"{parent}d"
+    assert found[f"task:{child}"]["flags"] == parent
     assert found[f"task:{child}"]["state"] == "PENDING"
     assert "due" not in found[f"task:{child}"]
     assert list(found["lane:1"]) == [parent]
@@ -112,7 +114,8 @@ async def test_a_parent_of_the_same_call_is_known(house: House) -> None:
     assert reply == ["OK", 0]
     assert found[f"waits:{child.task}"] == {plain.task, late.task}
     assert found[f"dependents:{plain.task}"] == found[f"dependents:{late.task}"] == {child.task}
-    assert [found[f"task:{row.task}"]["flags"] for row in (plain, late)] == ["d", "d"]
+    flags = [found[f"task:{row.task}"]["flags"] for row in (plain, late)]
+    assert flags == [f"{plain.task}d", "d"]
 
 
 async def test_a_parent_named_by_the_callers_own_id_is_found(house: House) -> None:

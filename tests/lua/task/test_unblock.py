@@ -7,7 +7,9 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring, mail, parked
 
-TERMS: dict[str, Argument] = {"limit": 2, "tries": 100}
+TERMS: dict[str, Argument] = {"limit": 2, "tries": 100, "events": 1000}
+
+CALL: dict[str, Argument] = {"tries": 100, "events": 1000}
 
 
 async def half_told(house: House, children: int = 3, told: int = 1) -> tuple[TaskId, list[TaskId]]:
@@ -16,7 +18,7 @@ async def half_told(house: House, children: int = 3, told: int = 1) -> tuple[Tas
     ids = [
         (await house.queue.enqueue("code", {}, depends_on=[parent.id])).id for _ in range(children)
     ]
-    args: dict[str, Argument] = {"archive": 0, "ttl": 60_000, "limit": told, "tries": 100}
+    args: dict[str, Argument] = {"archive": 0, "ttl": 60_000, "limit": told, **CALL}
     await ask(house, "task/complete", args, [(parent.id.ulid, parent.token, "")])
     return parent.id, ids
 
@@ -41,7 +43,7 @@ async def test_what_one_call_could_not_tell_is_left_for_the_next(house: House) -
 async def test_those_still_to_be_told_outlive_their_parent(house: House) -> None:
     parent, _ = await half_told(house)
 
-    assert await expiring(house, p=parent) == {"task:p"}
+    assert await expiring(house, p=parent) == set()
 
 
 async def test_all_are_told_at_last(house: House) -> None:
@@ -52,12 +54,15 @@ async def test_all_are_told_at_last(house: House) -> None:
     assert steps == [["OK", 0], ["OK", 0]]
     found = await afterwards(house, p=parent, a=one, b=two, c=three)
     child = {
-        "created": "*", "def0": "*", "entry": "*", "lane": "1", "score": "*", "state": "READY",
+        "created": "*", "def0": "*", "entry": "*", "flags": "p", "lane": "1", "score": "*",
+        "state": "READY",
     }  # fmt: skip
     found["ready"] = sorted(found["ready"][0]), found["ready"][1]
+    told = " ".join(event["task"] for event in found.pop("events"))
+    assert sorted(told.split(" ")) == ["a", "b", "c"]
     assert found == LANES | W1 | {
         "task:p": {
-            "def0": "*", "entry": "*", "finished": "*", "flags": "d", "holder": "* * w1",
+            "def0": "*", "entry": "*", "finished": "*", "flags": "pd", "holder": "* * w1",
             "lane": "1", "score": "*", "state": "COMPLETED", "token": "1:*",
         },
         "task:a": child,
@@ -66,6 +71,13 @@ async def test_all_are_told_at_last(house: House) -> None:
         "ready": (["a", "b", "c"], {}),
         "lane:1": ["a", "b", "c"],
         "stats": {"1:COMPLETED": 1, "submitted": 4},
+        "dag:p": {
+            "cancelled": "0", "created": "*", "dead": "0", "edges": "3", "on_failure": "hold",
+            "open": "3", "status": "running", "total": "4",
+        },
+        "members:p": ["a", "b", "c", "p"],
+        "dags": ["p"],
+        "unfinished": {"rank p": "3"},
     }  # fmt: skip
 
 
@@ -83,7 +95,7 @@ async def test_one_that_waits_for_another_too_goes_on_waiting(house: House) -> N
     other = await house.running()
     child = (await house.queue.enqueue("code", {}, depends_on=[other.id])).id
     await house.client.sadd(house.keys.waits(child.ulid), parent.ulid)
-    await house.client.sadd(house.keys.dependents(parent.ulid), child.ulid)
+    await house.client.zadd(house.keys.dependents(parent.ulid), {child.ulid: 0})
 
     while (await ask(house, "task/unblock", TERMS))[1]:
         pass
@@ -106,7 +118,7 @@ async def test_a_child_that_was_cancelled_meanwhile_stays_so(house: House) -> No
 async def test_one_that_no_longer_waits_is_not_made_ready_twice(house: House) -> None:
     parent, children = await half_told(house)
     (told,) = [task for task in children if (await house.task(task)).state is State.READY]
-    await house.client.sadd(house.keys.dependents(parent.ulid), told.ulid)
+    await house.client.zadd(house.keys.dependents(parent.ulid), {told.ulid: 0})
 
     while (await ask(house, "task/unblock", TERMS))[1]:
         pass

@@ -21,6 +21,7 @@ HANDS = "CLAIMED RUNNING VALIDATING"
 # The design's table, word by word; the rows below it were decided since.
 TABLE = {
     "submit": ("", "CREATED PENDING READY"),
+    "spawn": ("", "PENDING READY"),
     "commit": ("CREATED", "PENDING READY"),
     "unblock": ("PENDING", "READY"),
     "claim": ("READY", "CLAIMED RUNNING"),
@@ -69,8 +70,8 @@ def test_a_move_allows_its_steps_and_no_other(verb: str) -> None:
         assert TRANSITIONS[verb].allows(source, target) is (begins and target in targets)
 
 
-def test_only_submit_makes_a_task() -> None:
-    assert [verb for verb, move in TRANSITIONS.items() if move.creates] == ["submit"]
+def test_only_submit_and_spawn_make_a_task() -> None:
+    assert [verb for verb, move in TRANSITIONS.items() if move.creates] == ["submit", "spawn"]
 
 
 def test_nothing_leads_out_of_what_has_ended_but_a_reviewer() -> None:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
+from rqueue.context.blocking import BlockingContext
 from rqueue.errors import ConfigError, TaskCancelled
 from rqueue.model.note import Note
+from rqueue.model.subtask import Subtask, Wait, Wish, failure_of, named, output_of
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pydantic import JsonValue
 
     from rqueue.model.attempt import AttemptRecord
+    from rqueue.model.call import Call
     from rqueue.model.ids import TaskId
     from rqueue.model.task import Task
 
 LOGGER = "rqueue.task"
-T = TypeVar("T")
+
+
+class Suspended(BaseException):
+    """Leaves a handler whose task waits for others that it spawned: the task is in no worker's
+    hands any more, and runs again from the beginning of its handler when they have ended. Not an
+    Exception, as a cancel is none: handlers let it pass.
+    """
 
 
 class Scribe(Protocol):
@@ -32,6 +42,8 @@ class Scribe(Protocol):
 
     async def current(self) -> Task: ...
 
+    async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]: ...
+
 
 class Context:
     """One attempt as its handler sees it. Its coroutines raise LeaseLost when another may run
@@ -39,6 +51,8 @@ class Context:
 
     `state` is what the worker's lifespans have put there: connections, models and the like.
     `loop` is the event loop that runs the attempt, where there is one beside the handler.
+    `suspended` is whether the task has left the worker to wait for others that it spawned,
+    `leaving` how many calls that may come to that are under way, or have.
     """
 
     def __init__(self, token: str, scribe: Scribe, *, worker: str, state: dict[str, Any]) -> None:
@@ -49,6 +63,9 @@ class Context:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stopped = False
         self._extended_sec = 0.0
+        self.suspended = False
+        self.leaving = 0
+        self.spawned = 0
 
     @cached_property
     def task(self) -> Task:
@@ -70,6 +87,11 @@ class Context:
     def id(self) -> TaskId:
         """The task's id."""
         return self.task.id
+
+    @property
+    def references(self) -> dict[str, JsonValue]:
+        """The outputs that the task's `context_refs` mean, by reference."""
+        return self.task.references
 
     @property
     def attempt(self) -> int:
@@ -128,61 +150,79 @@ class Context:
         await self.scribe.note(Note(extend_sec=seconds))
         self.extended_sec += seconds
 
+    @overload
+    async def spawn(
+        self,
+        call: Call | Mapping[str, Any],
+        *,
+        after: Sequence[str] = (),
+        key: str | None = None,
+        wait: Literal[False] = False,
+    ) -> TaskId: ...
 
-class BlockingContext:
-    """What a plain function says of its attempt: each call returns when it is written, or raises
-    what the coroutine of its name raises. It runs on the worker's own event loop, over the
-    connections that are there, and raises ConfigError in a thread that runs an event loop.
-    """
+    @overload
+    async def spawn(
+        self,
+        call: Call | Mapping[str, Any],
+        *,
+        after: Sequence[str] = (),
+        key: str | None = None,
+        wait: bool,
+    ) -> Any: ...
 
-    def __init__(self, ctx: Context) -> None:
-        self.ctx = ctx
+    async def spawn(
+        self,
+        call: Call | Mapping[str, Any],
+        *,
+        after: Sequence[str] = (),
+        key: str | None = None,
+        wait: bool = False,
+    ) -> Any:
+        """Adds a task to the DAG of this one, to run after others if it is told so, and gives its
+        id; with `wait`, its output. Raises LeaseLost, SpawnRefused, InvalidGraph and the other
+        SubmitErrors, and then nothing was added.
 
-    def progress(self, value: JsonValue) -> None:
-        """Says how far the work is."""
-        self.run(self.ctx.progress(value))
+        The handler knows it by its key, by default how many it has spawned so far: when it runs
+        again the same key means the same task. To wait, this handler ends here and now, and runs
+        again from its beginning when the task has ended; no attempt is spent, and none of the time
+        between counts. Raises SubtaskFailed where it was cancelled, or is dead and its DAG
+        continues without it; otherwise a dead one is waited for until somebody resolves it.
+        """
+        wish = Wish(self.ordinal() if key is None else named(key), call, after)
+        (found,) = await self.subtasks([wish], "success" if wait else "")
+        return output_of(found) if wait else found.id
 
-    def checkpoint(self, data: JsonValue) -> None:
-        """Keeps what the next attempt needs to go on from here."""
-        self.run(self.ctx.checkpoint(data))
+    async def gather(
+        self, *calls: Call | Mapping[str, Any], return_exceptions: bool = False
+    ) -> list[Any]:
+        """The outputs of several spawned tasks, which run side by side: as `spawn` with `wait`.
 
-    def last_checkpoint(self) -> JsonValue:
-        """What was kept last; None where nothing was."""
-        return self.run(self.ctx.last_checkpoint())
+        With `return_exceptions` any end of theirs is waited for, and a SubtaskFailed stands in the
+        place of an output that there is not.
+        """
+        wishes = [Wish(self.ordinal(), call) for call in calls]
+        if not wishes:
+            return []
+        found = await self.subtasks(wishes, "done" if return_exceptions else "success")
+        if return_exceptions:
+            return [failure_of(one) or one.output for one in found]
+        return [output_of(one) for one in found]
 
-    def failures(self) -> Sequence[AttemptRecord]:
-        """How the attempts before this one ended."""
-        return self.run(self.ctx.failures())
+    async def subtasks(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]:
+        """Spawns what is not there yet. Raises Suspended where it must be waited for: the code of
+        this attempt has no right to go on then.
+        """
+        self.leaving += wait != ""
+        try:
+            return await self.scribe.spawn(wishes, wait)
+        except Suspended:
+            self.suspended = self.stopped = True
+            self.leaving += 1
+            raise
+        finally:
+            self.leaving -= wait != ""
 
-    def log(self, line: str) -> None:
-        """Keeps a line with the task."""
-        self.run(self.ctx.log(line))
-
-    def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
-        """Adds to what the task has cost."""
-        self.run(self.ctx.spend(usd, tokens_in=tokens_in, tokens_out=tokens_out))
-
-    def extend(self, seconds: float) -> None:
-        """Lets this attempt run so much longer than its timeout."""
-        self.run(self.ctx.extend(seconds))
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine gives, from a thread without an event loop."""
-        loop = self.ctx.loop
-        if has_loop() or (loop is not None and loop.is_closed()):
-            work.close()
-            rule = "is for plain functions while their worker runs; coroutines await ctx itself"
-            raise ConfigError("ctx.sync", rule)
-        # In a process of its own the loop is short, since nothing is opened there.
-        if loop is None:
-            return asyncio.run(work)
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
-
-
-def has_loop() -> bool:
-    """Whether this thread runs an event loop, which a call that waits would block."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    def ordinal(self) -> str:
+        """The key of the next task that is spawned without one."""
+        self.spawned += 1
+        return str(self.spawned)

@@ -1,0 +1,56 @@
+-- cancel: CREATED | PENDING | READY | RETRYING | CLAIMED | RUNNING | VALIDATING -> CANCELLED
+--
+-- Gives up all of a DAG that has not ended: from the first call on nothing of it is handed out, and
+-- each cancels so many of its tasks. `unfinished` names it until the last is reached.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases
+-- ARGV  1 root        prefix of every key of the shard
+--       2 dag         its ULID
+--       3 reason      why, kept with each task; "" to go on with what was begun
+--       4 limit       how many tasks at most in this call
+--       5 how         JSON {archive, ttl, events}
+--       6 request     names the call: sent again, it says the same
+-- TOUCHES dag:<dag> members:<dag> unfinished task:<id> def:<id> lane:<n> held:<dag> waits:<id>
+--       dependents:<id> heirs:<id> delayed blocked deadlines handoffs cancelling telling stats
+--       outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> failures:<id>
+-- FLAGS allow-oom
+-- REPLY OK <more> <cancelled> | GONE | STATE <status>
+
+-- @include now_ms
+-- @include cancel_one
+-- @include tally_dags
+-- @include send_to_outbox
+
+local root, dag, reason, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local how, request = cjson.decode(ARGV[5]), ARGV[6]
+
+local key, step, unfinished = root .. "dag:" .. dag, "cancel " .. dag, root .. "unfinished"
+local row = redis.call("HMGET", key, "status", "finished", "closing", "why", "request")
+if not row[1] or row[1] == "writing" then
+  return { "GONE" }
+elseif row[2] and reason ~= "" and row[5] ~= request then
+  return { "STATE", row[1] }
+end
+if reason ~= "" and not row[3] then
+  redis.call("HSET", key, "closing", "cancelled", "why", reason, "request", request)
+  redis.call("HSET", unfinished, step, 0)
+  row[4] = reason
+end
+local at = tonumber(redis.call("HGET", unfinished, step))
+if not at then
+  return { "OK", 0, 0 }
+end
+how.ended, how.request = {}, request
+local now, page = now_ms(), redis.call("LRANGE", root .. "members:" .. dag, at, at + limit - 1)
+for _, id in ipairs(page) do
+  cancel_one(root, now, id, row[4] or "", "cascade", how)
+end
+-- A task that is written while it is given up is reached by the next call.
+if #page == limit then
+  redis.call("HSET", unfinished, step, at + limit)
+else
+  redis.call("HDEL", unfinished, step)
+end
+tally_dags(root, now, how)
+send_to_outbox(root, how.archive, how.ended)
+return { "OK", #page == limit and 1 or 0, #how.ended / 2 }

@@ -1,0 +1,57 @@
+-- commit: CREATED -> PENDING | READY
+--
+-- Makes a DAG that is written whole visible, at once; its tasks then wait for their parents or are
+-- READY, so many in each call. What one call cannot reach is named in `unfinished`: the next goes
+-- on, whoever makes it.
+--
+-- KEYS  1 ready       stream  one entry per task that may run
+-- ARGV  1 root        prefix of every key of the shard
+--       2 dag         its ULID
+--       3 total       how many tasks it must have; "" to go on with one that is committed
+--       4 limit       how many tasks at most in this call
+--       5 tries       how many parked claims may be looked at
+-- TOUCHES dag:<dag> members:<dag> dags writing unfinished task:<id> waits:<id> blocked delayed
+--       lane:<n> stats cancelling + what answer_waiting touches
+-- REPLY OK <more> | GONE | STATE <found>
+
+-- @include now_ms
+-- @include freeing
+-- @include commit_task
+-- @include enter_indexes
+-- @include answer_touched
+
+local root, dag, total = ARGV[1], ARGV[2], ARGV[3]
+local limit, tries = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local key, step, unfinished = root .. "dag:" .. dag, "commit " .. dag, root .. "unfinished"
+local row = redis.call("HMGET", key, "status", "total", "open")
+if not row[1] then
+  return { "GONE" }
+elseif row[1] == "writing" and row[2] ~= total then
+  return { "STATE", "writing " .. row[2] .. " of " .. total }
+end
+local now, how = now_ms(), freeing(limit)
+if row[1] == "writing" then
+  redis.call("HSET", key, "status", "pending")
+  redis.call("ZREM", root .. "writing", dag)
+  redis.call("ZADD", root .. "dags", now, dag)
+  redis.call("HSET", unfinished, step, 0)
+  redis.call("HINCRBY", root .. "stats", "submitted", total)
+end
+local at = tonumber(redis.call("HGET", unfinished, step))
+if not at then
+  return { "OK", 0 }
+end
+how.untouched = row[2] == row[3]
+local page = redis.call("LRANGE", root .. "members:" .. dag, at, at + limit - 1)
+for _, id in ipairs(page) do
+  commit_task(root, now, id, how)
+end
+enter_indexes(root, how)
+local more = #page == limit
+if more then
+  redis.call("HSET", unfinished, step, at + limit)
+else
+  redis.call("HDEL", unfinished, step)
+end
+return { "OK", (answer_touched(root, now, how.touched, tries) or more) and 1 or 0 }

@@ -1,0 +1,47 @@
+-- hold: READY -> READY
+--
+-- Hands out nothing more of a DAG: those of its tasks that may run are held back, so many in each
+-- call, and what a claim meets meanwhile. What runs, runs on.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 dag         its ULID
+--       3 limit       how many tasks are looked at in this call
+--       4 begin       1: pause it; 0: go on with what was begun
+-- TOUCHES dag:<dag> members:<dag> held:<dag> unfinished task:<id> lane:<n> stats
+-- FLAGS allow-oom
+-- REPLY OK <more> | GONE | STATE <status>
+
+-- @include hold_task
+
+local root, dag, limit, begin = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
+
+local key, step, unfinished = root .. "dag:" .. dag, "hold " .. dag, root .. "unfinished"
+local row = redis.call("HMGET", key, "status", "finished", "paused")
+if not row[1] or row[1] == "writing" then
+  return { "GONE" }
+elseif row[2] and begin then
+  return { "STATE", row[1] }
+end
+if begin and not row[3] then
+  redis.call("HSET", key, "paused", 1)
+  redis.call("HSET", unfinished, step, 0)
+  redis.call("HDEL", unfinished, "unhold " .. dag)
+end
+local at = tonumber(redis.call("HGET", unfinished, step))
+if not at then
+  return { "OK", 0 }
+end
+local page = redis.call("LRANGE", root .. "members:" .. dag, at, at + limit - 1)
+for _, id in ipairs(page) do
+  local task = redis.call("HMGET", root .. "task:" .. id, "state", "lane")
+  if task[1] == "READY" and redis.call("ZREM", root .. "lane:" .. task[2], id) == 1 then
+    hold_task(root, dag, id, task[2])
+  end
+end
+if #page == limit then
+  redis.call("HSET", unfinished, step, at + limit)
+else
+  redis.call("HDEL", unfinished, step)
+end
+return { "OK", #page == limit and 1 or 0 }

@@ -1,0 +1,23 @@
+-- read: no move
+--
+-- A DAG as it is at one moment, and a page of its tasks' ids in the order they were written.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 dag         its ULID
+--       3 from        position of the first id
+--       4 limit       how many ids, at least one
+-- TOUCHES dag:<dag> members:<dag>
+-- FLAGS no-writes allow-oom
+-- REPLY OK <hash> <ids> | GONE
+
+-- @include fields_of
+
+local root, dag, from, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local fields, flat = fields_of(root .. "dag:" .. dag)
+if not fields.status or fields.status == "writing" then
+  return { "GONE" }
+end
+local page = redis.call("LRANGE", root .. "members:" .. dag, from, from + limit - 1)
+return { "OK", flat, page }

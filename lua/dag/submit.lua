@@ -1,0 +1,74 @@
+-- submit: - -> CREATED
+--
+-- Writes tasks of a DAG, a part of them in each call. Nobody sees them until the DAG is committed:
+-- what is refused, or left half-written, is dropped again. A part that is sent again changes
+-- nothing. Parents of the same DAG come before their children.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 dag         its ULID
+--       3 facts       JSON [field, value, ...] of the DAG
+--       4 lanes       a line "<rate> <signature>" for each lane of the whole DAG
+--       5 max_lanes   how many lanes the shard may have
+--       6 follow      "" or the DAG to be submitted when this one has completed, as JSON
+-- EACH  task          its id; again, with no definition, where it has more parents than fit
+--       place         "<number of its line> <base> <rank>", see lua/task/submit.lua; the rank is
+--                     the part of the base that is for the critical path
+--       def           the definition, opaque
+--       flags         m: there is something to keep with it; d: tasks of this DAG depend on it;
+--                     h: they wait for its end; p: it has more than 16 parents here
+--       parents       ids of its parents in this DAG, a space between two
+--       special       "" or two lines of JSON, each may be empty: what is kept with the task, and
+--                     what is asked of this call {delay, at, outside}: parents in no part of it
+-- TOUCHES dag:<dag> members:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
+--       parents:<id> dependents:<id> heirs:<id> lanes stats ext:<sha> tag:<t> deadlines
+-- REPLY OK | LANES | STATE <found> | PARENT <task> <id> | EXISTS <task> <id>
+
+-- @include now_ms
+-- @include kinds_of
+-- @include lane_number
+-- @include place_of
+-- @include create_tasks
+-- @include read_new
+
+local root, dag, facts, lanes, max_lanes = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local follow, first, stride = ARGV[6], 7, 6
+
+local now, key, news = now_ms(), root .. "dag:" .. dag, {}
+local kinds = kinds_of(lanes, now)
+local status = redis.call("HGET", key, "status")
+local ids = {}
+for at = first, #ARGV, stride do
+  ids[#ids + 1] = root .. "task:" .. ARGV[at]
+end
+local any_known = redis.call("EXISTS", unpack(ids)) > 0
+for at = first, #ARGV, stride do
+  local new, refused = read_new(root, dag, at, any_known)
+  if status and status ~= "writing" then
+    return new.known and { "OK" } or { "STATE", status }
+  elseif refused then
+    return refused
+  end
+  news[#news + 1] = new
+end
+for _, kind in ipairs(kinds) do
+  if not lane_number(root, kind, max_lanes, now) then
+    return { "LANES" }
+  end
+end
+
+if not status then
+  redis.call("HSET", key, "status", "writing", "created", string.format("%.0f", now),
+    "total", 0, "open", 0, "dead", 0, "cancelled", 0, "edges", 0, unpack(cjson.decode(facts)))
+  if follow ~= "" then
+    redis.call("SET", root .. "follow:" .. dag, follow)
+  end
+end
+redis.call("ZADD", root .. "writing", now, dag)
+local places = {}
+for _, new in ipairs(news) do
+  places[new.place] = places[new.place] or place_of(kinds, new.place)
+  new.place = places[new.place]
+end
+create_tasks(root, now, dag, news)
+return { "OK" }

@@ -1,0 +1,16 @@
+-- @include emit_dag
+-- @include tell_dag
+-- Every task of a DAG is completed or cancelled: it has ended. Its outputs begin to expire, who
+-- waited is told, and the DAG that follows it is submitted, in steps that others take.
+local function end_dag(root, now, dag, events)
+  local key = root .. "dag:" .. dag
+  local row = redis.call("HMGET", key, "closing", "cancelled", "total", "follow")
+  local status = row[1] or (row[2] == row[3] and "cancelled") or "completed"
+  redis.call("HSET", key, "status", status, "finished", string.format("%.0f", now))
+  redis.call("HSET", root .. "unfinished", "forget " .. dag, 0)
+  if row[4] and status == "completed" then
+    redis.call("HSET", root .. "unfinished", "follow " .. dag, 0)
+  end
+  emit_dag(root, events, "dag." .. status, dag, row[3])
+  tell_dag(root, dag)
+end

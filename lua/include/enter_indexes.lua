@@ -1,0 +1,19 @@
+-- Puts what a call has collected into the indexes: `scores` of tasks by lane, `blocked` and
+-- `unblocked` ones, and the `counts` of lanes.
+local function enter_indexes(root, how)
+  for lane, scores in pairs(how.scores) do
+    redis.call("ZADD", root .. "lane:" .. lane, unpack(scores))
+  end
+  if #how.blocked > 0 then
+    redis.call("ZADD", root .. "blocked", unpack(how.blocked))
+  end
+  if #how.unblocked > 0 then
+    redis.call("ZREM", root .. "blocked", unpack(how.unblocked))
+  end
+  for name, number in pairs(how.counts) do
+    if number ~= 0 then
+      redis.call("HINCRBY", root .. "stats", name, number)
+    end
+  end
+  how.scores, how.blocked, how.unblocked, how.counts = {}, {}, {}, {}
+end

@@ -1,0 +1,10 @@
+-- @include tally_lane
+-- Makes a task READY that waits for nothing any more: a fresh entry of the stream. Its place in the
+-- lane is added for many at once, see enter_indexes.
+local function free_task(root, id, lane, score, how)
+  local entry = redis.call("XADD", root .. "ready", "*", "task", id)
+  redis.call("HSET", root .. "task:" .. id, "state", "READY", "entry", entry)
+  local scores = how.scores[lane] or {}
+  scores[#scores + 1], scores[#scores + 2] = score, id
+  how.scores[lane], how.touched[lane] = scores, true
+end

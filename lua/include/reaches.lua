@@ -1,0 +1,25 @@
+-- Whether one of the tasks in `from` waits for `target`, through whatever chain: "CYCLE", or "FAR"
+-- where more edges than `walk.left` must be followed to find out; nil where none does. What one
+-- walk has seen, the next one of the same call passes over.
+local function reaches(root, from, target, walk)
+  local stack = {}
+  for i, id in ipairs(from) do
+    stack[i] = id
+  end
+  while #stack > 0 do
+    local id = table.remove(stack)
+    if id == target then
+      return "CYCLE"
+    elseif not walk.seen[id] then
+      walk.seen[id] = true
+      for _, parent in ipairs(redis.call("SMEMBERS", root .. "waits:" .. id)) do
+        stack[#stack + 1] = parent
+        walk.left = walk.left - 1
+      end
+      if walk.left < 0 then
+        return "FAR"
+      end
+    end
+  end
+  return nil
+end

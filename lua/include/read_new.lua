@@ -1,0 +1,28 @@
+-- @include dag_of
+-- @include decoded
+-- @include open_parents rarely
+-- @include named_already
+-- A task of a DAG as it stands in ARGV from `at` on, and why it cannot be taken, if so: a parent
+-- outside the DAG is not there, or another task bears its id or its producer's.
+local function read_new(root, dag, at, any_known)
+  local id, special = ARGV[at], ARGV[at + 5]
+  local there = any_known and redis.call("HMGET", root .. "task:" .. id, "state", "flags") or {}
+  local new = { id = id, place = ARGV[at + 1], def = ARGV[at + 2], flags = ARGV[at + 3],
+    above = ARGV[at + 4], known = there[1] and true }
+  if there[1] and dag_of(there[2]) ~= dag then
+    return new, { "EXISTS", id, id }
+  end
+  if special == "" then
+    return new
+  end
+  local text, asked = string.match(special, "^([^\n]*)\n(.*)$")
+  new.more, new.ask = decoded(text), decoded(asked)
+  new.text = text ~= "" and text or nil
+  local lost
+  new.outside, lost = open_parents(root, new.ask.outside or {}, new.more.trigger)
+  local namesake = not new.known and named_already(root, new.more.ext)
+  if not new.outside then
+    return new, { "PARENT", id, lost }
+  end
+  return new, namesake and { "EXISTS", id, namesake } or nil
+end

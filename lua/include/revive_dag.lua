@@ -1,0 +1,14 @@
+-- @include dag_of
+-- @include tally
+-- @include tally_dags
+-- A dead task of a DAG lives again: the DAG goes on, also where it was given up, and its critical
+-- path is another.
+local function revive_dag(root, now, flags, events)
+  local dag, how = dag_of(flags), { events = events }
+  if dag then
+    redis.call("HDEL", root .. "dag:" .. dag, "closing", "why")
+    redis.call("HINCRBY", root .. "unfinished", "rank " .. dag, 1)
+    tally(how, flags, "dead", "open")
+    tally_dags(root, now, how)
+  end
+end

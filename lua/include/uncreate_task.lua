@@ -1,0 +1,24 @@
+-- @include leave_indexes
+-- @include count
+-- Takes back a task that was never committed: every key of it, and its name among those of the
+-- tasks outside its DAG that it was to wait for.
+local function uncreate_task(root, id, row)
+  if not row.state then
+    return
+  end
+  if row.state == "CREATED" then
+    leave_indexes(root, id, row.state)
+  end
+  count(root, row.lane, row.state, -1)
+  if row.more.ext and redis.call("GET", root .. "ext:" .. row.more.ext) == id then
+    redis.call("DEL", root .. "ext:" .. row.more.ext)
+  end
+  for _, tag in ipairs(row.more.tags or {}) do
+    redis.call("ZREM", root .. "tag:" .. tag, id)
+  end
+  redis.call("ZREM", root .. "deadlines", id)
+  redis.call("HDEL", root .. "cancelling", "children " .. id)
+  redis.call("SREM", root .. "telling", id)
+  redis.call("DEL", root .. "task:" .. id, root .. "def:" .. id, root .. "dependents:" .. id,
+    root .. "heirs:" .. id, root .. "parents:" .. id)
+end

@@ -1,0 +1,10 @@
+-- @include dag_of
+-- Takes a READY task out of those that are held back with their DAG. Whether it was there.
+local function unhold_task(root, id, lane)
+  local dag = dag_of(redis.call("HGET", root .. "task:" .. id, "flags"))
+  if not dag or redis.call("SREM", root .. "held:" .. dag, id) == 0 then
+    return false
+  end
+  redis.call("HINCRBY", root .. "stats", lane .. ":READY", -1)
+  return true
+end

@@ -1,0 +1,25 @@
+-- outputs: no move
+--
+-- What tasks have returned, for those that are given it.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+-- EACH  task          its id
+-- TOUCHES task:<id> result:<id> dag:<dag>
+-- FLAGS no-writes allow-oom
+-- REPLY OK [<state> | GONE, result]...; "" where there is none
+
+-- @include is_visible
+
+local root = ARGV[1]
+local first, stride = 2, 1
+
+local reply = { "OK" }
+for at = first, #ARGV, stride do
+  local id = ARGV[at]
+  local row = redis.call("HMGET", root .. "task:" .. id, "state", "flags")
+  local seen = row[1] and is_visible(root, { state = row[1], flags = row[2] })
+  reply[#reply + 1] = seen and row[1] or "GONE"
+  reply[#reply + 1] = seen and redis.call("GET", root .. "result:" .. id) or ""
+end
+return reply

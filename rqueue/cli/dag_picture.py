@@ -1,0 +1,186 @@
+"""What `rqueue dag show` says: the facts of a DAG, its graph, or a summary of one that is large."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rqueue.cli.dag_rails import MARKED, drawn
+from rqueue.cli.output import clean, cut, span
+from rqueue.cli.panels import Panel
+from rqueue.model.state import State
+
+if TYPE_CHECKING:
+    from rqueue.cli.panels import Row
+    from rqueue.client.daggraph import DagGraph
+    from rqueue.model.dag import Dag
+    from rqueue.model.task import Task
+
+# More tasks than this are summarised.
+READABLE = 100
+NAME_WIDTH, NOTE_WIDTH, NAMED = 32, 60, 4
+BAR_WIDTH, DONE, LEFT = 30, "█", "░"
+# Where no terminal says how wide it is, rails may take so many columns.
+WIDEST = 120
+
+
+def label(task: Task) -> str:
+    """What a task is called: by its name, else its title, else its type."""
+    return task.spec.name or task.spec.title or task.type
+
+
+def seconds(length: float | None) -> str:
+    """A duration for people; short ones to the millisecond."""
+    if length is None:
+        return ""
+    return f"{length * 1000:.0f}ms" if length < 1 else span(length)
+
+
+def dollars(usd: float) -> str:
+    """An amount for people."""
+    return f"${usd:,.2f}" if usd >= 0.01 or not usd else f"${usd:.6f}"  # noqa: PLR2004 (a cent)
+
+
+def progress(dag: Dag) -> str:
+    """How far a DAG is, as a bar."""
+    share = (dag.total - dag.open) / dag.total if dag.total else 0.0
+    full = int(share * BAR_WIDTH)
+    return f"{DONE * full}{LEFT * (BAR_WIDTH - full)} {share:4.0%}  {dag.status}  {tally(dag)}"
+
+
+def tally(dag: Dag) -> str:
+    """How many tasks there are, by what has become of them."""
+    kinds = {
+        "completed": dag.completed,
+        "dead": dag.dead,
+        "cancelled": dag.cancelled,
+        "open": dag.open,
+    }
+    return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number)
+
+
+def head(graph: DagGraph) -> list[str]:
+    """The facts of a DAG, one a line."""
+    dag, path = graph.dag, graph.critical_path()
+    weights, spec = graph.weights(), dag.spec
+    length = f", {seconds(sum(weights[id] for id in path))}" if graph.timed else ""
+    budget = "" if spec.budget_usd is None else f" of {dollars(spec.budget_usd)}"
+    facts = {
+        "dag": str(dag.id),
+        "title": spec.title,
+        "status": status(dag),
+        "tasks": f"{dag.total}: {tally(dag)}; {dag.edges} edges",
+        "policy": policy(dag),
+        "spent": f"{dollars(dag.spent_usd)}{budget}" if dag.spent_usd or budget else None,
+        "next": f"{dag.next}, when it has completed" if dag.next else None,
+        "roots": names(graph, graph.roots),
+        "leaves": names(graph, graph.leaves),
+        "critical": f"{MARKED} {len(path)} of its tasks{length}",
+    }
+    return [f"{name:8} {clean(value)}" for name, value in facts.items() if value]
+
+
+def status(dag: Dag) -> str:
+    """Where a DAG is, and why."""
+    marks = {"paused": dag.paused and not dag.ended, "closing": dag.closing}
+    shown = ", ".join([dag.status, *(word for word, there in marks.items() if there)])
+    return f"{shown}: {dag.reason}" if dag.reason else shown
+
+
+def policy(dag: Dag) -> str:
+    """What its producer said about failures, and whether that has come."""
+    threshold = dag.spec.failure_threshold
+    if threshold is None:
+        return dag.spec.on_failure
+    most = f"{threshold:.0%}" if threshold < 1 else f"{threshold:g}"
+    reached = ", which is reached" if dag.escalated else ""
+    return f"{dag.spec.on_failure}; tells of {most} dead{reached}"
+
+
+def names(graph: DagGraph, ids: Sequence[str]) -> str:
+    """The first few of some tasks, by name."""
+    shown = ", ".join(cut(label(graph.tasks[id]), NAME_WIDTH) for id in ids[:NAMED])
+    more = len(ids) - NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def table(graph: DagGraph, width: int | None = None) -> Panel:
+    """The graph with a line for each task, for a terminal of this width or for none; where rails
+    would take more than half of that, tasks have numbers. A large one is summarised by layers.
+    """
+    if len(graph.tasks) > READABLE:
+        return summary(graph)
+    path = set(graph.critical_path())
+    lines = drawn(graph.parents, path)
+    rails = max((len(line) for _, line in lines), default=0)
+    if rails <= (WIDEST if width is None else width // 2):
+        titles: Row = ("GRAPH", "TASK", "STATE", "TIME", "ID", "")
+        rows = [(line, *columns(graph, id)) for id, line in lines]
+    else:
+        titles = ("NUMBER", "AFTER", "TASK", "STATE", "TIME", "ID", "")
+        place = {id: str(at) for at, (id, _) in enumerate(lines, 1)}
+        rows = [
+            (
+                f"{place[id]}{f' {MARKED}' if id in path else ''}",
+                cut(", ".join(place[parent] for parent in graph.parents[id]), NAME_WIDTH),
+                *columns(graph, id),
+            )
+            for id, _ in lines
+        ]
+    return Panel(titles, tuple(tuple(map(clean, row)) for row in rows), len(rows))
+
+
+def columns(graph: DagGraph, id: str) -> Row:
+    """What is said of one task."""
+    task = graph.tasks[id]
+    took = seconds(graph.duration_sec(id))
+    return (cut(label(task), NAME_WIDTH), task.state, took, id, cut(remark(graph, id), NOTE_WIDTH))
+
+
+def remark(graph: DagGraph, id: str) -> str:
+    """Why a task is where it is, if that is not plain from the graph."""
+    task, waits = graph.tasks[id], set(graph.parents[id])
+    if task.state is State.DEAD_LETTERED:
+        return f"{task.failure_reason or ''}: {task.last_error or ''}"
+    if task.state is State.CANCELLED:
+        return task.cancel_reason or ""
+    trigger = task.spec.trigger
+    others = [parent for parent in task.blocked_by if parent not in waits]
+    elsewhere = [parent for parent in others if parent not in graph.tasks]
+    spawned = len(others) - len(elsewhere)
+    parts = [
+        f"on {trigger}" if trigger != "all_success" else "",
+        f"waits for {spawned} it spawned" if spawned else "",
+        f"waits for {', '.join(elsewhere)} of another DAG" if elsewhere else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def summary(graph: DagGraph) -> Panel:
+    """A large DAG by layers: how many tasks are in each, in which states, and of which types."""
+    path, found = set(graph.critical_path()), dict[int, list[str]]()
+    for id, layer in graph.layers().items():
+        found.setdefault(layer, []).append(id)
+    rows = []
+    for layer, ids in sorted(found.items()):
+        tasks = [graph.tasks[id] for id in ids]
+        took = max((graph.duration_sec(id) or 0.0 for id in ids), default=0.0)
+        longest = next((label(graph.tasks[id]) for id in ids if id in path), "")
+        rows.append(
+            (
+                str(layer + 1),
+                str(len(ids)),
+                counted(task.state for task in tasks),
+                seconds(took) if took else "",
+                cut(longest, NAME_WIDTH),
+                cut(counted(task.type for task in tasks), NOTE_WIDTH),
+            )
+        )
+    titles = ("LAYER", "TASKS", "STATES", "LONGEST", MARKED, "TYPES")
+    return Panel(titles, tuple(tuple(map(clean, row)) for row in rows), len(rows))
+
+
+def counted(words: Iterable[str]) -> str:
+    """How often each word is there, the most frequent first."""
+    return ", ".join(f"{number} {word}" for word, number in Counter(words).most_common())

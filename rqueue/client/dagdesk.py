@@ -1,0 +1,131 @@
+"""Operating DAGs while they run: looking at one with its tasks, ending, pausing and reviving it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rqueue.client import door
+from rqueue.client.daggraph import DagGraph, alone
+from rqueue.clock import SYSTEM
+from rqueue.errors import DagEnded, DagNotFound, InvalidGraph, TaskError, TaskNotFound
+from rqueue.model.dag import DagSpec
+from rqueue.model.field import dag_reference
+from rqueue.model.ids import DagId, TaskId
+from rqueue.model.state import State
+from rqueue.store import dags, tasks
+
+if TYPE_CHECKING:
+    from rqueue.client.desk import Desk, Told
+    from rqueue.model.dag import Dag
+    from rqueue.model.task import Task
+
+# Kept with each task where nobody says why.
+NO_REASON = "the DAG was cancelled"
+
+
+@dataclass(slots=True)
+class Retried:
+    """What became of the dead tasks of a DAG; the cancelled ones stay so."""
+
+    dag: DagId
+    revived: list[TaskId] = field(default_factory=list)
+    refused: dict[TaskId, str] = field(default_factory=dict)
+    cancelled: list[TaskId] = field(default_factory=list)
+
+
+class DagDesk:
+    """The operator's moves on the DAGs of one shard.
+
+    A DAG is named by its id in any form, or by a task of it. A task that is alone is a DAG of one.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.shard = desk.shard
+
+    async def get(self, dag: str) -> Dag:
+        """A DAG as it is now; raises DagNotFound."""
+        return (await self.found(dag))[0]
+
+    async def graph(self, dag: str) -> DagGraph:
+        """A DAG with its tasks; raises DagNotFound."""
+        found, lone = await self.found(dag)
+        if lone is not None:
+            return DagGraph.of(found, [lone], SYSTEM.now())
+        read = await self.desk.reader.read(await dags.members(self.shard, found.id))
+        # Its own numbers after its tasks: one that has ended has ended in both.
+        now = await dags.read(self.shard, found.id)
+        return DagGraph.of(now, [task for task in read if task is not None], SYSTEM.now())
+
+    async def walk(self) -> AsyncIterator[Dag]:
+        """The DAGs of more than one task, the newest first."""
+        async for dag in dags.walk(self.shard):
+            yield dag
+
+    async def cancel(self, dag: str, reason: str = "") -> int:
+        """Gives up all of a DAG that has not ended; how many tasks that were. Raises DagNotFound
+        and DagEnded.
+        """
+        why = door.reason_of(reason) or NO_REASON
+        found, lone = await self.found(dag)
+        if lone is None:
+            return await dags.cancel(self.shard, found.id, why)
+        if not await self.desk.cancel(lone.id, reason=why, dependents="cascade"):
+            raise DagEnded(found.id, found.status)
+        return 1
+
+    async def pause(self, dag: str) -> None:
+        """Hands out nothing more of a DAG until it is resumed; raises DagNotFound and DagEnded."""
+        await dags.pause(self.shard, await self.id_of(dag))
+
+    async def resume(self, dag: str) -> None:
+        """Hands a paused DAG out again; raises DagNotFound."""
+        await dags.resume(self.shard, await self.id_of(dag))
+
+    async def set_budget(self, dag: str, usd: float | None) -> None:
+        """Sets what the tasks of a DAG together may cost; raises InvalidTask and DagNotFound."""
+        budget = DagSpec.parse({"budget_usd": usd}).budget_usd
+        await dags.set_budget(self.shard, await self.id_of(dag), budget)
+
+    async def retry(self, dag: str, *, told: Told | None = None) -> Retried:
+        """Gives every dead task of a DAG a new life; `told` hears how many of how many are done."""
+        graph = await self.graph(dag)
+        if graph.dag.closing:
+            # What is just being given up would be given up again.
+            await dags.cancel(self.shard, graph.dag.id)
+            graph = await self.graph(dag)
+        each = graph.tasks.values()
+        dead = [task for task in each if task.state is State.DEAD_LETTERED]
+        found = Retried(graph.dag.id)
+        found.cancelled += [task.id for task in each if task.state is State.CANCELLED]
+        for done, task in enumerate(dead, 1):
+            try:
+                await tasks.revive(self.shard, task.id, life=task.life)
+                found.revived.append(task.id)
+            except (TaskError, DagEnded, InvalidGraph) as error:
+                found.refused[task.id] = str(error)
+            if told is not None:
+                told(done, len(dead))
+        return found
+
+    async def id_of(self, dag: str) -> DagId:
+        """Our id of a DAG that may be named by one of its tasks."""
+        return (await self.found(dag))[0].id
+
+    async def found(self, dag: str) -> tuple[Dag, Task | None]:
+        """The DAG of an id, and the task that it is where that is alone; raises DagNotFound."""
+        named = dag_reference(str(dag))
+        if isinstance(named, DagId):
+            try:
+                return await dags.read(self.shard, named), None
+            except DagNotFound:
+                named = named.ulid
+        try:
+            task = await self.desk.get(named)
+        except TaskNotFound:
+            raise DagNotFound(dag) from None
+        if task.dag is None:
+            return alone(task), task
+        return await dags.read(self.shard, task.dag), None

@@ -1,0 +1,152 @@
+"""From a plan to what the store is sent: every task drafted, ordered and ranked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rqueue.errors import DagNotFound, InvalidGraph, InvalidTask
+from rqueue.model.call import written
+from rqueue.model.ids import TaskId
+from rqueue.model.lane import micro
+from rqueue.model.plan import Plan, PlanTask, resolved
+from rqueue.model.state import State
+from rqueue.policy.path import ranks
+from rqueue.store import dags
+from rqueue.store.outputs import outputs
+from rqueue.store.planting import Node, Planting
+from rqueue.store.shard import MICRO
+
+if TYPE_CHECKING:
+    from rqueue.client.drafts import Drafter
+    from rqueue.model.dag import DagSpec
+    from rqueue.model.ids import DagId
+    from rqueue.store.scripts import Argument
+    from rqueue.store.shard import Shard
+    from rqueue.store.submits import Draft
+
+# What makes a task the same as another has no meaning for one that belongs to a DAG.
+REFUSED = ("idempotency_key", "dedupe", "dedupe_fields", "depends_on", "dag_id")
+NOT_THERE = "depends on a task that is not there or was cancelled"
+
+
+def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
+    """The DAG that a plan, or its text, means; raises InvalidTask and InvalidGraph."""
+    if isinstance(plan, str):
+        plan = Plan.parse(json.loads(plan))
+    settings = drafter.settings
+    tasks = plan.checked(max_nodes=settings.max_dag_nodes, max_edges=settings.max_dag_edges)
+    ids = {task.name: task.id for task in tasks}
+    drafts = {task.name: drafted(task, ids, drafter) for task in tasks}
+    boosts = ranks({task.name: task.after for task in tasks})
+    flags = waiters(tasks, drafts)
+    nodes = []
+    for task in tasks:
+        rank, draft = micro(boosts[task.name]), drafts[task.name]
+        nodes.append(
+            Node(
+                task.id,
+                draft._replace(base=draft.base - rank),
+                parents=[ids[name].ulid for name in task.after if name in ids],
+                outside=[name[-26:] for name in task.after if name not in ids],
+                flags=flags.get(task.name, ""),
+                rank=rank,
+            )
+        )
+    following = plan.on_complete
+    if following is not None:
+        refuse_twins(plan)
+        # Refused now, not when this one has completed.
+        planting_of(following, drafter)
+    facts = facts_of(plan.spec, following)
+    return Planting(plan.id, facts, nodes, "" if following is None else following.text())
+
+
+def refuse_twins(plan: Plan) -> None:
+    """Raises InvalidGraph where an id is there twice in a plan and those that follow it."""
+    seen: set[str] = set()
+    one: Plan | None = plan
+    while one is not None:
+        for id in (one.id, *(task.id for task in one.tasks)):
+            if id in seen:
+                raise InvalidGraph("what follows has the id of what it follows", (plan.id, id))
+            seen.add(id)
+        one = one.on_complete
+
+
+async def refuse_missing(shard: Shard, plan: Plan, found: Planting) -> None:
+    """Raises InvalidGraph where a task is to wait for one that is not there or was cancelled:
+    before anything is written, and the script looks again.
+    """
+    outside = list(dict.fromkeys(one for node in found.nodes for one in node.outside))
+    if not outside:
+        return
+    states = dict(zip(outside, await outputs(shard, outside), strict=True))
+    names = {task.id: task.name for task in plan.tasks}
+    for node in found.nodes:
+        for one in node.outside:
+            state = states[one].state
+            if state is None or (state is State.CANCELLED and not is_triggered(node.draft)):
+                if await is_taken(shard, found.id):
+                    return
+                raise InvalidGraph(NOT_THERE, (names[node.id], TaskId.from_ulid(one)))
+
+
+async def is_taken(shard: Shard, dag: DagId) -> bool:
+    """Whether a DAG is there: one that is sent again is judged by what was so the first time."""
+    try:
+        await dags.read(shard, dag)
+    except DagNotFound:
+        return False
+    return True
+
+
+def is_triggered(draft: Draft) -> bool:
+    """Whether a task runs by something else than the success of its parents."""
+    return bool(draft.more) and "trigger" in json.loads(draft.more)
+
+
+def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draft:
+    """The draft of one task. Its DAG and its parents there are kept beside its definition, which
+    stays as short as a single task's; only parents outside stand in it.
+    """
+    for name in REFUSED:
+        if name in task.fields:
+            raise InvalidTask(f"{task.name}.{name}", "is not for a task of a DAG")
+    given = dict(task.fields)
+    if task.given_name is not None:
+        given["name"] = task.given_name
+    if any(name not in ids for name in task.after):
+        given["depends_on"] = [ids.get(name, name) for name in task.after]
+    if task.inputs:
+        given["inputs"] = resolved(task.inputs, ids)
+    try:
+        return drafter.of_member(written(given))
+    except InvalidTask as error:
+        raise InvalidTask(f"{task.name}.{error.field}", error.rule) from error
+
+
+def waiters(tasks: Sequence[PlanTask], drafts: Mapping[str, Draft]) -> dict[str, str]:
+    """Who is waited for, by name: d where completion is, h where any end is."""
+    found: dict[str, set[str]] = {}
+    for task in tasks:
+        letter = "h" if is_triggered(drafts[task.name]) else "d"
+        for parent in task.after:
+            found.setdefault(parent, set()).add(letter)
+    return {name: "".join(sorted(letters)) for name, letters in found.items()}
+
+
+def facts_of(spec: DagSpec, following: Plan | None) -> list[Argument]:
+    """What is kept of the DAG itself: names and values in turn."""
+    found: dict[str, Argument | None] = {
+        "title": spec.title,
+        "created_by": spec.created_by,
+        "on_failure": spec.on_failure,
+        "threshold": None if spec.failure_threshold is None else repr(spec.failure_threshold),
+        "budget": None if spec.budget_usd is None else round(spec.budget_usd * MICRO),
+        "spawn": spec.spawn,
+        "follow": None if following is None else following.id.ulid,
+    }
+    kept = {name: value for name, value in found.items() if value is not None}
+    return [word for pair in kept.items() for word in pair]

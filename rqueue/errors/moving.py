@@ -1,0 +1,86 @@
+"""A task or a DAG is not as the caller believed; nothing was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rqueue.errors.root import RQueueError
+
+
+class TaskError(RQueueError):
+    """The task is not as the caller believed; nothing was changed."""
+
+
+class TaskNotFound(TaskError):
+    """No such task, or its keys have expired."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__(task)
+        self.task = task
+
+    def __str__(self) -> str:
+        return f"{self.task} is not here: never submitted, or ended and expired"
+
+
+class WrongState(TaskError):
+    """A move that the task's state forbids."""
+
+    def __init__(self, task: str, *, found: str, wanted: Iterable[str]) -> None:
+        self.task = task
+        self.found = str(found)
+        self.wanted = tuple(sorted(str(state) for state in wanted))
+        super().__init__(task, self.found, self.wanted)
+
+    def __str__(self) -> str:
+        return f"{self.task} is {self.found}; this needs {' or '.join(self.wanted)}"
+
+
+class LeaseLost(TaskError):
+    """The caller no longer holds the task: someone else may run it."""
+
+    def __init__(self, task: str, token: str) -> None:
+        super().__init__(task, token)
+        self.task = task
+        self.token = token
+
+    def __str__(self) -> str:
+        return f"the lease of {self.task} is no longer held; stop, and write nothing for it"
+
+
+class KeyTaken(TaskError):
+    """Another live task holds this task's idempotency key."""
+
+    def __init__(self, task: str, holder: str) -> None:
+        super().__init__(task, holder)
+        self.task = task
+        self.holder = holder
+
+    def __str__(self) -> str:
+        return f"the idempotency key of {self.task} belongs to {self.holder} now"
+
+
+class DagError(RQueueError):
+    """The DAG is not as the caller believed; nothing was changed."""
+
+
+class DagNotFound(DagError):
+    """No such DAG, or its keys have expired."""
+
+    def __init__(self, dag: str) -> None:
+        super().__init__(dag)
+        self.dag = dag
+
+    def __str__(self) -> str:
+        return f"{self.dag} is not here: never committed, or ended and expired"
+
+
+class DagEnded(DagError):
+    """The DAG has ended: there is nothing left to change."""
+
+    def __init__(self, dag: str, status: str) -> None:
+        super().__init__(dag, status)
+        self.dag = dag
+        self.status = status
+
+    def __str__(self) -> str:
+        return f"{self.dag} is {self.status} already"

@@ -1,0 +1,78 @@
+"""A DAG as it is read: tasks that belong together, and what has become of them as a whole."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rqueue.model.checked import Checked, Instant, Line, Principal, Usd
+from rqueue.model.ids import DagId
+
+OnFailure = Literal["hold", "fail_fast", "continue"]
+Trigger = Literal["all_success", "all_done", "one_failed"]
+SpawnRule = Literal["own_dag", "same_agent", "none"]
+Threshold = Annotated[float, Field(gt=0, le=1_000_000, strict=True, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class DagStatus(StrEnum):
+    """Where a DAG is in its life."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({DagStatus.COMPLETED, DagStatus.FAILED, DagStatus.CANCELLED})
+
+
+class DagSpec(Checked):
+    """What a producer says of a DAG as a whole.
+
+    `failure_threshold` below 1 is a share of all tasks, from 1 on a number of them: when so many
+    have died, it is told. `spawn` is what its tasks may add; None is the queue's own rule.
+    """
+
+    title: Line | None = None
+    created_by: Principal | None = None
+    on_failure: OnFailure = "hold"
+    failure_threshold: Threshold | None = None
+    budget_usd: Usd | None = None
+    spawn: SpawnRule | None = None
+
+
+class Dag(Checked):
+    """One DAG at one moment. A DAG is failed while a task of it is dead; it may go on all the same.
+
+    `open` counts the tasks that have not ended. `finished_at` is there when none can run any more.
+    `closing` is there while the rest of it is being given up, `next` names the one that follows.
+    """
+
+    id: DagId
+    spec: DagSpec
+    status: DagStatus
+    total: Count = 0
+    open: Count = 0
+    dead: Count = 0
+    cancelled: Count = 0
+    edges: Count = 0
+    spent_usd: float = 0.0
+    paused: bool = False
+    escalated: bool = False
+    closing: bool = False
+    reason: str | None = None
+    next: DagId | None = None
+    created_at: Instant
+    finished_at: Instant | None = None
+
+    @property
+    def completed(self) -> int:
+        """The tasks that ended well."""
+        return self.total - self.open - self.dead - self.cancelled
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more of it can run unless somebody revives it."""
+        return self.finished_at is not None or (self.status is DagStatus.FAILED and not self.open)

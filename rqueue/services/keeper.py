@@ -1,0 +1,108 @@
+"""Goes on with what was begun with DAGs: commits, cancels, pauses, expiry, ranks, followers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rqueue.client.plans import planting_of
+from rqueue.errors import InvalidGraph, InvalidTask, StoreUnavailable
+from rqueue.model.lane import micro
+from rqueue.model.state import LIVE
+from rqueue.policy.path import ranks
+from rqueue.store import dags, planting
+
+if TYPE_CHECKING:
+    from rqueue.client.drafts import Drafter
+    from rqueue.model.ids import DagId
+    from rqueue.model.task import Task
+    from rqueue.store.dags import Step
+    from rqueue.store.reader import Reader
+    from rqueue.store.shard import Shard
+
+log = logging.getLogger("rqueue.scheduler")
+
+# What needs nothing but the script's own knowledge of how far it is.
+STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
+    "commit": planting.commit,
+    "drop": partial(planting.drop, idle_ms=dags.WRITING_MS),
+    "cancel": dags.cancel,
+    "hold": partial(dags.pause, begin=False),
+    "unhold": partial(dags.resume, begin=False),
+    "forget": dags.forget,
+}
+
+
+@dataclass(slots=True)
+class Kept:
+    """How many steps one tick has taken, and how many it could not."""
+
+    done: int = 0
+    failed: int = 0
+
+
+class Keeper:
+    """Finishes what a crash, or a call that may do only so much, has left. Any number may run: each
+    step is a script that knows how far it is.
+    """
+
+    name = "keeper"
+    interval_sec = 1.0
+
+    def __init__(self, shard: Shard, reader: Reader, drafter: Drafter) -> None:
+        self.shard = shard
+        self.reader = reader
+        self.drafter = drafter
+
+    async def tick(self) -> Kept:
+        """Goes on with everything that is named."""
+        kept = Kept()
+        for step in await dags.steps(self.shard):
+            try:
+                await self.go_on(step)
+                kept.done += 1
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                # Whatever is wrong with one DAG must not hold the others.
+                kept.failed += 1
+                log.warning("cannot %s %s: %s", step.verb, step.dag, error)
+        return kept
+
+    async def go_on(self, step: Step) -> None:
+        """Takes one step to its end."""
+        if step.verb == "rank":
+            await self.rank(step.dag, step.position)
+        elif step.verb == "follow":
+            await self.follow(step.dag)
+        else:
+            await STEPS[step.verb](self.shard, step.dag)
+
+    async def rank(self, dag: DagId, seen: str) -> None:
+        """Writes the boosts of the critical path anew, after the graph has changed."""
+        tasks = await self.reader.read(await dags.members(self.shard, dag))
+        live = [task for task in tasks if task is not None and task.state in LIVE]
+        found = ranks({task.id.ulid: waited_for(task) for task in live})
+        rows = [(ulid, micro(rank)) for ulid, rank in found.items()]
+        await dags.rank(self.shard, dag, rows, seen=seen)
+
+    async def follow(self, dag: DagId) -> None:
+        """Submits the DAG that follows one that has completed: its ids were made with it, so that
+        it comes once, however often this is done.
+        """
+        text = await dags.follower(self.shard, dag)
+        try:
+            if text:
+                await planting.submit(self.shard, planting_of(text, self.drafter))
+        except (InvalidGraph, InvalidTask) as error:
+            # It was checked when it was given: what it waits for is gone, and stays so.
+            log.error("what follows %s cannot be submitted: %s", dag, error)
+        await dags.followed(self.shard, dag)
+
+
+def waited_for(task: Task) -> list[str]:
+    """The ULIDs of the tasks that a task still waits for."""
+    return [parent[-26:] for parent in task.blocked_by]

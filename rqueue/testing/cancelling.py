@@ -1,0 +1,97 @@
+"""Giving tasks up: those that are named, and those who wait for what will never complete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rqueue.model.ids import TaskId
+from rqueue.model.state import FINAL, State
+from rqueue.testing.claiming import answer
+from rqueue.testing.telling import Rule, lanes, leave_children
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import Ended, Record
+
+CHILDREN = "children "
+
+
+def cancel(
+    model: Model,
+    tasks: Sequence[str],
+    *,
+    request: str,
+    reason: str = "",
+    dependents: Rule = "cascade",
+) -> list[str]:
+    """Ends live tasks, and goes on with all that cascades have left, each by its own rule.
+
+    `request` names the call: sent again, it says the same.
+    """
+    ended: list[Ended] = []
+    touched: set[int] = set()
+    settled = f"cancel {request}"
+    words = [cancel_one(model, t, settled, ended, why=reason, rule=dependents) for t in tasks]
+    while model.cancelling:
+        name, (rule, why) = next(iter(model.cancelling.items()))
+        if name.startswith(CHILDREN):
+            touched |= cancel_children(model, name.removeprefix(CHILDREN), rule, why)
+        else:
+            cancel_unseen(model, name, why)
+            cancel_one(model, name, settled, ended, why=why)
+    model.send(ended)
+    if touched:
+        answer(model, touched)
+    return words
+
+
+def cancel_one(
+    model: Model,
+    task: str,
+    settled: str,
+    ended: list[Ended],
+    *,
+    why: str,
+    rule: Rule = "cascade",
+) -> str:
+    """Ends a task if it has not ended, with a rule for those who wait for it; the word for it."""
+    record = model.seen(task)
+    model.cancelling.pop(task, None)
+    if record is None:
+        return "GONE"
+    if record.state in FINAL:
+        return "OK" if record.settled == settled else f"STATE:{record.state}"
+    ended.append(give_up(model, record, settled, why=why))
+    leave_children(model, record, rule, "cancelled")
+    return "OK"
+
+
+def cancel_unseen(model: Model, task: str, why: str) -> None:
+    """A cascade that comes to a task that nobody sees yet goes on when its DAG is committed."""
+    record = model.find(task)
+    if record is not None and model.seen(task) is None:
+        record.doomed = why
+
+
+def cancel_children(model: Model, parent: str, rule: str, word: str) -> set[int]:
+    """Those who wait for a task that will never complete are given up, or told that it is met;
+    the lanes they enter. One that waits for what it spawned goes on in any case.
+    """
+    del model.cancelling[CHILDREN + parent]
+    entered = []
+    for child in model.dependents(parent):
+        if rule == "unblock" or child.suspended:
+            entered.append(model.met(child, parent))
+        else:
+            model.cancelling[child.id] = "cascade", f"Parent {TaskId.from_ulid(parent)} {word}"
+    return lanes(entered)
+
+
+def give_up(model: Model, record: Record, settled: str = "cancel", *, why: str = "") -> Ended:
+    """Ends a live task as CANCELLED; who holds it is fenced."""
+    record.waits.clear()
+    record.why = why
+    if record.in_hand:
+        model.mail(f"@{record.owner}", f"fenced {record.id} {record.token}")
+    return model.end(record, State.CANCELLED, settled)

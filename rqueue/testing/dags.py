@@ -1,0 +1,146 @@
+"""What is done to a DAG as a whole: given up, held back, handed out again, ranked, forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.testing.cancelling import cancel_one
+from rqueue.testing.claiming import answer
+from rqueue.testing.planting import Said, next_page
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import Ended, Graph
+
+OVER = (State.COMPLETED, State.CANCELLED)
+
+
+def there(model: Model, dag: str) -> Graph | None:
+    """The DAG, if it is there for everyone."""
+    graph = model.graph(dag)
+    return None if graph is None or graph.status == "writing" else graph
+
+
+def cancel(model: Model, dag: str, *, reason: str, request: str, limit: int) -> list[object]:
+    """Gives up all of a DAG that has not ended: OK, whether there is more, and how many that were.
+    Without a reason, goes on with what was begun.
+    """
+    graph, step = there(model, dag), f"cancel {dag}"
+    if graph is None:
+        return ["GONE"]
+    if graph.finished_ms is not None and reason and graph.request != request:
+        return ["STATE", graph.status]
+    if reason and not graph.closing:
+        graph.closing, graph.why, graph.request = "cancelled", reason, request
+        model.unfinished[step] = 0
+    page, more = next_page(model, graph, step, limit)
+    ended: list[Ended] = []
+    for task in page:
+        cancel_one(model, task, f"cancel {request}", ended, why=graph.why)
+    model.send(ended)
+    return ["OK", int(more), len(ended)]
+
+
+def hold(model: Model, dag: str, *, begin: bool, limit: int) -> Said:
+    """Hands out nothing more of a DAG: OK and whether there is more to hold back."""
+    graph, step = there(model, dag), f"hold {dag}"
+    if graph is None:
+        return ("GONE",)
+    if graph.finished_ms is not None and begin:
+        return "STATE", graph.status
+    if begin and not graph.paused:
+        graph.paused = True
+        model.unfinished[step] = 0
+        model.unfinished.pop(f"unhold {dag}", None)
+    page, more = next_page(model, graph, step, limit)
+    for task in page:
+        record = model.tasks[task]
+        record.held = record.state is State.READY
+    return "OK", int(more)
+
+
+def unhold(model: Model, dag: str, *, begin: bool = True) -> Said:
+    """Hands a paused DAG out again, unless it is being given up. All at once: there is nothing to
+    go on with.
+    """
+    graph = there(model, dag)
+    if graph is None:
+        return ("GONE",)
+    if not begin and f"unhold {dag}" not in model.unfinished:
+        return "OK", 0
+    graph.paused = False
+    for verb in ("hold", "unhold"):
+        model.unfinished.pop(f"{verb} {dag}", None)
+    if graph.closing:
+        return "OK", 0
+    held = [model.tasks[task] for task in graph.members if model.tasks[task].held]
+    for record in held:
+        record.held = False
+    if held:
+        answer(model, {record.lane for record in held})
+    return "OK", 0
+
+
+def forget(model: Model, dag: str, *, limit: int) -> bool:
+    """Lets the tasks of a DAG that has ended expire, at last the DAG; whether there is more. What
+    the archive has not seen is left to it.
+    """
+    step = f"forget {dag}"
+    if step not in model.unfinished:
+        return False
+    graph = model.dags[dag]
+    page, more = next_page(model, graph, step, limit)
+    for task in page:
+        record = model.tasks[task]
+        if record.state in OVER and (record.archived or not model.archive):
+            model.forget_later(record)
+    if not more:
+        graph.expires_ms = model.now_ms + model.result_ttl_ms
+    return more
+
+
+def rank(model: Model, dag: str, ranks: Iterable[tuple[str, int]], *, seen: str) -> None:
+    """Gives tasks their part for the critical path anew; a change since then is for the next."""
+    for task, rank in ranks:
+        record = model.find(task)
+        if record is not None and record.state not in OVER:
+            record.score -= rank - record.rank
+            record.rank = rank
+    if seen and str(model.unfinished.get(f"rank {dag}")) == seen:
+        del model.unfinished[f"rank {dag}"]
+
+
+def follow(model: Model, dag: str, *, done: bool) -> str:
+    """The DAG that follows one that has completed; nothing where it is committed by now."""
+    if done:
+        model.unfinished.pop(f"follow {dag}", None)
+        return ""
+    graph = model.graph(dag)
+    return "" if graph is None else graph.follow
+
+
+def set_budget(model: Model, dag: str, micro_usd: str) -> str:
+    """Sets what all tasks of a DAG may cost."""
+    graph = there(model, dag)
+    if graph is None:
+        return "GONE"
+    graph.facts.pop("budget", None)
+    if micro_usd:
+        graph.facts["budget"] = micro_usd
+    return "OK"
+
+
+def steps(model: Model, *, limit: int, idle_ms: int) -> list[tuple[str, int]]:
+    """What is begun with DAGs and not finished, and those whose producers are gone. What was begun
+    with one that is gone is no longer named.
+    """
+    for step in [step for step in model.unfinished if model.graph(step.split(" ")[1]) is None]:
+        del model.unfinished[step]
+    silent = [
+        (f"drop {graph.id}", 0)
+        for graph in model.dags.values()
+        if graph.status == "writing" and graph.written_ms <= model.now_ms - idle_ms
+    ]
+    return [*list(model.unfinished.items())[:limit], *silent[:limit]]

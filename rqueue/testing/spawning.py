@@ -1,0 +1,138 @@
+"""Spawning: a task that runs adds others to its DAG, and may wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.model.state import State
+from rqueue.testing.claiming import answer
+from rqueue.testing.graphs import adopt, block, changed, open_parents
+from rqueue.testing.operating import named_already
+from rqueue.testing.planting import Said, commit_one, create
+from rqueue.testing.settling import again, held
+from rqueue.testing.telling import lanes
+from rqueue.testing.walking import Walk
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import Draft, Graph, Record
+
+# What a parent may ask for that lets it wait at once.
+WAITS = ("success", "done")
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """What a running task asks for: tasks by the keys under which it knows them."""
+
+    parent: str
+    token: str
+    rows: Sequence[tuple[str, Draft]]
+    wait: str = ""
+    rule: str = "own_dag"
+    steps: int = 20_000
+
+
+def spawn(model: Model, call: Spawn) -> list[object]:
+    """Adds the tasks of new keys, all or none: OK, whether the parent is SUSPENDED or GOING on, and
+    what each key stands for; or why nothing was added.
+    """
+    parent, lease = model.find(call.parent), (call.parent, call.token)
+    suspended = again(model, lease, "suspend")
+    running = held(model, lease) is not None and parent is not None
+    if parent is None or not (suspended or (running and parent.state is State.RUNNING)):
+        return ["LOST"]
+    fresh = [draft for key, draft in call.rows if key not in parent.spawned]
+    if suspended and fresh:
+        return ["LOST"]
+    refused = None if suspended else refusal(model, call, parent, fresh)
+    if refused is not None:
+        return list(refused)
+    graph = adopt(model, parent)
+    touched = lanes([add(model, graph, draft) for draft in fresh])
+    parent.spawned |= {key: d.id for key, d in call.rows if key not in parent.spawned}
+    children = [parent.spawned[key] for key, _ in call.rows]
+    if fresh:
+        changed(model, graph)
+    reply: list[object] = ["OK", 0, "GOING"]
+    reply += [word for child in children for word in (child, state_of(model, child))]
+    lenient = call.wait == "done" or graph.facts.get("on_failure") == "continue"
+    waits = [child for child in children if not over(model, child, lenient)]
+    if suspended or (call.wait in WAITS and waits):
+        reply[2] = "SUSPENDED"
+    if reply[2] == "SUSPENDED" and not suspended:
+        suspend(model, parent, waits, lenient=lenient)
+    if touched:
+        answer(model, touched)
+    return reply
+
+
+def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -> Said | None:
+    """Why nothing can be added, if so."""
+    walk = Walk(call.steps)
+    for row in call.rows:
+        wrong = wrong_with(model, parent, row, walk if call.wait else None)
+        if wrong is not None:
+            return wrong
+    if not fresh:
+        return None
+    graph = model.dags.get(parent.dag)
+    rule = call.rule if graph is None else graph.facts.get("spawn", call.rule)
+    kinds = list(dict.fromkeys(draft.lane for _, draft in call.rows))
+    own = next(lane for lane, number in model.lanes.items() if number == parent.lane)
+    allowed = rule == "own_dag" or (
+        rule == "same_agent" and all(lane.agent == own.agent for lane in kinds)
+    )
+    if not allowed:
+        return "RULE", rule
+    if graph is not None and graph.closing:
+        return ("CLOSED",)
+    if (1 if graph is None else len(graph.members)) + len(fresh) > model.max_nodes:
+        return ("FULL",)
+    numbers = [model.lane_number(lane) for lane in kinds]
+    return ("LANES",) if None in numbers else None
+
+
+def wrong_with(
+    model: Model, parent: Record, row: tuple[str, Draft], walk: Walk | None
+) -> Said | None:
+    """What a task to be spawned waits for is not there, or waits in turn for the parent."""
+    key, draft = row
+    waits = [parent.spawned.get(key, "")]
+    if key not in parent.spawned:
+        waits, lost = open_parents(model, draft.parents, draft.special.trigger)
+        namesake = named_already(model, draft.special.ext, besides="")
+        if lost is not None:
+            return "PARENT", key, lost
+        if namesake is not None:
+            return "EXISTS", key, namesake
+    circle = walk.reaches(model, waits, parent.id) if walk is not None else None
+    return None if circle is None else (circle, key)
+
+
+def add(model: Model, graph: Graph, draft: Draft) -> int | None:
+    """A new task of a DAG that runs already; the lane it enters."""
+    model.submitted += 1
+    return commit_one(model, create(model, graph, draft))
+
+
+def state_of(model: Model, task: str) -> str:
+    """What a spawned task is now."""
+    record = model.find(task)
+    return "GONE" if record is None else record.state.value
+
+
+def over(model: Model, task: str, lenient: bool) -> bool:
+    """Whether there is nothing to wait for: a dead one may live again."""
+    state = state_of(model, task)
+    return state in ("COMPLETED", "CANCELLED", "GONE") or (lenient and state == "DEAD_LETTERED")
+
+
+def suspend(model: Model, record: Record, children: Sequence[str], *, lenient: bool) -> None:
+    """A running task leaves its worker's hands until tasks that it spawned have ended."""
+    model.handoffs.pop((record.id, record.epoch), None)
+    record.state, record.settled = State.PENDING, f"suspend {record.token}"
+    record.suspended = "all_done" if lenient else "all_success"
+    block(model, record, children)

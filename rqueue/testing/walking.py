@@ -1,0 +1,37 @@
+"""Following what tasks wait for, to find a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+
+
+@dataclass(slots=True)
+class Walk:
+    """A look at what tasks wait for, over so many edges; what it has seen it passes over."""
+
+    left: int
+    seen: set[str] = field(default_factory=set)
+
+    def reaches(self, model: Model, tasks: Sequence[str], target: str) -> str | None:
+        """CYCLE where one of these tasks waits for the target through whatever chain, FAR where
+        that is more to find out than is left.
+        """
+        stack = list(tasks)
+        while stack:
+            task = stack.pop()
+            if task == target:
+                return "CYCLE"
+            if task in self.seen:
+                continue
+            self.seen.add(task)
+            waits = model.tasks[task].waits if task in model.tasks else set()
+            stack += sorted(waits)
+            self.left -= len(waits)
+            if self.left < 0:
+                return "FAR"
+        return None

@@ -1,0 +1,222 @@
+"""`rqueue dag list` and `show`: what DAGs there are, and one as a graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue import TaskId
+from tests.cli.conftest import Shell
+from tests.cli.dags import DIAMOND, complete, die, ids, planted, running
+from tests.house import House
+
+UNKNOWN = "dag_01KGY7NCM0E008000000000000"
+
+
+@pytest.mark.parametrize("words", [("show",), ("cancel",), ("retry",), ("pause",), ("budget",)])
+@pytest.mark.parametrize("id", [UNKNOWN, UNKNOWN[4:], "task_01KGY7NCM0E008000000000000", "mine"])
+async def test_a_dag_that_is_not_there_is_exit_1(
+    house: House, shell: Shell, words: tuple[str, ...], id: str
+) -> None:
+    result = await shell.run("dag", *words, id)
+
+    assert result.exit_code == 1, result.output
+    assert result.stderr == f"rqueue: {id} is not here: never committed, or ended and expired\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", UNKNOWN, "--dot", "--json"),
+        ("show", UNKNOWN, "--mermaid", "--watch"),
+        ("show", UNKNOWN, "--interval", "0"),
+        ("budget", UNKNOWN, "--usd", "1", "--none"),
+        ("list", "--status", "happy"),
+        ("show",),
+    ],
+    ids=" ".join,
+)
+async def test_what_is_not_clear_is_exit_2(shell: Shell, words: tuple[str, ...]) -> None:
+    assert (await shell.run("dag", *words)).exit_code == 2
+
+
+async def test_no_dags_are_no_error(house: House, shell: Shell) -> None:
+    await house.queue.enqueue("code")
+
+    assert len(await shell.lines("dag", "list")) == 1
+
+
+async def test_dags_are_listed_the_newest_first(house: House, shell: Shell) -> None:
+    old = await planted(house, title="the first", budget_usd=5.0)
+    await die(house, "research")
+    new = await planted(house)
+    await house.queue.pause_dag(new)
+
+    lines = await shell.lines("dag", "list")
+
+    assert [line.split()[:2] for line in lines[1:]] == [[new, "pending,"], [old, "failed"]]
+    assert lines[2].endswith("$0.00 of $5.00  the first")
+    assert [row["id"] for row in await shell.json("dag", "list", "--status", "FAILED")] == [old]
+    cut = await shell.run("dag", "list", "--limit", "1")
+    assert cut.stderr == "rqueue: there are more than 1: name a --status, or raise --limit\n"
+
+
+async def test_a_dag_is_drawn_with_states_and_its_critical_path(house: House, shell: Shell) -> None:
+    dag = await planted(house, title="the title", budget_usd=5.0, failure_threshold=0.3)
+    await complete(house, "research")
+    dead = await die(house, "design")
+    known = await ids(house, dag)
+
+    result = await shell.run("dag", "show", dag)
+
+    head, table = result.stdout.split("\n\n")
+    assert head.splitlines()[:6] == [
+        f"dag      {dag}",
+        "title    the title",
+        "status   failed",
+        "tasks    3: 1 completed, 1 dead, 1 open; 3 edges",
+        "policy   hold; tells of 30% dead, which is reached",
+        "spent    $0.00 of $5.00",
+    ]
+    assert head.splitlines()[6:8] == ["roots    research", "leaves   build"]
+    assert head.splitlines()[8].startswith("critical ◆ 3 of its tasks, ")
+    rows = [line.split() for line in table.splitlines()]
+    assert rows[0] == ["GRAPH", "TASK", "STATE", "TIME", "ID"]
+    assert [(row[:3], row[4]) for row in rows[1:3]] == [
+        (["◆", "research", "COMPLETED"], known["research"]),
+        (["├─◆", "design", "DEAD_LETTERED"], dead),
+    ]
+    assert rows[2][5:] == ["error:", r"no\x1b[2J", "paper"]
+    assert rows[3] == ["◆─╯", "build", "PENDING", known["build"]]
+    assert result.stderr == f"rqueue: 1 task is dead; `rqueue dag retry {dag}` gives a new life\n"
+    assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize("form", ["bare", "UUID", "task", "task's own id"])
+async def test_a_dag_is_named_in_any_form(house: House, shell: Shell, form: str) -> None:
+    dag = (
+        await house.queue.submit_plan(
+            {"tasks": [{"type": "a", "name": "a", "external_id": "mine"}, {"type": "b"}]}
+        )
+    ).id
+    task = (await ids(house, dag))["a"]
+    named = {"bare": dag.ulid, "UUID": str(dag.uuid), "task": task, "task's own id": "mine"}
+
+    (found,) = await shell.json("dag", "show", named[form])
+
+    assert (found["id"], found["total"]) == (dag, 2)
+
+
+async def test_a_task_that_is_alone_is_a_dag_of_one(house: House, shell: Shell) -> None:
+    handle = await house.queue.enqueue("code", title="alone")
+    alone = f"dag_{handle.id.ulid}"
+
+    (found,) = await shell.json("dag", "show", alone)
+
+    assert (found["id"], found["status"], found["total"]) == (alone, "pending", 1)
+    assert found["roots"] == found["leaves"] == [handle.id]
+    assert await shell.lines("dag", "cancel", handle.id) == [f"{alone} is cancelled: 1 task"]
+    (found,) = await shell.json("dag", "show", alone)
+    assert (found["status"], found["reason"]) == ("cancelled", "the DAG was cancelled")
+    assert (await shell.run("dag", "cancel", alone)).exit_code == 3
+
+
+async def test_a_program_gets_the_whole_graph(house: House, shell: Shell) -> None:
+    dag = await planted(house, on_failure="continue")
+    lease = await running(house, "research")
+    known = await ids(house, dag)
+
+    (found,) = await shell.json("dag", "show", dag)
+
+    assert (found["status"], found["on_failure"], found["open"]) == ("running", "continue", 3)
+    assert (found["roots"], found["leaves"]) == ([known["research"]], [known["build"]])
+    assert found["critical_path"] == list(known.values())
+    first, second, third = found["tasks"]
+    assert (first["id"], first["state"], first["layer"]) == (lease.id, "RUNNING", 0)
+    assert first["duration_sec"] >= 0
+    assert (second["name"], second["layer"], second["duration_sec"]) == ("design", 1, None)
+    assert third["after"] == [known["research"], known["design"]]
+    assert sorted(third["blocked_by"]) == sorted(third["after"])
+    boosts = [task["dependency_boost"] for task in found["tasks"]]
+    assert boosts == sorted(boosts, reverse=True)
+    assert boosts[0] == 10.0
+
+
+async def test_a_join_by_depends_on_is_in_the_picture(house: House, shell: Shell) -> None:
+    first = await house.queue.enqueue("first")
+    second = await house.queue.enqueue("second", depends_on=[first.id])
+
+    (found,) = await shell.json("dag", "show", second.id)
+
+    assert found["id"] == f"dag_{first.id.ulid}"
+    assert [task["after"] for task in found["tasks"]] == [[], [first.id]]
+
+
+async def test_more_than_a_hundred_are_summarised(house: House, shell: Shell) -> None:
+    middle = [f"m{number}" for number in range(100)]
+    tasks: list[dict[str, object]] = [{"type": "first", "name": "first"}]
+    tasks += [{"type": "middle", "name": name, "after": ["first"]} for name in middle]
+    tasks += [{"type": "last", "name": "last", "after": middle}]
+    dag = (await house.queue.submit_plan({"tasks": tasks})).id
+    await complete(house, "first")
+    await running(house, "middle")
+
+    lines = (await shell.lines("dag", "show", dag))[-4:]
+
+    assert lines[0].split() == ["LAYER", "TASKS", "STATES", "LONGEST", "◆", "TYPES"]
+    assert [line.split("  ")[0] for line in lines[1:]] == ["1", "2", "3"]
+    assert "99 READY, 1 RUNNING" in lines[2]
+    assert lines[2].endswith("100 middle")
+    assert "1 PENDING" in lines[3]
+
+
+async def test_graphviz_and_mermaid_get_texts_that_cannot_break_them(
+    house: House, shell: Shell
+) -> None:
+    title = 'a "quoted" \\ [title] <b>'
+    tasks = [{"type": "a", "name": "a"}, {"type": "b", "title": title, "after": ["a"]}]
+    dag = (await house.queue.submit_plan({"tasks": tasks, "title": title})).id
+
+    dot = await shell.lines("dag", "show", dag, "--dot")
+    mermaid = await shell.lines("dag", "show", dag, "--mermaid")
+
+    assert (dot[0], dot[-1]) == ("digraph dag {", "}")
+    assert r'  label="a \"quoted\" \\ [title] <b>";' in dot
+    (edge,) = [line for line in dot if "->" in line]
+    assert edge.endswith(" [penwidth=3];")
+    assert mermaid[0] == "flowchart TD"
+    assert "  t0 ==> t1" in mermaid
+    (box,) = [line for line in mermaid if line.startswith("  t1[")]
+    assert box == '  t1["a #34;quoted#34; #92; #91;title#93; #60;b#62;<br>PENDING"]:::waiting'
+
+
+async def test_a_task_shows_its_dag_and_what_the_critical_path_gives_it(
+    house: House, shell: Shell
+) -> None:
+    dag = await planted(house)
+    design = (await ids(house, dag))["design"]
+
+    lines = await shell.lines("task", design)
+
+    assert lines[1] == f"dag      {dag}"
+    assert "boost    6.67 points more urgent by the critical path" in lines
+    (document,) = await shell.json("task", design)
+    assert (document["dag"], round(document["dependency_boost"], 2)) == (dag, 6.67)
+    alone = await house.queue.enqueue("code")
+    assert not any(
+        line.startswith(("dag", "boost")) for line in await shell.lines("task", alone.id)
+    )
+
+
+async def test_bytes_of_anyone_stand_in_no_way(house: House, shell: Shell) -> None:
+    dag = await planted(house, DIAMOND)
+    known = await ids(house, dag)
+    research, design = (TaskId(known[name]).ulid for name in ("research", "design"))
+    await house.client.hset(house.keys.task(research), mapping={"up0": design, "rank": "x"})
+    await house.client.hset(house.keys.task(design), "flags", f"d{'Z' * 26}")
+
+    (found,) = await shell.json("dag", "show", dag)
+
+    assert found["tasks"][0]["after"] == []
+    assert found["roots"] == [known["research"]]
+    (task,) = await shell.json("task", known["design"])
+    assert (task["dag"], task["damaged"]) == (None, ["flags"])

@@ -1,0 +1,188 @@
+"""`rqueue dag cancel, retry, pause, resume, budget, submit`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rqueue import DagId, State
+from rqueue.errors import DagEnded
+from rqueue.store import dags
+from tests.cli.conftest import Shell
+from tests.cli.dags import complete, die, ids, planted, running
+from tests.cli.test_page import PAGE
+from tests.house import House
+
+PLAN = """
+title: from a file
+on_failure: continue
+tasks:
+  - {type: research, name: research}
+  - {type: build, name: build, after: [research]}
+"""
+REFUSED = {
+    "a circle": ("tasks: [{type: a, name: a, after: [b]}, {type: b, name: b, after: [a]}]", "->"),
+    "a parent that is not there": ("tasks: [{type: a, name: a, after: [x]}]", "a -> x"),
+    "no tasks": ("title: nothing", "tasks: is a list"),
+    "two plans": ("tasks: [{type: a}]\n---\ntasks: [{type: b}]", "2 documents"),
+    "no plan": ("", "0 documents"),
+    "no mapping": ("just words", "is not a mapping"),
+    "a field of a task": ("tasks: [{type: a, name: a, priority: high}]", "priority"),
+    "no field of a DAG": ("tasks: [{type: a}]\nbudget: 5", "budget"),
+    "neither JSON nor YAML": ('{"tasks": [', "document"),
+}
+
+
+async def test_a_dag_is_cancelled_once(house: House, shell: Shell) -> None:
+    dag = await planted(house)
+    await complete(house, "research")
+
+    (answer,) = await shell.json("dag", "cancel", dag.ulid, "--reason", "enough")
+
+    assert answer == {"id": dag, "cancelled": 2}
+    graph = await house.queue.dag_desk.graph(dag)
+    assert (graph.dag.status, graph.dag.reason) == ("cancelled", "enough")
+    assert [task.cancel_reason for task in graph.tasks.values()] == [None, "enough", "enough"]
+    again = await shell.run("dag", "cancel", dag)
+    assert (again.exit_code, again.stderr) == (3, f"rqueue: {dag} is cancelled already\n")
+    assert (await shell.run("dag", "pause", dag)).exit_code == 3
+
+
+async def test_without_a_reason_all_of_it_is_cancelled_too(house: House, shell: Shell) -> None:
+    dag = await planted(house)
+
+    assert await shell.lines("dag", "cancel", dag) == [f"{dag} is cancelled: 3 tasks"]
+
+    assert (await house.queue.dag_desk.get(dag)).reason == "the DAG was cancelled"
+
+
+async def test_a_reason_that_cannot_be_kept_is_exit_2(house: House, shell: Shell) -> None:
+    dag = await planted(house)
+
+    assert (await shell.run("dag", "cancel", dag, "--reason", "x" * 1001)).exit_code == 2
+
+    assert (await house.queue.dag_desk.get(dag)).open == 3
+
+
+async def test_the_dead_live_again_and_the_dag_goes_on(house: House, shell: Shell) -> None:
+    dag = await planted(house)
+    dead = await die(house, "research")
+
+    (answer,) = await shell.json("dag", "retry", dead)
+
+    assert answer == {"id": dag, "revived": [dead], "refused": {}, "cancelled": []}
+    assert (await house.queue.dag_desk.get(dag)).status == "running"
+    await complete(house, "research", "design", "build")
+    assert (await house.queue.dag_desk.get(dag)).status == "completed"
+    none = await shell.run("dag", "retry", dag)
+    assert (none.exit_code, none.stderr) == (1, f"rqueue: {dag} has no dead tasks\n")
+
+
+async def test_what_was_cancelled_with_the_dead_stays_so_and_is_named(
+    house: House, shell: Shell
+) -> None:
+    dag = await planted(house, {"a": [], "b": ["a"], "c": []}, on_failure="fail_fast")
+    known = await ids(house, dag)
+    await die(house, "a")
+
+    result = await shell.run("dag", "retry", dag)
+
+    assert result.stdout == f"{dag}: 1 task revived\n"
+    first, *named = result.stderr.splitlines()
+    assert first == "rqueue: 2 tasks stay cancelled; submit anew what you need of it:"
+    assert sorted(named) == sorted(f"rqueue:   {known[name]}" for name in ("b", "c"))
+    assert (await house.task(known["a"])).state is State.READY
+    assert "cancel" not in {step.verb for step in await dags.steps(house.queue.shard)}
+
+
+async def test_a_task_of_a_dag_that_is_just_given_up_stays_dead(house: House) -> None:
+    dag = await planted(house, {"a": [], "b": ["a"]}, on_failure="fail_fast")
+    dead = await die(house, "a")
+
+    with pytest.raises(DagEnded, match=f"{dag} is being given up already"):
+        await house.queue.revive(dead)
+
+
+async def test_one_that_cannot_live_again_is_named_and_exit_3(house: House, shell: Shell) -> None:
+    dag = await planted(house, {"a": [], "b": []})
+    first, second = await die(house, "a"), await die(house, "b")
+    await house.client.hset(house.keys.task(first.ulid), "parents", second.ulid[:-2] + "ZZ")
+
+    result = await shell.run("dag", "retry", dag)
+
+    assert result.exit_code == 3
+    assert result.stdout == f"{dag}: 1 task revived\n"
+    assert result.stderr.startswith(f"rqueue: {first} stays dead: depends on a task")
+    assert (await house.task(second)).state is State.READY
+
+
+async def test_a_pause_holds_until_it_is_ended(house: House, shell: Shell) -> None:
+    dag = await planted(house)
+
+    assert await shell.lines("dag", "pause", dag) == [f"{dag} is paused"]
+    assert (await shell.run("claim", "--wait", "0")).exit_code == 1
+    shown = await shell.run("dag", "show", dag)
+    assert "\nstatus   pending, paused\n" in shown.stdout
+    assert f"`rqueue dag resume {dag}`" in shown.stderr
+    assert await shell.json("dag", "resume", dag) == [{"id": dag, "paused": False}]
+
+    assert (await shell.run("claim", "--wait", "0")).exit_code == 0
+
+
+async def test_a_budget_is_shown_set_and_lifted(house: House, shell: Shell) -> None:
+    dag = await planted(house)
+    lease = await running(house, "research")
+    await house.client.hincrby(house.keys.dag(dag.ulid), "spent", 1_250_000)
+
+    assert await shell.lines("dag", "budget", dag) == [f"{dag}: no limit, $1.25 spent"]
+    (answer,) = await shell.json("dag", "budget", lease.id, "--usd", "2.5")
+    assert answer == {"id": dag, "budget_usd": 2.5, "spent_usd": 1.25}
+    assert await shell.lines("dag", "budget", dag) == [f"{dag}: $2.50 at most, $1.25 spent"]
+    assert await shell.lines("dag", "budget", dag, "--none") == [f"{dag}: no limit, $1.25 spent"]
+    wrong = await shell.run("dag", "budget", dag, "--usd", "-1")
+    assert (wrong.exit_code, "budget_usd" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["YAML", "JSON"])
+async def test_a_plan_is_submitted_and_its_id_printed(
+    house: House, shell: Shell, nowhere: Path, form: str
+) -> None:
+    given = {"tasks": [{"type": "research"}, {"type": "build", "after": ["0"]}]}
+    (nowhere / "plan").write_text(PLAN if form == "YAML" else json.dumps(given))
+
+    (line,) = await shell.lines("dag", "submit", "plan")
+
+    graph = await house.queue.dag_desk.graph(DagId(line))
+    assert [task.type for task in graph.tasks.values()] == ["research", "build"]
+    assert [len(above) for above in graph.parents.values()] == [0, 1]
+    (again,) = await shell.json("dag", "submit", "-", given=PLAN)
+    assert again["id"] != line
+
+
+@pytest.mark.parametrize(("plan", "said"), REFUSED.values(), ids=REFUSED)
+async def test_a_plan_that_is_refused_is_exit_2_and_leaves_nothing(
+    house: House, shell: Shell, plan: str, said: str
+) -> None:
+    result = await shell.run("dag", "submit", "-", given=plan)
+
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert result.stdout == ""
+    assert await house.client.keys("*") == []
+
+
+async def test_the_plan_of_the_page_is_taken(house: House, shell: Shell) -> None:
+    (plan,) = re.findall(r"```yaml\n(title: .+?)```", PAGE, re.DOTALL)
+
+    (line,) = await shell.lines("dag", "submit", "-", given=plan)
+
+    graph = await house.queue.dag_desk.graph(line)
+    assert [task.spec.name for task in graph.tasks.values()] == ["research", "design", "build"]
+    assert [len(above) for above in graph.parents.values()] == [0, 1, 2]
+
+
+async def test_a_file_that_is_not_there_is_exit_2(shell: Shell) -> None:
+    assert (await shell.run("dag", "submit", "nowhere.yaml")).exit_code == 2

@@ -1,0 +1,257 @@
+"""A DAG that is watched, or waited for: until it has ended, or can only be helped by a person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rqueue.cli.dag_picture import progress, table
+from rqueue.cli.dag_screen import picture, shown
+from rqueue.cli.dag_watch import Seen, ended, follow
+from rqueue.errors import StoreUnavailable
+from rqueue.model.ids import new_task_id
+from rqueue.store.leases import Held
+from rqueue.store.spawning import Seedling, spawn
+from tests.cli.conftest import Shell
+from tests.cli.dags import complete, die, ids, planted, running
+from tests.cli.terminal import INTO, terminal
+from tests.house import NAME, House
+from tests.servers import Server
+
+PLAN = {"tasks": [{"type": "a", "name": "a"}, {"type": "b", "name": "b", "after": ["a"]}]}
+
+
+def environment(server: Server) -> dict[str, str]:
+    return {**os.environ, "RQUEUE_REDIS_URL": server.url, "RQUEUE_QUEUE": NAME}
+
+
+def lines(drawn: object, width: int) -> list[str]:
+    """What a terminal of this width shows, without colours."""
+    console = Console(width=width, color_system=None, force_terminal=True)
+    with console.capture() as taken:
+        console.print(drawn)
+    return [line.rstrip() for line in taken.get().splitlines()]
+
+
+async def step(views: AsyncIterator[Seen]) -> Seen:
+    return await anext(views)
+
+
+async def test_a_watch_ends_with_the_dag(alone: House) -> None:
+    dag = await planted(alone, {"a": [], "b": ["a"]})
+    views = follow(alone.queue, dag, 0.01, asyncio.Event())
+
+    seen = [await step(views)]
+    await complete(alone, "a")
+    seen.append(await step(views))
+    await complete(alone, "b")
+    seen += [view async for view in views]
+
+    graphs = [view.graph for view in seen]
+    assert [graph.dag.completed for graph in graphs if graph] == [0, 1, 2]
+    assert [graph.at_rest for graph in graphs if graph] == [False, False, True]
+
+
+async def test_what_only_waits_for_the_dead_is_at_rest(alone: House) -> None:
+    dag = await planted(alone, {"a": [], "b": ["a"], "c": ["b"], "d": []})
+    await die(alone, "a")
+    graph = await alone.queue.dag_desk.graph(dag)
+    assert (graph.dag.status, graph.dag.ended, graph.at_rest) == ("failed", False, False)
+
+    await complete(alone, "d")
+
+    assert (await alone.queue.dag_desk.graph(dag)).at_rest
+    assert (await ended(alone.queue, dag, None)).status == "failed"
+
+
+async def test_what_waits_for_its_time_or_another_dag_goes_on(alone: House) -> None:
+    other = await alone.queue.enqueue("other")
+    tasks = [{"type": "a"}, {"type": "b", "delay": 60}, {"type": "c", "after": [other.id]}]
+    dag = (await alone.queue.submit_plan({"tasks": tasks})).id
+    await die(alone, "a")
+    assert not (await alone.queue.dag_desk.graph(dag)).at_rest
+
+    await alone.queue.run_now((await ids(alone, dag))["b"])
+    await complete(alone, "b")
+    graph = await alone.queue.dag_desk.graph(dag)
+
+    assert not graph.at_rest
+    assert list(graph.outside.values()) == [[], [], [other.id]]
+    assert f"waits for {other.id} of another DAG" in table(graph).rows[2][-1]
+    await alone.queue.cancel(other.id, dependents="cascade")
+    assert (await alone.queue.dag_desk.graph(dag)).at_rest
+
+
+async def test_a_server_that_is_away_is_waited_for(
+    alone: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = await planted(alone)
+    views = follow(alone.queue, dag, 0.01, asyncio.Event())
+    first = await step(views)
+
+    async def away(*words: object) -> None:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("rqueue.client.dagdesk.DagDesk.graph", away)
+        second = await step(views)
+    third = await step(views)
+
+    assert (first.trouble, second.trouble, third.trouble) == (
+        "", "the server did not answer: gone", "",
+    )  # fmt: skip
+    assert second.graph is first.graph
+    assert lines(picture(second, 80, 24), 80)[0].startswith("server away, trying again: ")
+    assert lines(picture(Seen(None), 80, 24), 80) == ["looking"]
+
+
+async def test_a_wide_terminal_shows_all_and_a_narrow_one_what_fits(alone: House) -> None:
+    dag = await planted(alone)
+    await complete(alone, "research")
+    graph = await alone.queue.dag_desk.graph(dag)
+    known = await ids(alone, dag)
+
+    wide, narrow = lines(shown(graph, 120), 120), lines(shown(graph, 40), 40)
+
+    assert wide[6].startswith("critical ◆ 3 of its tasks, ")
+    assert wide[-1] == f"◆─╯    build     PENDING          {known['build']}".rstrip()
+    assert narrow[-4].split() == ["GRAPH", "TASK", "STATE", "TIME"]
+    assert narrow[-1] == "◆─╯    build     PENDING"
+    assert max(map(len, narrow)) <= 40
+
+
+async def test_rails_that_would_fill_the_terminal_are_numbers(alone: House) -> None:
+    dag = await planted(alone)
+    graph = await alone.queue.dag_desk.graph(dag)
+
+    found = table(graph, 4)
+
+    assert found.titles[:3] == ("NUMBER", "AFTER", "TASK")
+    assert [row[:3] for row in found.rows] == [
+        ("1 ◆", "", "research"),
+        ("2 ◆", "1", "design"),
+        ("3 ◆", "1, 2", "build"),
+    ]
+
+
+async def test_a_low_terminal_gets_a_summary_that_fits(alone: House) -> None:
+    dag = await planted(alone, {"a": [], **{f"b{at}": ["a"] for at in range(30)}})
+    await complete(alone, "a")
+    seen = Seen(await alone.queue.dag_desk.graph(dag))
+
+    found = lines(picture(seen, 100, 14), 100)
+
+    assert len(found) <= 14
+    assert found[0].startswith("░")
+    assert found[-1].split()[:4] == ["2", "30", "30", "READY"]
+
+
+async def test_progress_is_a_bar_of_what_has_ended(alone: House) -> None:
+    dag = await planted(alone, {"a": [], "b": [], "c": []})
+    await complete(alone, "a")
+    await die(alone, "b")
+
+    bar = progress(await alone.queue.dag_desk.get(dag))
+
+    assert bar == f"{'█' * 20}{'░' * 10}  67%  failed  1 completed, 1 dead, 1 open"
+
+
+async def test_a_pipe_gets_a_line_for_each_change_and_the_graph(house: House, shell: Shell) -> None:
+    dag = await planted(house, {"a": []})
+    await complete(house, "a")
+
+    found = await shell.lines("dag", "show", dag, "--watch")
+
+    assert found[0].endswith("100%  completed  1 completed")
+    assert found[1] == f"dag      {dag}"
+    (document,) = await shell.json("dag", "show", dag, "--watch")
+    assert (document["status"], document["at_rest"]) == ("completed", True)
+
+
+@pytest.mark.parametrize(("how", "code"), [("its end", 0), ("q", 0), ("Ctrl-C", 130)])
+async def test_a_terminal_is_left_clean_and_the_picture_stays(
+    alone: House, valkey: Server, tmp_path: Path, *, how: str, code: int
+) -> None:
+    dag = await planted(alone, {"a": [], "b": ["a"]})
+    words = (sys.executable, "-m", "rqueue", "dag", "show", dag, "--watch", "--interval", "0.1")
+
+    with terminal(words, env=environment(valkey), cwd=tmp_path) as shown:
+        await shown.shows(INTO)
+        await shown.shows(b"pending  2 open")
+        if how == "its end":
+            await complete(alone, "a")
+            await shown.shows(b"1 completed, 1 open")
+            await complete(alone, "b")
+        else:
+            shown.press(b"q" if how == "q" else b"\x03")
+
+        assert await shown.end() == code
+        assert shown.clean
+        after = bytes(shown.written).rpartition(b"\x1b[?1049l")[2]
+        assert (b"GRAPH" in after) == (code == 0)
+
+
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
+async def test_a_submit_waits_for_the_end(house: House, shell: Shell, *, end: str) -> None:
+    async def work() -> None:
+        (lease,) = await house.queue.claim(worker="w1", types=["a"], wait=10)
+        await lease.start()
+        if end == "cancelled":
+            await house.queue.cancel_dag(lease.id, "enough")
+        elif end == "failed":
+            await lease.fail("error", "no", permanent=True)
+        else:
+            await lease.complete()
+            await complete(house, "b")
+
+    given = json.dumps(PLAN)
+    result, _ = await asyncio.gather(
+        shell.run("dag", "submit", "-", "--wait", "--json", given=given), work()
+    )
+
+    assert result.exit_code == (0 if end == "completed" else 3)
+    document = json.loads(result.stdout)
+    assert document["status"] == end
+    told = f"rqueue: {document['id']} is {end}: "
+    assert result.stderr.startswith(told) == (end != "completed")
+
+
+async def test_a_person_who_waits_sees_a_bar(alone: House, valkey: Server, tmp_path: Path) -> None:
+    (tmp_path / "plan").write_text(json.dumps(PLAN))
+    words = (sys.executable, "-m", "rqueue", "dag", "submit", "plan", "--wait")
+
+    with terminal(words, env=environment(valkey), cwd=tmp_path) as shown:
+        (lease,) = await alone.queue.claim(worker="w1", wait=10)
+        await lease.start()
+        await shown.shows(b"\x1b[?25l")
+        await lease.complete()
+        await (await running(alone, "b")).complete()
+
+        assert await shown.end() == 0
+        assert b"completed: 2 completed" in shown.written
+
+
+async def test_a_task_that_waits_for_what_it_spawned_says_so(alone: House) -> None:
+    lease = await alone.running("parent")
+    shard = alone.queue.shard
+    calls = [alone.queue.call("child", parent_id=lease.id) for _ in range(2)]
+    drafts = [alone.queue.drafter.draft(call) for call in calls]
+    children = [Seedling(str(at), new_task_id(), draft) for at, draft in enumerate(drafts)]
+    held = Held(lease.id.ulid, lease.token)
+    await spawn(shard, held, children, wait="success")
+
+    graph = await alone.queue.dag_desk.graph(lease.id)
+
+    found = [(row[0], row[1], row[2], row[-1]) for row in table(graph).rows]
+    assert found == [
+        ("◆", "parent", "PENDING", "waits for 2 it spawned"),
+        ("├─◆", "child", "READY", ""),
+        ("●", "child", "READY", ""),
+    ]

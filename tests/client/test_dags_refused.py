@@ -1,0 +1,237 @@
+"""A DAG that cannot be is refused whole, with the path that is wrong, and leaves no key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rqueue import DagStatus, Plan, TaskId
+from rqueue.client.building import DagBuilder
+from rqueue.errors import DagNotFound, InvalidGraph, InvalidTask
+from rqueue.model.ids import new_task_id
+from tests.house import House, opened
+from tests.servers import Server
+
+A, B = {"type": "a"}, {"type": "b"}
+
+
+@pytest.fixture
+async def narrow(valkey: Server) -> AsyncIterator[House]:
+    """A queue whose DAGs may have three tasks and three edges."""
+    async with opened(valkey, max_dag_nodes=3, max_dag_edges=3) as house:
+        yield house
+
+
+async def refused(house: House, *rows: dict[str, Any], **more: Any) -> InvalidGraph:
+    """Why a plan of these tasks is refused; nothing was written."""
+    before = await house.dump()
+    with pytest.raises(InvalidGraph) as error:
+        await house.queue.submit_plan({"tasks": list(rows), **more})
+    assert await house.dump() == before
+    return error.value
+
+
+async def test_a_circle_is_named(house: House) -> None:
+    error = await refused(
+        house,
+        {**A, "name": "root"},
+        {**A, "name": "one", "after": ["root", "three"]},
+        {**A, "name": "two", "after": ["one"]},
+        {**A, "name": "three", "after": ["two"]},
+    )
+
+    assert error.rule == "tasks depend on each other in a circle"
+    assert error.path[0] == error.path[-1]
+    assert set(error.path) == {"one", "two", "three"}
+
+
+async def test_a_circle_by_inputs_is_one_too(house: House) -> None:
+    error = await refused(
+        house,
+        {**A, "name": "one", "inputs": {"x": "two"}},
+        {**A, "name": "two", "inputs": {"x": ["one"]}},
+    )
+
+    assert set(error.path) == {"one", "two"}
+
+
+async def test_a_self_edge_is_named(house: House) -> None:
+    assert (await refused(house, {**A, "name": "one", "after": ["one"]})).path == ("one", "one")
+
+
+async def test_a_self_edge_by_its_id_is_one_too(house: House) -> None:
+    id = new_task_id()
+
+    error = await refused(house, {**A, "name": "one", "id": id, "after": [str(id.uuid)]})
+
+    assert error.path == ("one", "one")
+
+
+async def test_a_missing_parent_is_named(house: House) -> None:
+    error = await refused(house, A, {**B, "name": "two", "after": ["tow"]})
+
+    assert (error.rule, error.path) == (
+        "depends on a task that is not in the graph",
+        ("two", "tow"),
+    )
+
+
+async def test_a_name_twice_is_named(house: House) -> None:
+    error = await refused(house, {**A, "name": "one"}, {**B, "name": "one"})
+
+    assert error.path == ("one", "one")
+
+
+async def test_an_id_twice_is_named(house: House) -> None:
+    id = new_task_id()
+
+    error = await refused(house, {**A, "id": id}, {**B, "id": id})
+
+    assert error.path == (id, id)
+
+
+async def test_too_many_tasks(narrow: House) -> None:
+    assert "has 4 tasks; 3 are allowed" in (await refused(narrow, A, A, A, A)).rule
+
+
+async def test_too_many_edges(narrow: House) -> None:
+    outside = [(await narrow.queue.enqueue("a")).id for _ in range(2)]
+
+    error = await refused(narrow, A, {**A, "after": ["0", *outside]}, {**A, "after": ["1"]})
+
+    assert "has 4 edges; 3 are allowed" in error.rule
+
+
+async def test_a_parent_outside_that_is_not_there(house: House) -> None:
+    gone = new_task_id()
+
+    error = await refused(house, A, {**A, "name": "two", "after": ["0", str(gone)]})
+
+    assert error.path == ("two", gone)
+
+
+async def test_a_parent_outside_that_was_cancelled(house: House) -> None:
+    parent = await house.queue.enqueue("a")
+    await parent.cancel()
+
+    error = await refused(house, {**A, "name": "one", "after": [parent.id]})
+
+    assert error.path == ("one", parent.id)
+
+
+async def test_an_output_of_a_task_that_is_not_there(house: House) -> None:
+    gone = new_task_id()
+
+    error = await refused(house, {**A, "name": "one", "inputs": {"x": gone}})
+
+    assert error.path == ("one", gone)
+
+
+async def test_a_follower_is_refused_with_the_first(house: House) -> None:
+    follower = {"tasks": [{**A, "after": ["nobody"]}]}
+
+    assert (await refused(house, A, on_complete=follower)).path == ("0", "nobody")
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a key": ({**A, "idempotency_key": "k"}, "0.idempotency_key"),
+    "a dedupe": ({**A, "dedupe": "content"}, "0.dedupe"),
+    "parents by another word": ({**A, "depends_on": []}, "0.depends_on"),
+    "no type": ({"payload": {}}, "type"),
+    "an unknown field": ({**A, "dealy": 3}, "0.dealy"),
+    "a name that is none": ({**A, "name": "a b"}, r"tasks\[0\].name"),
+    "parents that are none": ({**A, "after": 3}, r"tasks\[0\].after"),
+    "inputs that are none": ({**A, "inputs": {"x": 3}}, r"tasks\[0\].inputs"),
+    "a trigger that is none": ({**A, "trigger": "some"}, "0.trigger"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_a_wrong_task_refuses_all(house: House, wrong: str) -> None:
+    row, field = WRONG[wrong]
+
+    with pytest.raises(InvalidTask, match=field):
+        await house.queue.submit_plan({"tasks": [row, A]})
+
+    assert await house.dump() == {}
+
+
+@pytest.mark.parametrize("plan", [{}, {"tasks": []}, {"tasks": "a"}, {"tasks": [3]}, []])
+async def test_a_plan_that_is_none(alone: House, plan: Any) -> None:
+    with pytest.raises(InvalidTask):
+        await alone.queue.submit_plan(plan)
+
+    assert await alone.dump() == {}
+
+
+async def test_a_block_that_raises_submits_nothing(house: House) -> None:
+    dag = house.queue.dag()
+
+    async def build() -> None:
+        async with dag:
+            dag.add(A)
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        await build()
+
+    assert await house.dump() == {}
+    with pytest.raises(DagNotFound):
+        await dag.status()
+
+
+async def test_an_empty_block_is_refused(alone: House) -> None:
+    with pytest.raises(InvalidTask, match="at least one task"):
+        async with alone.queue.dag():
+            pass
+
+
+@pytest.mark.parametrize("wrong", [{"on_failure": "shrug"}, {"budget_usd": -1}, {"colour": "red"}])
+async def test_a_wrong_option_is_told_where_it_stands(alone: House, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTask, match=next(iter(wrong))):
+        alone.queue.dag("x", **wrong)
+
+
+async def test_what_was_submitted_is_not_built_on(alone: House) -> None:
+    async with alone.queue.dag() as dag:
+        dag.add(A)
+
+    with pytest.raises(InvalidGraph, match=r"ctx\.spawn"):
+        dag.add(B)
+
+
+async def test_names_are_told_where_they_stand(alone: House) -> None:
+    dag: DagBuilder = alone.queue.dag()
+    dag.add(A, name="one")
+
+    with pytest.raises(InvalidGraph, match="same name"):
+        dag.add(B, name="one")
+    with pytest.raises(InvalidTask, match="name"):
+        dag.add(B, name="a b")
+    with pytest.raises(InvalidTask, match="nodes, handles, names and ids"):
+        dag.add(B, after=[3])  # type: ignore[list-item]
+
+
+async def test_sent_again_it_is_judged_by_what_was_so_the_first_time(house: House) -> None:
+    parent = await house.queue.enqueue("a")
+    dag = house.queue.dag()
+    child = dag.add(B, after=parent)
+    await dag.submit()
+    await parent.cancel(reason="no")
+
+    await dag.submit()
+
+    assert (await dag.status()).status is DagStatus.CANCELLED
+    assert (await dag.status()).total == 1
+    assert isinstance((await house.task(child.id)).id, TaskId)
+
+
+async def test_what_follows_has_ids_of_its_own(alone: House) -> None:
+    first = Plan.parse({"tasks": [{"type": "a"}]})
+    again = replace(first, on_complete=first)
+
+    with pytest.raises(InvalidGraph, match="what follows"):
+        await alone.queue.submit_plan(again)

@@ -1,0 +1,35 @@
+"""budget: what all tasks of a DAG together may cost."""
+
+from __future__ import annotations
+
+from rqueue.store import dags
+from tests.house import House
+from tests.lua.dag.planted import DIAMOND, Planted, a_plant, planted
+from tests.lua.task.afterwards import ask
+
+
+async def budget(plant: Planted, micro_usd: int | str) -> list[object]:
+    args = {"dag": plant.dag, "micro_usd": micro_usd}
+    return await ask(plant.house, "dag/budget", args)
+
+
+async def test_it_is_kept_and_taken_away(house: House) -> None:
+    plant = await planted(house, DIAMOND)
+    before = await plant.after()
+
+    assert await budget(plant, 1_500_000) == ["OK"]
+    after = await plant.after()
+    assert after == before | {"dag:D": before["dag:D"] | {"budget": "1500000"}}
+    assert (await dags.read(house.queue.shard, plant.planting.id)).spec.budget_usd == 1.5
+
+    assert await budget(plant, "") == ["OK"]
+    assert await plant.after() == before
+
+
+async def test_what_nobody_sees_is_gone(house: House) -> None:
+    plant = await a_plant(house, DIAMOND).written()
+    before = await house.dump()
+
+    assert await budget(plant, 1) == ["GONE"]
+    assert await budget(a_plant(house, DIAMOND), 1) == ["GONE"]
+    assert await house.dump() == before

@@ -1,0 +1,105 @@
+"""drop: of a DAG that was never committed nothing is left, wherever its writing stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue.store import dags, planting
+from tests.house import House
+from tests.lua.dag.planted import DIAMOND, Planted, a_plant, fan, planted, settled
+from tests.lua.rows import submitted
+
+MORE = {"ext": "own", "tags": ["t"], "deadline": 99}
+
+
+async def keys(house: House) -> set[str]:
+    return set(await house.dump())
+
+
+async def dropped(plant: Planted, *, limit: int = 250) -> None:
+    """Calls it until it says that there is no more."""
+    while (await plant.drop(limit=limit))[1]:
+        pass
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 4])
+async def test_a_crash_after_any_part_leaves_nothing(house: House, parts: int) -> None:
+    outside = await submitted(house)
+    plant = a_plant(
+        house, fan(450, to_one=True), more={"0": MORE}, outside={"1": [outside]}, follow="{}"
+    )
+    assert len(plant.parts()) >= 4
+    before = await keys(house)
+    for rows in plant.parts()[:parts]:
+        await plant.write(rows)
+
+    await dropped(plant)
+
+    assert await keys(house) == before
+    assert (await plant.after())["stats"] == {"submitted": 1}
+
+
+async def test_a_parent_outside_forgets_who_was_to_wait_for_it(house: House) -> None:
+    parent = await submitted(house)
+    more = {"b": {"trigger": "all_done"}}
+    plant = a_plant(house, {"a": [], "b": []}, more=more, outside={"a": [parent], "b": [parent]})
+    await plant.written()
+    assert {f"dependents:{parent}", f"heirs:{parent}"} <= set(await plant.after())
+
+    await dropped(plant)
+
+    assert not {f"dependents:{parent}", f"heirs:{parent}"} & set(await plant.after())
+
+
+async def test_it_goes_in_bounded_steps(house: House) -> None:
+    plant = await a_plant(house, fan(5)).written()
+
+    assert [await plant.drop(limit=4) for _ in range(3)] == [["OK", 1], ["OK", 0], ["OK", 0]]
+
+    assert set(await plant.after()) == {"lanes", "stats"}
+
+
+async def test_one_that_is_sent_again_while_it_is_dropped_is_whole(house: House) -> None:
+    plant = await a_plant(house, fan(5)).written()
+    await plant.drop(limit=2)
+
+    await planting.submit(house.queue.shard, plant.planting)
+
+    assert await plant.counted() == {"READY": 1, "PENDING": 5}
+    assert (await plant.field("total"), await plant.field("open")) == ("6", "6")
+    assert len((await plant.after())["dependents:a"]) == 5
+
+
+async def test_a_committed_one_is_not_dropped(house: House) -> None:
+    plant = await planted(house, DIAMOND)
+    before = await house.dump()
+
+    assert await plant.drop() == ["STATE", "pending"]
+    assert await house.dump() == before
+
+
+async def test_one_that_was_written_to_a_moment_ago_is_left_to_its_producer(house: House) -> None:
+    plant = await a_plant(house, DIAMOND).written()
+    before = await house.dump()
+
+    assert await plant.drop(idle_ms=60_000) == ["OK", 0]
+    assert await house.dump() == before
+
+
+async def test_the_services_drop_what_its_producer_left(house: House) -> None:
+    plant = await a_plant(house, DIAMOND).written()
+    await settled(house)
+    assert await plant.counted() == {"CREATED": 4}
+
+    await house.client.zadd(house.keys.writing(), {plant.dag: 1})
+    await settled(house)
+
+    assert set(await plant.after()) == {"lanes", "stats"}
+
+
+async def test_one_that_is_not_there_is_no_fault(house: House) -> None:
+    plant = a_plant(house, DIAMOND)
+
+    assert await plant.drop() == ["OK", 0]
+    assert await house.dump() == {}
+    assert await dags.steps(house.queue.shard) == []

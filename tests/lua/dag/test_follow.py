@@ -1,0 +1,65 @@
+"""follow: the DAG that comes after one that has completed, until it is committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue.store import planting
+from tests.house import House
+from tests.lua.dag.planted import Planted, a_plant, planted, run
+from tests.lua.task.afterwards import ask
+
+
+async def follow(plant: Planted, done: int = 0) -> list[object]:
+    return await ask(plant.house, "dag/follow", {"dag": plant.dag, "done": done})
+
+
+async def followed(house: House, on_failure: str = "hold") -> Planted:
+    """A DAG of two tasks that another follows."""
+    plant = a_plant(house, {"a": [], "b": []}, follow='{"x":1}', on_failure=on_failure)
+    facts = [*plant.planting.facts, "follow", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]
+    plant = Planted(house, plant.planting._replace(facts=facts), plant.ids)
+    await planting.submit(house.queue.shard, plant.planting)
+    return plant
+
+
+async def test_completion_names_the_step_and_keeps_the_text(house: House) -> None:
+    plant = await followed(house)
+    assert "follow" not in await plant.steps()
+
+    await run(plant, a="done", b="done")
+
+    assert await plant.steps() == {"forget": "0", "follow": "0"}
+    assert await follow(plant) == ["OK", '{"x":1}']
+
+
+async def test_done_it_is_named_no_more(house: House) -> None:
+    plant = await followed(house)
+    await run(plant, a="done", b="done")
+
+    assert await follow(plant, 1) == ["OK", ""]
+    assert await follow(plant, 1) == ["OK", ""]
+
+    assert await plant.steps() == {"forget": "0"}
+
+
+@pytest.mark.parametrize("end", ["cancelled", "discarded"])
+async def test_nothing_follows_one_that_did_not_complete(house: House, end: str) -> None:
+    plant = await followed(house, on_failure="fail_fast")
+    if end == "cancelled":
+        await plant.cancel("no need")
+    else:
+        await run(plant, a="dead")
+        await plant.cancel()
+        await house.queue.discard(plant.ids["a"])
+
+    assert await plant.field("finished") is not None
+    assert "follow" not in await plant.steps()
+
+
+async def test_where_none_follows_there_is_no_text(house: House) -> None:
+    plant = await planted(house, {"a": []})
+    before = await house.dump()
+
+    assert await follow(plant) == ["OK", ""]
+    assert await house.dump() == before

@@ -1,0 +1,118 @@
+"""forget: the keys of a DAG's tasks expire when the DAG has ended, and not before."""
+
+from __future__ import annotations
+
+from rqueue.store.scripts import Argument
+from tests.house import House
+from tests.lua.dag.planted import Planted, fan, planted, run, running, settled
+from tests.lua.rows import pttl
+from tests.lua.task.afterwards import afterwards, ask, expiring
+
+CHAIN = {"a": [], "b": ["a"]}
+
+
+async def ending(plant: Planted) -> set[str]:
+    return await expiring(plant.house, **plant.names)
+
+
+async def archived(house: House) -> None:
+    """The archive has seen everything that has ended."""
+    entries = await house.client.xrange(house.keys.outbox())
+    args: dict[str, Argument] = {"ttl": 60_000}
+    await ask(house, "queue/archived", args, [(entry,) for entry, _ in entries])
+
+
+async def test_nothing_expires_before_the_end(house: House) -> None:
+    plant = await planted(house, CHAIN)
+    (lease,) = await running(house)
+    await lease.complete("out")
+
+    await settled(house)
+
+    assert await ending(plant) == set()
+    assert (await afterwards(house, **plant.names))["result:a"] == '"out"'
+
+
+async def test_everything_expires_after_it(house: House) -> None:
+    more = {"a": {"ext": "own", "tags": ["t"]}}
+    plant = await planted(house, CHAIN, more=more, follow="{}")
+    (lease,) = await running(house)
+    await lease.complete("out")
+    await house.queue.cancel(plant.ids["b"])
+    await house.promoter.tick()
+    assert await plant.steps() == {"forget": "0"}
+
+    assert await plant.forget() == ["OK", 0]
+
+    assert await ending(plant) == {
+        "task:a", "task:b", "result:a", "dag:D", "members:D", "follow:D", "ext:own",
+    }  # fmt: skip
+    assert 30_000 < await pttl(house, f"task:{plant.ids['a'].ulid}") <= 60_000
+    found = await plant.after()
+    assert not {"unfinished", "tag:t"} & set(found)
+
+
+async def test_many_go_in_bounded_steps(house: House) -> None:
+    plant = await planted(house, fan(5))
+    await plant.cancel("no need")
+
+    assert [await plant.forget(limit=4) for _ in range(3)] == [["OK", 1], ["OK", 0], ["OK", 0]]
+
+    assert len(await ending(plant)) == 8
+
+
+async def test_a_task_may_ask_to_be_kept_longer(house: House) -> None:
+    plant = await planted(house, {"a": []}, more={"a": {"ttl": 120_000}})
+    await run(plant, a="done")
+
+    await plant.forget()
+
+    assert await pttl(house, f"task:{plant.ids['a'].ulid}") > 60_000
+
+
+async def test_the_archive_lets_go_of_what_it_sees_after_the_end(archived_house: House) -> None:
+    house = archived_house
+    plant = await planted(house, CHAIN)
+    await run(plant, a="done", b="done")
+    await plant.forget(archive=1)
+    assert await ending(plant) == {"dag:D", "members:D"}
+
+    await archived(house)
+
+    assert {"task:a", "task:b"} <= await ending(plant)
+
+
+async def test_what_the_archive_saw_before_the_end_goes_with_it(archived_house: House) -> None:
+    house = archived_house
+    plant = await planted(house, CHAIN)
+    await run(plant, a="done")
+    await archived(house)
+    assert await ending(plant) == set()
+    assert (await plant.after())["task:a"]["archived"] == "1"
+    await run(plant, b="done")
+
+    await plant.forget(archive=1)
+
+    assert await ending(plant) == {"dag:D", "members:D", "task:a"}
+    await archived(house)
+    assert {"task:a", "task:b"} <= await ending(plant)
+
+
+async def test_the_archive_lets_go_of_what_has_outlived_its_dag(archived_house: House) -> None:
+    house = archived_house
+    plant = await planted(house, {"a": []})
+    await run(plant, a="done")
+    await house.client.delete(house.keys.dag(plant.dag))
+
+    await archived(house)
+
+    assert await ending(plant) == {"task:a"}
+
+
+async def test_without_an_end_there_is_nothing_to_do(house: House) -> None:
+    plant = await planted(house, CHAIN)
+    before = await house.dump()
+
+    assert await plant.forget() == ["OK", 0]
+    assert await house.dump() == before
+    assert await ending(plant) == set()

@@ -1,0 +1,155 @@
+"""Joins: a task that waits for another becomes one of its DAG, where that is open and has room."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rqueue.store.scripts import Argument
+from rqueue.store.shard import ending
+from rqueue.store.submits import lanes_text
+from tests.house import House
+from tests.lua.dag.planted import planted, run, running, settled
+from tests.lua.rows import PLAIN, a_row, submit, submitted
+from tests.lua.task.afterwards import afterwards, ask
+
+
+async def joined(house: House, parent: str, *, room: int = 10_000, **options: object) -> str:
+    """A new task that waits for another, in a queue whose DAGs may have so many tasks."""
+    row = a_row(ask={"parents": [parent]}, **options)  # type: ignore[arg-type]
+    how = json.loads(ending(house.queue.shard.terms)) | {"max_nodes": room}
+    args: dict[str, Argument] = {
+        "lanes": lanes_text((PLAIN,)), "max_lanes": 9, "tries": 9, "how": json.dumps(how),
+    }  # fmt: skip
+    assert await ask(house, "task/submit", args, [row]) == ["OK", 0]
+    return row.task
+
+
+async def test_a_task_alone_becomes_a_dag_with_its_child(house: House) -> None:
+    parent = await submitted(house)
+
+    child = await joined(house, parent)
+
+    found = await afterwards(house, p=parent, c=child)
+    assert found["dag:p"] == {
+        "cancelled": "0", "created": "*", "dead": "0", "edges": "1", "on_failure": "hold",
+        "open": "2", "status": "pending", "total": "2",
+    }  # fmt: skip
+    assert (found["members:p"], found["dags"]) == (["c", "p"], ["p"])
+    assert found["unfinished"] == {"rank p": "1"}
+    assert (found["task:p"]["flags"], found["task:c"]["flags"]) == ("pd", "p")
+
+
+@pytest.mark.parametrize(
+    ("state", "facts"),
+    [
+        ("RUNNING", {"status": "running", "open": "2", "dead": "0"}),
+        ("DEAD_LETTERED", {"status": "failed", "open": "1", "dead": "1"}),
+    ],
+)
+async def test_the_dag_is_as_its_first_task_is(
+    house: House, state: str, facts: dict[str, str]
+) -> None:
+    parent = await submitted(house)
+    (lease,) = await running(house)
+    if state == "DEAD_LETTERED":
+        await lease.fail(permanent=True)
+
+    await joined(house, parent)
+
+    found = (await afterwards(house, p=parent))["dag:p"]
+    assert facts.items() <= found.items()
+
+
+async def test_the_whole_of_it_ends_with_the_last(house: House) -> None:
+    parent = await submitted(house)
+    child = await joined(house, parent)
+    for _ in range(2):
+        (lease,) = await running(house)
+        await lease.complete()
+
+    found = await afterwards(house, p=parent, c=child)
+    assert (found["dag:p"]["status"], found["dag:p"]["open"]) == ("completed", "0")
+    assert "finished" in found["dag:p"]
+
+
+async def test_one_of_a_dag_takes_its_child_in(house: House) -> None:
+    plant = await planted(house, {"a": [], "b": []})
+
+    child = await joined(house, plant.ids["b"].ulid)
+
+    assert await plant.facts() == ("pending", "3", "0", "0")
+    assert (await plant.field("total"), await plant.field("edges")) == ("3", "1")
+    members = await house.client.lrange(house.keys.members(plant.dag), 0, -1)
+    assert members[-1].decode() == child
+
+
+async def test_a_full_dag_takes_nobody_in(house: House) -> None:
+    plant = await planted(house, {"a": [], "b": []})
+
+    child = await joined(house, plant.ids["a"].ulid, room=2)
+
+    found = await plant.after()
+    assert found[f"waits:{child}"] == ["a"]
+    assert await plant.field("total") == "2"
+    assert "flags" not in found[f"task:{child}"]
+    await run(plant, a="done", b="done")
+    assert await plant.facts() == ("completed", "0", "0", "0")
+    assert (await plant.after())[f"task:{child}"]["state"] == "READY"
+
+
+async def test_a_parent_that_has_completed_is_met_and_takes_nobody_in(house: House) -> None:
+    plant = await planted(house, {"a": []})
+    await run(plant, a="done")
+
+    child = await joined(house, plant.ids["a"].ulid)
+
+    assert (await plant.after())[f"task:{child}"]["state"] == "READY"
+    assert await plant.field("total") == "1"
+
+
+async def test_the_first_parent_that_is_open_decides(house: House) -> None:
+    done = await planted(house, {"a": []})
+    await run(done, a="done")
+    one, two = [await planted(house, {"a": []}) for _ in range(2)]
+    row = a_row(ask={"parents": [plant.ids["a"].ulid for plant in (done, one, two)]})
+
+    await submit(house, [row])
+
+    totals = [await plant.field("total") for plant in (done, one, two)]
+    assert totals == ["1", "2", "1"]
+    assert await one.field("edges") == "2"
+
+
+async def test_sent_again_it_joins_once(house: House) -> None:
+    plant = await planted(house, {"a": []})
+    row = a_row(ask={"parents": [plant.ids["a"].ulid]})
+    await submit(house, [row])
+    before = await house.dump()
+
+    assert await submit(house, [row]) == ["OK", 0]
+    assert await house.dump() == before
+
+
+async def test_one_that_is_replaced_is_counted_as_cancelled(house: House) -> None:
+    plant = await planted(house, {"a": []})
+    more = {"idem": "key", "window": 9, "unique": "until_done"}
+    asked = {"parents": [plant.ids["a"].ulid], "if_exists": "replace"}
+    await submit(house, [a_row(more=more, ask=asked)])
+
+    await submit(house, [a_row(more=more, ask=asked)])
+
+    assert await plant.facts() == ("pending", "2", "0", "1")
+
+
+async def test_a_chain_of_joins_is_one_dag_that_ends(house: House) -> None:
+    ids = [await submitted(house)]
+    for _ in range(5):
+        ids.append(await joined(house, ids[-1]))
+
+    await house.queue.cancel(f"task_{ids[0]}")
+    await settled(house)
+
+    found = (await afterwards(house, p=ids[0]))["dag:p"]
+    assert (found["status"], found["total"], found["cancelled"]) == ("cancelled", "6", "6")

@@ -1,0 +1,329 @@
+"""spawn: a running task adds others to its DAG, all or none, and leaves its worker to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rqueue import Lease
+from rqueue.model.ids import new_task_id
+from rqueue.model.lane import Lane
+from rqueue.store import dags
+from rqueue.store.scripts import Argument
+from rqueue.store.submits import lanes_text
+from tests.house import House
+from tests.lua.dag.planted import planted, running
+from tests.lua.rows import BASE, DEFINITION, PLAIN, to_json
+from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
+
+Row = tuple[str, str, str, str, str]
+FLAT_LANE = '{"rate":0.0,"type":"code"}'
+TWO_LANES = {"lanes": LANES["lanes"] | {FLAT_LANE: "2", "next": "2"}}
+CHILD = {
+    "created": "*", "def0": "*", "flags": "P", "lane": "2", "rank": "0", "score": "*",
+}  # fmt: skip
+ALONE = {
+    "created": "*", "edges": "0", "on_failure": "hold", "cancelled": "0", "dead": "0",
+}  # fmt: skip
+
+
+def row(key: str, *, more: Any = None, base: int = BASE, **asked: Any) -> Row:
+    """One task of a spawn."""
+    special = f"{to_json(more)}\n{to_json(asked)}"
+    return key, new_task_id().ulid, f"1 {base} 0", DEFINITION, special
+
+
+async def spawn(house: House, lease: Lease, rows: Sequence[Row], **changes: Any) -> list[Any]:
+    """The reply to a spawn of a task that runs."""
+    args: dict[str, Argument] = {
+        "parent": lease.id.ulid, "token": lease.token, "wait": "", "rule": "own_dag",
+        "max_nodes": 10, "lanes": lanes_text((PLAIN,)), "max_lanes": 512, "steps": 100,
+        "tries": 100,
+    }  # fmt: skip
+    assert not set(changes) - set(args)
+    return await ask(house, "dag/spawn", args | changes, rows)
+
+
+async def dag_fields(house: House, dag: str) -> dict[str, str]:
+    """A DAG's own hash, its times as `*`."""
+    found = await house.client.hgetall(house.keys.dag(dag))
+    times = {b"created", b"finished"}
+    return {
+        name.decode(): "*" if name in times else value.decode() for name, value in found.items()
+    }
+
+
+async def test_one_that_was_alone_becomes_a_dag_with_what_it_adds(house: House) -> None:
+    lease = await house.running()
+    new = row("one")
+
+    said = await spawn(house, lease, [new])
+
+    found = await afterwards(house, P=lease.id, c=new[1])
+    dag = found.pop("dag:P")
+    assert said == ["OK", 0, "GOING", new[1], "READY"]
+    assert dag == ALONE | {"created": dag["created"], "open": "2", "status": "running",
+        "total": "2"}  # fmt: skip
+    assert found.pop("dags") is not None
+    assert found.pop("task:P")["flags"] == "Ps"
+    assert found.pop("task:c") == CHILD | {"entry": "*", "state": "READY"}
+    assert found == TWO_LANES | W1 | {
+        "members:P": ["P", "c"],
+        "spawned:P": {"one": "c"},
+        "unfinished": {"rank P": "1"},
+        "ready": (["P", "c"], {"P": "w1"}),
+        "lane:2": ["c"],
+        "stats": {"1:RUNNING": 1, "submitted": 2},
+    }
+
+
+async def test_one_that_waits_leaves_its_worker_and_spends_nothing(house: House) -> None:
+    lease = await house.running()
+    new = row("one")
+
+    said = await spawn(house, lease, [new], wait="success")
+
+    found = await afterwards(house, P=lease.id, c=new[1])
+    assert said == ["OK", 0, "SUSPENDED", new[1], "READY"]
+    assert found["task:P"] == {
+        "created": "*", "def0": "*", "flags": "Ps", "holder": "* * w1", "lane": "1",
+        "score": "*", "settled": "suspend 1:*", "state": "PENDING", "suspended": "1",
+        "token": "1:*",
+    }  # fmt: skip
+    assert found["task:c"]["flags"] == "Pd"
+    assert (found["waits:P"], found["dependents:c"]) == (["c"], ["P"])
+    assert (found["ready"], found["blocked"]) == ((["c"], {}), ["P"])
+    assert found["stats"] == {"1:PENDING": 1, "submitted": 2}
+    assert await lease_is_lost(house, lease)
+
+
+async def lease_is_lost(house: House, lease: Lease) -> bool:
+    """Whether no settle of the lease is taken any more."""
+    before = await house.dump()
+    complete = {"archive": 0, "ttl": 1000, "limit": 10, "tries": 10, "events": 10}
+    held = (lease.id.ulid, lease.token)
+    said = [
+        await ask(house, "task/complete", complete, [(*held, "1")]),
+        await ask(house, "task/release", {"tries": 10}, [held]),
+    ]
+    return said == [["OK", 0, "LOST"]] * 2 and await house.dump() == before
+
+
+async def test_it_is_ready_again_when_the_last_has_ended(house: House) -> None:
+    lease = await house.running()
+    rows = [row("one"), row("two")]
+    await spawn(house, lease, rows, wait="success")
+
+    one, two = await running(house, 2)
+    await one.complete("x")
+    waits = (await house.task(lease.id)).state
+    await two.complete("y")
+
+    (again,) = await running(house)
+    assert (waits, again.id) == ("PENDING", lease.id)
+    assert (again.task.attempts, again.task.epoch) == (0, 2)
+    found = await afterwards(house, P=lease.id)
+    assert "suspended" not in found["task:P"]
+    assert not {"waits:P", "blocked"} & set(found)
+    # It finds what it has spawned, and there is nothing left to wait for.
+    said = await spawn(house, again, [row("one"), row("two")], wait="success")
+    assert said == ["OK", 0, "GOING", rows[0][1], "COMPLETED", rows[1][1], "COMPLETED"]
+    await again.complete("z")
+    assert (await dag_fields(house, lease.id.ulid))["status"] == "completed"
+
+
+async def test_known_keys_are_not_spawned_again(house: House) -> None:
+    lease = await house.running()
+    first = row("one")
+    await spawn(house, lease, [first])
+    second = row("two")
+
+    said = await spawn(house, lease, [row("one"), second])
+
+    assert said == ["OK", 0, "GOING", first[1], "READY", second[1], "READY"]
+    assert (await dag_fields(house, lease.id.ulid))["total"] == "3"
+
+
+@pytest.mark.parametrize("wait", ["", "success", "done", "later"])
+async def test_sent_again_it_says_the_same_and_changes_nothing(house: House, wait: str) -> None:
+    lease = await house.running()
+    rows = [row("one"), row("two", more={"tags": ["t"]}, delay=3_600_000)]
+    first = await spawn(house, lease, rows, wait=wait)
+    before = await house.dump()
+
+    second = await spawn(house, lease, rows, wait=wait)
+
+    assert second == first
+    assert first[2] == ("SUSPENDED" if wait in ("success", "done") else "GOING")
+    assert await house.dump() == before
+
+
+async def test_sent_again_when_the_task_is_back_with_another_it_says_suspended(
+    house: House,
+) -> None:
+    lease = await house.running()
+    rows = [row("one")]
+    await spawn(house, lease, rows, wait="success")
+    await (await running(house))[0].complete("x")
+    await running(house)
+    before = await house.dump()
+
+    said = await spawn(house, lease, rows, wait="success")
+
+    assert said == ["OK", 0, "SUSPENDED", rows[0][1], "COMPLETED"]
+    assert await house.dump() == before
+
+
+async def test_one_that_has_left_adds_nothing(house: House) -> None:
+    lease = await house.running()
+    await spawn(house, lease, [row("one")], wait="success")
+    before = await house.dump()
+
+    assert await spawn(house, lease, [row("two")]) == ["LOST"]
+    assert await spawn(house, lease, [row("two")], wait="success") == ["LOST"]
+    assert await house.dump() == before
+
+
+@pytest.mark.parametrize("state", ["stale", "claimed only", "completed", "gone"])
+async def test_only_the_holder_of_a_running_task_may(house: House, state: str) -> None:
+    lease = await (house.claimed() if state == "claimed only" else house.running())
+    if state == "stale":
+        await lease.release()
+        await house.queue.claim(worker="w2")
+    elif state == "completed":
+        await lease.complete()
+    elif state == "gone":
+        await house.client.delete(house.keys.task(lease.id.ulid))
+    before = await house.dump()
+
+    assert await spawn(house, lease, [row("one")]) == ["LOST"]
+    assert await house.dump() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rule": "none"}, ["RULE", "none"]),
+        ({"rule": "same_agent", "lanes": lanes_text((Lane("code", 0.0, "x"),))},
+         ["RULE", "same_agent"]),
+        ({"max_nodes": 2}, ["FULL"]),
+        ({"max_lanes": 1}, ["LANES"]),
+    ],
+)  # fmt: skip
+async def test_a_refusal_writes_nothing(
+    house: House, changes: dict[str, Any], words: list[str]
+) -> None:
+    lease = await house.running()
+    before = await house.dump()
+
+    assert await spawn(house, lease, [row("one"), row("two")], **changes) == words
+    assert await house.dump() == before
+
+
+@pytest.mark.parametrize("wait", ["", "success"])
+async def test_one_wrong_task_keeps_all_out(house: House, wait: str) -> None:
+    lease = await house.running()
+    other = await house.queue.enqueue("code", external_id="mine")
+    gone = new_task_id().ulid
+    named = row("two", more={"ext": await external(house, other.id.ulid)})
+    before = await house.dump()
+
+    lost = await spawn(house, lease, [row("one"), row("two", outside=[gone])], wait=wait)
+    exists = await spawn(house, lease, [row("one"), named], wait=wait)
+
+    assert lost == ["PARENT", "two", gone]
+    assert exists == ["EXISTS", "two", other.id.ulid]
+    assert await house.dump() == before
+
+
+async def external(house: House, task: str) -> str:
+    """The hash under which a task's own id is kept."""
+    (key,) = [
+        key for key in await house.client.keys("*ext:*")
+        if await house.client.get(key) == task.encode()
+    ]  # fmt: skip
+    return str(key.decode().rpartition(":")[2])
+
+
+async def test_a_circle_is_found_and_one_that_is_too_long_to_look_for_is_refused(
+    house: House,
+) -> None:
+    plant = await planted(house, {"p": [], "a": ["p"], "b": ["a"], "other": []})
+    (lease, *_) = [one for one in await running(house, 2) if one.id == plant.ids["p"]]
+    after_b = row("s", outside=[plant.ids["b"].ulid])
+    before = await house.dump()
+
+    assert await spawn(house, lease, [row("x"), after_b], wait="success") == ["CYCLE", "s"]
+    assert await spawn(house, lease, [row("x"), after_b], wait="later") == ["CYCLE", "s"]
+    assert await spawn(house, lease, [row("x"), after_b], wait="done", steps=1) == ["FAR", "s"]
+    assert await house.dump() == before
+    assert (await spawn(house, lease, [after_b]))[2] == "GOING"
+
+
+async def test_a_circle_through_one_that_is_there_already_is_found(house: House) -> None:
+    plant = await planted(house, {"p": [], "a": ["p"]})
+    (lease,) = await running(house)
+    after_a = row("s", outside=[plant.ids["a"].ulid])
+    await spawn(house, lease, [after_a])
+    before = await house.dump()
+
+    assert await spawn(house, lease, [after_a], wait="success") == ["CYCLE", "s"]
+    assert await house.dump() == before
+
+
+async def test_a_dag_that_is_given_up_takes_no_more_and_tells_of_what_it_has(house: House) -> None:
+    plant = await planted(house, {"p": [], "a": ["p"]})
+    (lease,) = await running(house)
+    first = row("one")
+    await spawn(house, lease, [first])
+    await house.client.hset(house.keys.dag(plant.dag), "closing", "failed")
+    before = await house.dump()
+
+    assert await spawn(house, lease, [row("two")]) == ["CLOSED"]
+    assert await spawn(house, lease, [first]) == ["OK", 0, "GOING", first[1], "READY"]
+    assert await house.dump() == before
+
+
+async def test_what_waits_for_a_time_or_for_others_is_pending(house: House) -> None:
+    lease = await house.running()
+    other = (await house.queue.enqueue("code")).id.ulid
+    late, after = row("late", delay=3_600_000), row("after", outside=[other])
+
+    said = await spawn(house, lease, [late, after])
+
+    found = await afterwards(house, P=lease.id, l=late[1], a=after[1], o=other)
+    assert said == ["OK", 0, "GOING", late[1], "PENDING", after[1], "PENDING"]
+    assert (found["waits:l"], found["waits:a"]) == (["@time"], ["o"])
+    assert (found["delayed"], sorted(found["blocked"])) == (["l"], ["a", "l"])
+    assert found["dependents:o"] == ["a"]
+    assert found["stats"] == {"1:RUNNING": 1, "2:PENDING": 2, "submitted": 4}
+
+
+async def test_a_claim_that_waits_is_answered(house: House) -> None:
+    lease = await house.running()
+    waiter = await parked(house)
+    new = row("one")
+
+    said = await spawn(house, lease, [new], lanes=lanes_text((Lane("code", 0.1),)))
+
+    (line,) = await mail(house, waiter)
+    assert said[:4] == ["OK", 0, "GOING", new[1]]
+    assert line.startswith(f"tasks 1 {new[1]} ")
+
+
+@pytest.mark.parametrize(("wait", "resumed"), [("success", False), ("done", True)])
+async def test_a_death_is_an_end_for_one_that_waits_for_any(
+    house: House, wait: str, resumed: bool
+) -> None:
+    lease = await house.running()
+    await spawn(house, lease, [row("one")], wait=wait)
+
+    await (await running(house))[0].fail("error", "no", permanent=True)
+    await house.promoter.tick()
+
+    state = (await house.task(lease.id)).state
+    dag = await dags.read(house.queue.shard, (await house.task(lease.id)).dag_id)
+    assert state == ("READY" if resumed else "PENDING")
+    assert (dag.status, dag.dead, dag.open) == ("failed", 1, 1)

@@ -1,0 +1,48 @@
+"""steps: what was begun with DAGs and is not finished is named, whoever began it."""
+
+from __future__ import annotations
+
+from tests.house import House
+from tests.lua.dag.planted import DIAMOND, a_plant, fan, planted
+from tests.lua.task.afterwards import ask
+
+
+async def steps(house: House, limit: int = 100, idle_ms: int = 60_000) -> dict[str, str]:
+    reply = await ask(house, "dag/steps", {"limit": limit, "idle_ms": idle_ms})
+    assert reply[0] == "OK"
+    return dict(zip(reply[1::2], reply[2::2], strict=True))
+
+
+async def test_with_nothing_begun_there_are_none(house: House) -> None:
+    await planted(house, DIAMOND)
+
+    assert await steps(house) == {}
+
+
+async def test_every_verb_is_named_with_its_dag_and_position(house: House) -> None:
+    one, two = [await a_plant(house, fan(5)).written() for _ in range(2)]
+    await one.commit(limit=2)
+    await two.commit()
+    await two.hold(limit=3)
+
+    assert await steps(house) == {f"commit {one.dag}": "2", f"hold {two.dag}": "3"}
+    assert len(await steps(house, limit=1)) == 1
+
+
+async def test_one_whose_producer_is_silent_is_to_be_dropped(house: House) -> None:
+    plant = await a_plant(house, DIAMOND).written()
+    assert await steps(house) == {}
+
+    await house.client.zadd(house.keys.writing(), {plant.dag: 1})
+
+    assert await steps(house) == {f"drop {plant.dag}": "0"}
+
+
+async def test_looking_changes_nothing(house: House) -> None:
+    plant = await a_plant(house, fan(5)).written()
+    await plant.commit(limit=2)
+    before = await house.dump()
+
+    await steps(house)
+
+    assert await house.dump() == before

@@ -1,0 +1,159 @@
+"""Triggers: who waits for any end, or for a failure, is told of each end in its turn."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.house import House
+from tests.lua.dag.planted import Planted, planted, run, settled
+from tests.lua.rows import a_row, submit, submitted
+from tests.lua.task.afterwards import ask
+
+ENDS = ("done", "dead", "cancelled")
+TWO = {"a": [], "b": [], "x": ["a", "b"]}
+
+
+async def end(plant: Planted, name: str, how: str) -> None:
+    """Lets a task end in one of three ways, and who waits for it be told."""
+    if how == "cancelled":
+        await plant.house.queue.cancel(plant.ids[name])
+    else:
+        await run(plant, **{name: how})
+    await plant.house.promoter.tick()
+
+
+async def heir(house: House, trigger: str, delay: int = 0, **facts: str) -> Planted:
+    asks = {"x": {"delay": delay}} if delay else {}
+    return await planted(house, TWO, more={"x": {"trigger": trigger}}, asks=asks, **facts)
+
+
+@pytest.mark.parametrize(("first", "second"), [*product(ENDS, ENDS)])
+@pytest.mark.parametrize("rule", ["hold", "continue"])
+async def test_all_done_runs_when_every_parent_has_ended(
+    alone: House, first: str, second: str, rule: str
+) -> None:
+    plant = await heir(alone, "all_done", on_failure=rule)
+
+    await end(plant, "b", first)
+    assert (await plant.states())["x"] == "PENDING"
+    await end(plant, "a", second)
+
+    assert (await plant.states())["x"] == "READY"
+    found = await plant.after()
+    assert not {"waits:x", "heirs:a", "heirs:b", "telling", "cancelling", "blocked"} & set(found)
+
+
+@pytest.mark.parametrize(("first", "second"), [*product(ENDS, ENDS)])
+async def test_one_failed_runs_at_the_first_failure_and_is_given_up_without_one(
+    alone: House, first: str, second: str
+) -> None:
+    plant = await heir(alone, "one_failed")
+
+    await end(plant, "b", first)
+    assert (await plant.states())["x"] == ("READY" if first == "dead" else "PENDING")
+    await end(plant, "a", second)
+
+    failed = "dead" in (first, second)
+    assert (await plant.states())["x"] == ("READY" if failed else "CANCELLED")
+    found = await plant.after()
+    assert not {"waits:x", "heirs:a", "heirs:b", "telling", "cancelling", "blocked"} & set(found)
+    if not failed:
+        assert found["task:x"]["why"] == "no parent failed"
+
+
+@pytest.mark.parametrize("trigger", ["all_done", "one_failed"])
+async def test_its_own_time_is_still_waited_for(house: House, trigger: str) -> None:
+    plant = await heir(house, trigger, delay=60_000)
+
+    await end(plant, "a", "dead")
+    await end(plant, "b", "done")
+
+    assert (await plant.states())["x"] == "PENDING"
+    assert (await plant.after())["waits:x"] == ["@time"]
+    await house.make_due(plant.ids["x"])
+    await house.promoter.tick()
+    assert (await plant.states())["x"] == "READY"
+
+
+async def test_one_that_no_parent_failed_for_does_not_run_when_its_time_comes(
+    house: House,
+) -> None:
+    plant = await heir(house, "one_failed", delay=60_000)
+    await run(plant, a="done", b="done")
+    await ask(house, "task/unblock", {"limit": 10, "tries": 10, "events": 9})
+    await house.make_due(plant.ids["x"])
+
+    await ask(house, "task/promote", {"limit": 10, "tries": 10})
+
+    assert (await plant.states())["x"] == "PENDING"
+    await house.promoter.tick()
+    assert await plant.facts() == ("completed", "0", "0", "1")
+
+
+@pytest.mark.parametrize("trigger", ["all_done", "one_failed"])
+async def test_a_parent_that_lives_again_before_it_is_told_of_tells_its_next_end(
+    house: House, trigger: str
+) -> None:
+    edges = {"a": [], "x": ["a"]}
+    plant = await planted(house, edges, more={"x": {"trigger": trigger}})
+    await run(plant, a="dead")
+    await house.queue.revive(plant.ids["a"])
+
+    await house.promoter.tick()
+
+    assert (await plant.states())["x"] == "PENDING"
+    assert "telling" not in await plant.after()
+    await end(plant, "a", "done")
+    assert (await plant.states())["x"] == ("READY" if trigger == "all_done" else "CANCELLED")
+
+
+async def test_a_plain_child_of_a_dead_parent_waits_beside_its_heirs(house: House) -> None:
+    edges = {"a": [], "x": ["a"], "y": ["a"]}
+    plant = await planted(house, edges, more={"x": {"trigger": "all_done"}})
+
+    await end(plant, "a", "dead")
+
+    assert await plant.states() == {"a": "DEAD_LETTERED", "x": "READY", "y": "PENDING"}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "how", "state"),
+    [
+        ("all_done", "dead", "READY"),
+        ("all_done", "cancelled", "READY"),
+        ("one_failed", "dead", "READY"),
+        ("one_failed", "cancelled", None),
+        ("one_failed", "done", None),
+    ],
+)
+async def test_a_parent_that_has_ended_before_counts_by_the_trigger(
+    house: House, trigger: str, how: str, state: str | None
+) -> None:
+    plant = await planted(house, {"a": []})
+    await end(plant, "a", how)
+    parent = plant.ids["a"].ulid
+    row = a_row(more={"trigger": trigger}, ask={"parents": [parent]})
+
+    said = await submit(house, [row])
+
+    if state is None:
+        assert said == ["OK", 0, 0, "PARENT", parent]
+    else:
+        found = (await plant.after())[f"task:{row.task}"]
+        assert (said, found["state"]) == (["OK", 0], state)
+
+
+async def test_a_task_enqueued_alone_may_wait_for_any_end(house: House) -> None:
+    parent = await submitted(house)
+    row = a_row(more={"trigger": "all_done"}, ask={"parents": [parent]})
+    await submit(house, [row])
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+
+    await lease.fail(permanent=True)
+    await settled(house)
+
+    states = [await house.client.hget(house.keys.task(row.task), "state")]
+    assert states == [b"READY"]

@@ -1,0 +1,100 @@
+"""unhold: what was held back with a DAG returns to its lanes, and those who wait are answered."""
+
+from __future__ import annotations
+
+from tests.house import House
+from tests.lua.dag.planted import Edges, planted, settled
+from tests.lua.rows import submitted
+from tests.lua.task.afterwards import mail, parked
+
+MANY: Edges = {str(at): [] for at in range(5)}
+
+
+async def test_everything_is_as_it_was_before_the_pause(house: House) -> None:
+    plant = await planted(house, {"a": [], "b": ["a"], "c": []})
+    before = await plant.after()
+    await plant.hold()
+
+    assert await plant.unhold() == ["OK", 0]
+
+    assert await plant.after() == before
+
+
+async def test_it_goes_in_bounded_steps(house: House) -> None:
+    plant = await planted(house, MANY)
+    await plant.hold()
+
+    assert await plant.unhold(limit=2) == ["OK", 1]
+    assert await plant.steps() == {"unhold": "0"}
+    assert len((await plant.after())["lane:1"]) == 2
+    assert [await plant.unhold(limit=2) for _ in range(2)] == [["OK", 1], ["OK", 0]]
+
+    found = await plant.after()
+    assert (len(found["lane:1"]), await plant.steps(), found["stats"]) == (5, {}, {"submitted": 5})
+
+
+async def test_the_services_go_on_where_a_caller_died(house: House) -> None:
+    plant = await planted(house, MANY)
+    await plant.hold()
+    await plant.unhold(limit=1)
+
+    await settled(house)
+
+    assert len((await plant.after())["lane:1"]) == 5
+
+
+async def test_a_pause_that_was_begun_goes_no_further(house: House) -> None:
+    plant = await planted(house, MANY)
+    await plant.hold(limit=1)
+
+    await plant.unhold()
+
+    assert await plant.steps() == {}
+    assert await plant.hold(begin=0) == ["OK", 0]
+    assert len((await plant.after())["lane:1"]) == 5
+
+
+async def test_a_pause_stops_one_that_was_begun(house: House) -> None:
+    plant = await planted(house, MANY)
+    await plant.hold()
+    await plant.unhold(limit=2)
+
+    assert await plant.hold() == ["OK", 0]
+
+    assert await plant.steps() == {}
+    assert len((await plant.after())["held:D"]) == 5
+    assert await house.queue.claim(worker="w1", n=9) == []
+
+
+async def test_claims_that_wait_are_answered(house: House) -> None:
+    await submitted(house)
+    await house.queue.claim(worker="w1")
+    plant = await planted(house, {"a": []})
+    await plant.hold()
+    waiter = await parked(house)
+
+    assert await plant.unhold() == ["OK", 0]
+
+    assert (await mail(house, waiter))[0].startswith(f"tasks 1 {plant.ids['a'].ulid} ")
+
+
+async def test_what_is_given_up_does_not_return(house: House) -> None:
+    plant = await planted(house, MANY)
+    await plant.hold()
+    await plant.cancel("no need", limit=1)
+
+    assert await plant.unhold() == ["OK", 0]
+
+    assert await house.queue.claim(worker="w1", n=9) == []
+    await settled(house)
+    assert await plant.facts() == ("cancelled", "0", "0", "5")
+
+
+async def test_sent_again_it_changes_nothing(house: House) -> None:
+    plant = await planted(house, MANY)
+    await plant.hold()
+    await plant.unhold()
+    before = await house.dump()
+
+    assert await plant.unhold() == ["OK", 0]
+    assert await house.dump() == before

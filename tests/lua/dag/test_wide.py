@@ -1,0 +1,132 @@
+"""Wide graphs: many are told in bounded steps, and a crash between any two loses nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import pytest
+
+from rqueue import State
+from rqueue.store import dags, planting, shard
+from tests.house import House
+from tests.lua.dag.planted import Planted, a_plant, fan, planted, run, running, settled
+from tests.lua.task.afterwards import ask
+
+WIDE = 2000
+# The server may stand still for so long.
+MOST_MS = 20
+CALL: dict[str, Any] = {"tries": 100, "events": 1000}
+
+
+async def complete(plant: Planted, name: str, limit: int) -> list[Any]:
+    """The end of a task, with so many told in the same call."""
+    leases = await running(plant.house, 1)
+    (lease,) = [one for one in leases if one.id == plant.ids[name]]
+    args = {"archive": 0, "ttl": 60_000, "limit": limit, **CALL}
+    return await ask(plant.house, "task/complete", args, [(lease.id.ulid, lease.token, "")])
+
+
+@pytest.mark.parametrize("trigger", ["", "all_done"])
+async def test_a_wide_fan_out_is_told_in_steps_that_anybody_takes(
+    house: House, trigger: str
+) -> None:
+    edges = fan(WIDE)
+    more = {name: {"trigger": trigger} for name in edges if name != "a"} if trigger else {}
+    plant = await planted(house, edges, more=more)
+
+    assert await complete(plant, "a", 300) == ["OK", 1, "OK"]
+
+    told = [await house.client.zcard(house.keys.lane(1))]
+    while (await ask(house, "task/unblock", {"limit": 300, **CALL}))[1]:
+        told.append(await house.client.zcard(house.keys.lane(1)))
+    assert told[0] == 300
+    assert all(0 < after - before <= 300 for before, after in pairwise(told))
+    assert told[-1] + 300 >= WIDE
+    keys, parent = house.keys, plant.ids["a"].ulid
+    assert not await house.client.exists(
+        keys.unblocking(), keys.telling(), keys.dependents(parent), keys.heirs(parent),
+        keys.blocked(),
+    )  # fmt: skip
+    assert await house.client.xlen(keys.ready()) == WIDE
+    counts = await house.queue.counts()
+    assert (counts[State.READY], counts[State.PENDING]) == (WIDE, 0)
+
+
+async def test_the_end_of_a_wide_fan_in_frees_the_last_once(house: House) -> None:
+    plant = await planted(house, fan(1000, to_one=True))
+    assert len(await house.client.lrange(house.keys.parents(plant.ids["end"].ulid), 0, -1)) == 1000
+    leases = [*await running(house, 500), *await running(house, 500)]
+
+    await asyncio.gather(*(lease.complete() for lease in leases[:-1]))
+    assert (await plant.states())["end"] == "PENDING"
+    await leases[-1].complete()
+
+    assert (await plant.states())["end"] == "READY"
+    await run(plant, end="done")
+    assert await plant.facts() == ("completed", "0", "0", "0")
+    keys = house.keys
+    assert not await house.client.exists(keys.blocked(), keys.waits(plant.ids["end"].ulid))
+    assert (await house.queue.counts())[State.COMPLETED] == 1001
+
+
+async def test_parents_pass_over_one_that_waited_for_thousands_and_is_given_up(
+    house: House,
+) -> None:
+    plant = await planted(house, fan(1001, to_one=True))
+    end, first = plant.ids["end"].ulid, plant.ids["0"].ulid
+
+    await house.queue.cancel(plant.ids["end"])
+
+    assert not await house.client.exists(house.keys.waits(end), house.keys.blocked())
+    await run(plant, **{"0": "done", "1": "dead"})
+    assert (await plant.states())["end"] == "CANCELLED"
+    assert not await house.client.exists(house.keys.dependents(first))
+    await plant.cancel("no need", limit=2000)
+    await settled(house)
+    assert await plant.facts() == ("failed", "0", "1", "1000")
+    await house.queue.discard(plant.ids["1"])
+    await settled(house)
+    assert await plant.facts() == ("cancelled", "0", "0", "1001")
+    left = [one for one in await house.client.keys("*") if b"dependents:" in one]
+    assert left == []
+
+
+async def typical(house: House, calls: Awaitable[Any]) -> float:
+    """How long one call takes the server, in ms: the middle of those that take more than one. The
+    longest says more of what else this machine does.
+    """
+    client = house.client
+    await client.config_set("slowlog-max-len", 1000)
+    await client.config_set("slowlog-log-slower-than", 1000)
+    await client.slowlog_reset()
+    await calls
+    log = [one for one in await client.slowlog_get(1000) if one["command"].startswith(b"EVAL")]
+    return float(median([one["duration"] for one in log] or [0])) / 1000
+
+
+async def drained(house: House, script: str, args: dict[str, Any]) -> None:
+    """Calls a script until it says that there is no more."""
+    while (await ask(house, script, args))[1]:
+        pass
+
+
+@pytest.mark.parametrize("to_one", [False, True])
+async def test_no_step_takes_the_server_long(alone: House, to_one: bool) -> None:
+    plant = a_plant(alone, fan(2500, to_one=to_one))
+    here, dag = alone.queue.shard, plant.planting.id
+
+    found = {"submit": await typical(alone, plant.written())}
+    found["commit"] = await typical(alone, planting.commit(here, dag, total=2501))
+    if not to_one:
+        found["complete"] = await typical(alone, complete(plant, "a", shard.TOLD))
+        rest = drained(alone, "task/unblock", {"limit": shard.TOLD, **CALL})
+        found["unblock"] = await typical(alone, rest)
+    found["cancel"] = await typical(alone, dags.cancel(here, dag, "no need"))
+    found["cascade"] = await typical(alone, alone.promoter.tick())
+    found["forget"] = await typical(alone, dags.forget(here, dag))
+
+    assert max(found.values()) < MOST_MS, found
