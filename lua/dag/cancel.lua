@@ -17,6 +17,7 @@
 -- REPLY OK <more> <cancelled> | GONE | STATE <status>
 
 -- @include now_ms
+-- @include next_page
 -- @include cancel_one
 -- @include tally_dags
 -- @include send_to_outbox
@@ -24,33 +25,24 @@
 local root, dag, reason, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local how, request = cjson.decode(ARGV[5]), ARGV[6]
 
-local key, step, unfinished = root .. "dag:" .. dag, "cancel " .. dag, root .. "unfinished"
+local key = root .. "dag:" .. dag
 local row = redis.call("HMGET", key, "status", "finished", "closing", "why", "request")
 if not row[1] or row[1] == "writing" then
   return { "GONE" }
 elseif row[2] and reason ~= "" and row[5] ~= request then
   return { "STATE", row[1] }
 end
-if reason ~= "" and not row[3] then
+-- The call that began it only goes on: a task that was revived meanwhile is not its own.
+if reason ~= "" and not row[3] and row[5] ~= request then
   redis.call("HSET", key, "closing", "cancelled", "why", reason, "request", request)
-  redis.call("HSET", unfinished, step, 0)
+  redis.call("HSET", root .. "unfinished", "cancel " .. dag, 0)
   row[4] = reason
 end
-local at = tonumber(redis.call("HGET", unfinished, step))
-if not at then
-  return { "OK", 0, 0 }
-end
+local now, page, more = now_ms(), next_page(root, dag, "cancel", limit)
 how.ended, how.request = {}, request
-local now, page = now_ms(), redis.call("LRANGE", root .. "members:" .. dag, at, at + limit - 1)
-for _, id in ipairs(page) do
+for _, id in ipairs(page or {}) do
   cancel_one(root, now, id, row[4] or "", "cascade", how)
-end
--- A task that is written while it is given up is reached by the next call.
-if #page == limit then
-  redis.call("HSET", unfinished, step, at + limit)
-else
-  redis.call("HDEL", unfinished, step)
 end
 tally_dags(root, now, how)
 send_to_outbox(root, how.archive, how.ended)
-return { "OK", #page == limit and 1 or 0, #how.ended / 2 }
+return { "OK", more and 1 or 0, #how.ended / 2 }

@@ -16,6 +16,7 @@
 
 -- @include now_ms
 -- @include freeing
+-- @include next_page
 -- @include commit_task
 -- @include enter_indexes
 -- @include answer_touched
@@ -23,7 +24,7 @@
 local root, dag, total = ARGV[1], ARGV[2], ARGV[3]
 local limit, tries = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local key, step, unfinished = root .. "dag:" .. dag, "commit " .. dag, root .. "unfinished"
+local key = root .. "dag:" .. dag
 local row = redis.call("HMGET", key, "status", "total", "open")
 if not row[1] then
   return { "GONE" }
@@ -35,23 +36,13 @@ if row[1] == "writing" then
   redis.call("HSET", key, "status", "pending")
   redis.call("ZREM", root .. "writing", dag)
   redis.call("ZADD", root .. "dags", now, dag)
-  redis.call("HSET", unfinished, step, 0)
+  redis.call("HSET", root .. "unfinished", "commit " .. dag, 0)
   redis.call("HINCRBY", root .. "stats", "submitted", total)
 end
-local at = tonumber(redis.call("HGET", unfinished, step))
-if not at then
-  return { "OK", 0 }
-end
 how.untouched = row[2] == row[3]
-local page = redis.call("LRANGE", root .. "members:" .. dag, at, at + limit - 1)
-for _, id in ipairs(page) do
+local page, more = next_page(root, dag, "commit", limit)
+for _, id in ipairs(page or {}) do
   commit_task(root, now, id, how)
 end
 enter_indexes(root, how)
-local more = #page == limit
-if more then
-  redis.call("HSET", unfinished, step, at + limit)
-else
-  redis.call("HDEL", unfinished, step)
-end
 return { "OK", (answer_touched(root, now, how.touched, tries) or more) and 1 or 0 }

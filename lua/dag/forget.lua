@@ -14,17 +14,16 @@
 -- FLAGS allow-oom
 -- REPLY OK <more>
 
+-- @include next_page
 -- @include task_row
 -- @include forget_later
 
 local root, dag, limit, archive, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
-local step, unfinished = "forget " .. dag, root .. "unfinished"
-local at = tonumber(redis.call("HGET", unfinished, step))
-if not at then
+local page, more = next_page(root, dag, "forget", limit)
+if not page then
   return { "OK", 0 }
 end
-local page = redis.call("LRANGE", root .. "members:" .. dag, at, at + limit - 1)
 for _, id in ipairs(page) do
   local row = task_row(root, id)
   local ended = row.state == "COMPLETED" or row.state == "CANCELLED"
@@ -33,11 +32,9 @@ for _, id in ipairs(page) do
     forget_later(root, id, ttl, row.flags, row.more)
   end
 end
-if #page == limit then
-  redis.call("HSET", unfinished, step, at + limit)
+if more then
   return { "OK", 1 }
 end
-redis.call("HDEL", unfinished, step)
 for _, name in ipairs({ "dag:", "members:", "follow:" }) do
   redis.call("PEXPIRE", root .. name .. dag, ttl)
 end

@@ -12,11 +12,12 @@
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE | STATE <status>
 
+-- @include next_page
 -- @include hold_task
 
 local root, dag, limit, begin = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
 
-local key, step, unfinished = root .. "dag:" .. dag, "hold " .. dag, root .. "unfinished"
+local key, unfinished = root .. "dag:" .. dag, root .. "unfinished"
 local row = redis.call("HMGET", key, "status", "finished", "paused")
 if not row[1] or row[1] == "writing" then
   return { "GONE" }
@@ -25,23 +26,14 @@ elseif row[2] and begin then
 end
 if begin and not row[3] then
   redis.call("HSET", key, "paused", 1)
-  redis.call("HSET", unfinished, step, 0)
+  redis.call("HSET", unfinished, "hold " .. dag, 0)
   redis.call("HDEL", unfinished, "unhold " .. dag)
 end
-local at = tonumber(redis.call("HGET", unfinished, step))
-if not at then
-  return { "OK", 0 }
-end
-local page = redis.call("LRANGE", root .. "members:" .. dag, at, at + limit - 1)
-for _, id in ipairs(page) do
+local page, more = next_page(root, dag, "hold", limit)
+for _, id in ipairs(page or {}) do
   local task = redis.call("HMGET", root .. "task:" .. id, "state", "lane")
   if task[1] == "READY" and redis.call("ZREM", root .. "lane:" .. task[2], id) == 1 then
     hold_task(root, dag, id, task[2])
   end
 end
-if #page == limit then
-  redis.call("HSET", unfinished, step, at + limit)
-else
-  redis.call("HDEL", unfinished, step)
-end
-return { "OK", #page == limit and 1 or 0 }
+return { "OK", more and 1 or 0 }

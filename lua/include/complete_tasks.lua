@@ -33,7 +33,7 @@ local function complete_tasks(root, now, first, how, reply)
     send_to_outbox(root, how.archive, all.ended)
   end
   count_completed(root, all.lanes)
-  if all.dags or #all.order > 0 then
+  if all.dags or #all.order > 0 or #all.readied > 0 then
     tell_graphs(root, now, all)
   end
   return answer_touched(root, now, all.touched, how.tries) or all.unfinished

@@ -32,7 +32,7 @@ def cancel(model: Model, dag: str, *, reason: str, request: str, limit: int) -> 
         return ["GONE"]
     if graph.finished_ms is not None and reason and graph.request != request:
         return ["STATE", graph.status]
-    if reason and not graph.closing:
+    if reason and not graph.closing and graph.request != request:
         graph.closing, graph.why, graph.request = "cancelled", reason, request
         model.unfinished[step] = 0
     page, more = next_page(model, graph, step, limit)

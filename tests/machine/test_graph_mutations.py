@@ -85,9 +85,9 @@ MUTATIONS = {
         "task/revive.lua", '"cancel " .. dag) == 1', '"cancel " .. dag) == 2'
     ),
     "a commit leaves the rest of its DAG behind": Mutation(
-        "dag/commit.lua",
-        'redis.call("HSET", unfinished, step, at + limit)',
-        'redis.call("HDEL", unfinished, step)',
+        "include/next_page.lua",
+        'redis.call("HSET", unfinished, name, at + limit)',
+        'redis.call("HDEL", unfinished, name)',
     ),
     "a DAG of another size is committed": Mutation(
         "dag/commit.lua", "and row[2] ~= total", "and false"

@@ -212,3 +212,16 @@ async def test_who_waits_for_its_end_is_told(house: House) -> None:
     assert found["mail:x"] == ["ended dag_D"]
     assert "watchers:dag_D" not in found
     assert await ask(house, "task/watch", args, [(f"dag_{plant.dag}",)]) == ["OK", "cancelled"]
+
+
+async def test_the_call_that_began_it_does_not_begin_again(house: House) -> None:
+    plant = await planted(house, {"a": [], "b": [], "c": []})
+    await run(plant, a="dead")
+    assert await plant.cancel("enough", limit=1) == ["OK", 1, 0]
+    # Another finishes it, and the dead task is revived, before its caller goes on.
+    assert await plant.cancel(limit=9, request="other") == ["OK", 0, 2]
+    await house.queue.revive(plant.ids["a"])
+
+    assert await plant.cancel("enough", limit=1) == ["OK", 0, 0]
+
+    assert await plant.states() == {"a": "READY", "b": "CANCELLED", "c": "CANCELLED"}
