@@ -3,7 +3,7 @@
 -- @include block_task
 -- @include due_of
 -- Writes a task of a DAG that is not committed yet: CREATED, in no index. `new` is { id, place,
--- def, flags, above, text, more, ask, outside }; `at` is the time as text. Up to 16 parents stand
+-- def, flags, above, text, more, ask, outside, fired }; `at` is the time as text. Up to 16 parents stand
 -- in the hash, two in a field, so that it stays a listpack; more are in a list, see link_task.
 local function create_task(root, now, at, dag, new)
   local place, above = new.place, new.above
@@ -16,6 +16,9 @@ local function create_task(root, now, at, dag, new)
   end
   if due then
     fields[#fields + 1], fields[#fields + 2] = "due", due
+  end
+  if new.fired then
+    fields[#fields + 1], fields[#fields + 2] = "fired", 1
   end
   -- An id is 26 letters, and a space stands between two.
   for from = 1, #above <= 431 and #above or 0, 54 do

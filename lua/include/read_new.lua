@@ -19,7 +19,8 @@ local function read_new(root, dag, at, any_known)
   new.more, new.ask = decoded(text), decoded(asked)
   new.text = text ~= "" and text or nil
   local lost
-  new.outside, lost = open_parents(root, new.ask.outside or {}, new.more.trigger)
+  new.outside, lost, new.fired = open_parents(root, new.ask.outside or {}, new.more.trigger,
+    new.above ~= "")
   local namesake = not new.known and named_already(root, new.more.ext)
   if not new.outside then
     return new, { "PARENT", id, lost }

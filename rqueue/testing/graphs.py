@@ -32,9 +32,11 @@ def counted(model: Model, graph: Graph) -> Counts:
 
 
 def open_parents(
-    model: Model, names: Iterable[str], trigger: Trigger
+    model: Model, names: Iterable[str], trigger: Trigger, *, others: bool = False
 ) -> tuple[list[str], str | None]:
-    """Of the parents named those that a task waits for, or the first that can never be met."""
+    """Of the parents named those that a task waits for, or the first that can never be met. With
+    `others` beside them, it may wait for those alone.
+    """
     waits: list[str] = []
     over: str | None = None
     for name in names:
@@ -49,9 +51,15 @@ def open_parents(
             over = record.id
         else:
             waits.append(record.id)
-    if trigger == "one_failed" and not waits:
+    if trigger == "one_failed" and not waits and not others:
         return [], over
     return waits, None
+
+
+def is_fired(model: Model, names: Iterable[str], trigger: Trigger) -> bool:
+    """Whether a task waits for a failure that has come already."""
+    found = (parent_of(model, name) for name in names if trigger == "one_failed")
+    return any(one is not None and one.state is State.DEAD_LETTERED for one in found)
 
 
 def parent_of(model: Model, name: str) -> Record | None:

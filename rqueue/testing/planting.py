@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.claiming import answer
-from rqueue.testing.graphs import block, open_parents
+from rqueue.testing.graphs import block, is_fired, open_parents
 from rqueue.testing.operating import named_already
-from rqueue.testing.records import Draft, Graph, Record
+from rqueue.testing.records import TIME, Draft, Graph, Record
 from rqueue.testing.submitting import due_of, write
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
     """What a part is answered because of one of its tasks, if it is not simply written."""
     record = model.find(draft.id)
     known = record is not None
-    _, lost = open_parents(model, draft.parents, draft.special.trigger)
+    _, lost = outside_of(model, draft)
     namesake = None if known else named_already(model, draft.special.ext, besides="")
     if graph is not None and graph.status != "writing":
         return ("OK",) if known else ("STATE", graph.status)
@@ -61,6 +61,12 @@ def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
     return None if namesake is None else ("EXISTS", draft.id, namesake)
 
 
+def outside_of(model: Model, draft: Draft) -> tuple[list[str], str | None]:
+    """Which tasks outside its DAG a task waits for, or the first that can never be met."""
+    trigger, others = draft.special.trigger, bool(draft.inside)
+    return open_parents(model, draft.parents, trigger, others=others)
+
+
 def create(model: Model, graph: Graph, draft: Draft) -> Record:
     """A task of a DAG that nobody sees yet, or further parents of one."""
     record = model.find(draft.id)
@@ -68,7 +74,8 @@ def create(model: Model, graph: Graph, draft: Draft) -> Record:
         record = write(model, draft, model.lanes[draft.lane], due_ms=due_of(model, draft))
         record.state, record.dag, record.rank = State.CREATED, graph.id, draft.rank
         graph.members.append(record.id)
-        outside, _ = open_parents(model, draft.parents, draft.special.trigger)
+        outside, _ = outside_of(model, draft)
+        record.fired = is_fired(model, draft.parents, draft.special.trigger)
         block(model, record, outside)
         graph.edges += len(outside)
     fresh = [parent for parent in draft.inside if parent not in record.waits]
@@ -116,6 +123,9 @@ def commit_one(model: Model, record: Record) -> int | None:
     """A CREATED task of a committed DAG waits or is READY; the lane it enters."""
     if record.state is not State.CREATED:
         return None
+    if record.fired:
+        record.waits &= {TIME}
+        record.fired = False
     if not record.waits:
         return model.make_ready(record)
     record.state = State.PENDING

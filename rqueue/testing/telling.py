@@ -28,9 +28,13 @@ def tell_heirs(model: Model, parent: Record) -> set[int]:
 
 def tell_heir(model: Model, child: Record, parent: Record) -> int | None:
     """One that waits for a failure runs at the first, and is given up where none has come."""
-    if child.trigger == "one_failed" and parent.state is State.DEAD_LETTERED:
+    failed = child.trigger == "one_failed" and parent.state is State.DEAD_LETTERED
+    last = child.trigger == "one_failed" and not child.waits - {TIME, parent.id}
+    if failed and child.state is State.CREATED:
+        child.fired = True
+    elif failed:
         child.waits &= {TIME, parent.id}
-    elif child.trigger == "one_failed" and not child.waits - {TIME, parent.id}:
+    elif last and not child.fired:
         # It waits on, so that it cannot run before it is given up.
         model.cancelling[child.id] = "cascade", "no parent failed"
         return None

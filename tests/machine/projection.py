@@ -164,6 +164,7 @@ def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
         "rank": int(found.get("rank", 0)),
         "suspended": "suspended" in found and found["state"] == State.PENDING,
         "lost": "lost" in found,
+        "fired": "fired" in found,
     }
 
 
@@ -253,6 +254,7 @@ def model_task(record: Record) -> dict[str, Any]:
         "rank": record.rank,
         "suspended": record.suspended is not None and record.state is State.PENDING,
         "lost": bool(record.doomed),
+        "fired": record.fired,
     }
 
 
