@@ -3,8 +3,8 @@
 -- @include block_task
 -- @include due_of
 -- Writes a task of a DAG that is not committed yet: CREATED, in no index. `new` is { id, place,
--- def, flags, above, text, more, ask, outside, fired }; `at` is the time as text. Up to 16 parents stand
--- in the hash, two in a field, so that it stays a listpack; more are in a list, see link_task.
+-- def, flags, above, text, more, ask, outside, fired }; `at` is the time as text. Up to 16 parents
+-- are in the hash, two in a field, so that it stays a listpack; more are in a list, see link_task.
 local function create_task(root, now, at, dag, new)
   local place, above = new.place, new.above
   local fields = { "state", "CREATED", "lane", place.kind.number, "score", place.score,

@@ -2,7 +2,7 @@
 -- Of the parents named: those that a new task with this trigger waits for, or nil and the one that
 -- can never be met. By default a parent must complete: one that is dead may live again. With
 -- "all_done" any end is one; with "one_failed" the first death is enough, which is said third, and
--- where every parent has ended without one, and there are no `others`, there is nothing to wait for.
+-- where every parent has ended without one, and it has no `others`, there is none to wait for.
 local function open_parents(root, parents, trigger, others)
   local open, ended = {}, nil
   for _, parent in ipairs(parents) do

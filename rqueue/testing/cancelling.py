@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from rqueue.testing.records import Ended, Record
 
 CHILDREN = "children "
+
+
+class Cascade(NamedTuple):
+    """What the end of a task means for those who wait for it, and where what ends is noted."""
+
+    rule: str
+    word: str
+    settled: str
+    ended: list[Ended]
 
 
 def cancel(
@@ -36,7 +45,8 @@ def cancel(
     while model.cancelling:
         name, (rule, why) = next(iter(model.cancelling.items()))
         if name.startswith(CHILDREN):
-            touched |= cancel_children(model, name.removeprefix(CHILDREN), rule, why)
+            cascade = Cascade(rule, why, settled, ended)
+            touched |= cancel_children(model, name.removeprefix(CHILDREN), cascade)
         else:
             cancel_unseen(model, name, why)
             cancel_one(model, name, settled, ended, why=why)
@@ -74,17 +84,22 @@ def cancel_unseen(model: Model, task: str, why: str) -> None:
         record.doomed = why
 
 
-def cancel_children(model: Model, parent: str, rule: str, word: str) -> set[int]:
+def cancel_children(model: Model, parent: str, cascade: Cascade) -> set[int]:
     """Those who wait for a task that will never complete are given up, or told that it is met;
-    the lanes they enter. One that waits for what it spawned goes on in any case.
+    the lanes they enter. One that waits for what it spawned goes on in any case; where the task
+    lives again, all wait on.
     """
     del model.cancelling[CHILDREN + parent]
-    entered = []
+    record = model.find(parent)
+    if record is not None and record.state not in (State.CANCELLED, State.DEAD_LETTERED):
+        return set()
+    entered, why = [], f"Parent {TaskId.from_ulid(parent)} {cascade.word}"
     for child in model.dependents(parent):
-        if rule == "unblock" or child.suspended:
+        if cascade.rule == "unblock" or child.suspended:
             entered.append(model.met(child, parent))
         else:
-            model.cancelling[child.id] = "cascade", f"Parent {TaskId.from_ulid(parent)} {word}"
+            cancel_unseen(model, child.id, why)
+            cancel_one(model, child.id, cascade.settled, cascade.ended, why=why)
     return lanes(entered)
 
 

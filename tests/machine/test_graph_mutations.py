@@ -39,7 +39,7 @@ MUTATIONS = {
         "include/tell_heirs.lua", 'if kind == "all_done" then', "if kind then"
     ),
     "a cascade ends at the first task": Mutation(
-        "include/cancel_children.lua", "list[#list + 1] =", "local _ ="
+        "include/cancel_children.lua", "cancel_one(root, now, child, why, rule, how)", ""
     ),
     "who waits for what it spawned is cancelled with it": Mutation(
         "include/cancel_children.lua",
