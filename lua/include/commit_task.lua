@@ -5,15 +5,17 @@
 local function commit_task(root, now, id, how)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "state", "lane", "score", "due", "lost", "up0", "more",
-    "fired")
+    "fired", "namesake")
   local lane = row[2]
   if row[1] ~= "CREATED" then
     return
   end
   tally_lane(how, lane, "CREATED", -1)
   if row[8] then
-    redis.call("HDEL", key, "fired")
     wait_for_none(root, id)
+  end
+  if row[8] or row[9] then
+    redis.call("HDEL", key, "fired", "namesake")
   end
   -- Where no task of the DAG has ended, one that has parents there waits for them; one with a
   -- trigger may have been freed by a parent elsewhere.

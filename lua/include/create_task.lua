@@ -12,6 +12,10 @@ local function create_task(root, now, at, dag, new)
   local due = new.ask and due_of(new.ask, now)
   if new.text then
     fields[#fields + 1], fields[#fields + 2] = "more", new.text
+    local before = new.more.ext and redis.call("GET", root .. "ext:" .. new.more.ext)
+    if before then
+      fields[#fields + 1], fields[#fields + 2] = "namesake", before
+    end
     lead_to(root, now, new.id, new.more)
   end
   if due then

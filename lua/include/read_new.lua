@@ -3,8 +3,9 @@
 -- @include open_parents rarely
 -- @include named_already
 -- A task of a DAG as it stands in ARGV from `at` on, and why it cannot be taken, if so: a parent
--- outside the DAG is not there, or another task bears its id or its producer's.
-local function read_new(root, dag, at, any_known)
+-- outside the DAG is not there, or another task bears its id or its producer's: one that is there,
+-- or one before it, whose producer's ids are in `names`.
+local function read_new(root, dag, at, any_known, names)
   local id, special = ARGV[at], ARGV[at + 5]
   local there = any_known and redis.call("HMGET", root .. "task:" .. id, "state", "flags") or {}
   local new = { id = id, place = ARGV[at + 1], def = ARGV[at + 2], flags = ARGV[at + 3],
@@ -21,7 +22,11 @@ local function read_new(root, dag, at, any_known)
   local lost
   new.outside, lost, new.fired = open_parents(root, new.ask.outside or {}, new.more.trigger,
     new.above ~= "")
-  local namesake = not new.known and named_already(root, new.more.ext)
+  local ext = new.more.ext
+  local namesake = ext and not new.known and (names[ext] or named_already(root, ext))
+  if ext then
+    names[ext] = id
+  end
   if not new.outside then
     return new, { "PARENT", id, lost }
   end

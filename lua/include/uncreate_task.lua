@@ -1,4 +1,5 @@
 -- @include leave_indexes
+-- @include return_name
 -- @include count
 -- Takes back a task that was never committed: every key of it, and its name among those of the
 -- tasks outside its DAG that it was to wait for.
@@ -10,9 +11,7 @@ local function uncreate_task(root, id, row)
     leave_indexes(root, id, row.state)
   end
   count(root, row.lane, row.state, -1)
-  if row.more.ext and redis.call("GET", root .. "ext:" .. row.more.ext) == id then
-    redis.call("DEL", root .. "ext:" .. row.more.ext)
-  end
+  return_name(root, id, row.more.ext)
   for _, tag in ipairs(row.more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end

@@ -31,8 +31,9 @@ def plant(
 ) -> Said:
     """Writes a part of a DAG: OK, or why it cannot be. A part sent again changes nothing."""
     graph = model.graph(dag)
+    names: dict[str, str] = {}
     for draft in drafts:
-        refused = refusal(model, graph, draft)
+        refused = refusal(model, graph, draft, names)
         if refused is not None:
             return refused
     if any(model.lane_number(lane) is None for lane in lanes):
@@ -46,12 +47,14 @@ def plant(
     return ("OK",)
 
 
-def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
-    """What a part is answered because of one of its tasks, if it is not simply written."""
+def refusal(model: Model, graph: Graph | None, draft: Draft, names: dict[str, str]) -> Said | None:
+    """What a part is answered because of one of its tasks, if it is not simply written; `names` are
+    the producer's ids of those before it.
+    """
     record = model.find(draft.id)
     known = record is not None
     _, lost = outside_of(model, draft)
-    namesake = None if known else named_already(model, draft.special.ext, besides="")
+    namesake = None if known else namesake_of(model, draft, names)
     if graph is not None and graph.status != "writing":
         return ("OK",) if known else ("STATE", graph.status)
     if record is not None and (graph is None or record.dag != graph.id):
@@ -59,6 +62,18 @@ def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
     if lost is not None:
         return "PARENT", draft.id, lost
     return None if namesake is None else ("EXISTS", draft.id, namesake)
+
+
+def namesake_of(model: Model, draft: Draft, names: dict[str, str]) -> str | None:
+    """The task that bears the same id of its producer: one before it in the call, which is noted,
+    or one that is there.
+    """
+    ext = draft.special.ext
+    if ext is None:
+        return None
+    found = names.get(ext) or named_already(model, ext, besides="")
+    names[ext] = draft.id
+    return found
 
 
 def outside_of(model: Model, draft: Draft) -> tuple[list[str], str | None]:
@@ -71,8 +86,10 @@ def create(model: Model, graph: Graph, draft: Draft) -> Record:
     """A task of a DAG that nobody sees yet, or further parents of one."""
     record = model.find(draft.id)
     if record is None:
+        before = model.names.get(draft.special.ext or "", "")
         record = write(model, draft, model.lanes[draft.lane], due_ms=due_of(model, draft))
         record.state, record.dag, record.rank = State.CREATED, graph.id, draft.rank
+        record.namesake = before
         graph.members.append(record.id)
         outside, _ = outside_of(model, draft)
         record.fired = is_fired(model, draft.parents, draft.special.trigger)
@@ -154,8 +171,12 @@ def drop(model: Model, dag: str, *, limit: int, idle_ms: int) -> Said:
 
 
 def uncreate(model: Model, record: Record) -> None:
-    """Nothing of a task is left."""
+    """Nothing of a task is left; its producer's id is that of who bore it before."""
     model.deadlines.pop(record.id, None)
     ext = record.special.ext
-    if ext is not None and model.names.get(ext) == record.id:
+    if ext is None or model.names.get(ext) != record.id:
+        return
+    if model.find(record.namesake) is None:
         del model.names[ext]
+    else:
+        model.names[ext] = record.namesake

@@ -76,6 +76,7 @@ class Record:
     for its completion, "h" for its end. One that is
     `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
     is `doomed` is given up when its DAG is committed, one that is `fired` waits for no parent then.
+    `namesake` bore its producer's id before it.
     """
 
     id: str
@@ -120,6 +121,7 @@ class Record:
     archived: bool = False
     doomed: str = ""
     fired: bool = False
+    namesake: str = ""
 
     @property
     def trigger(self) -> Trigger:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.claiming import answer
 from rqueue.testing.graphs import adopt, block, changed, open_parents
-from rqueue.testing.operating import named_already
-from rqueue.testing.planting import Said, commit_one, create
+from rqueue.testing.planting import Said, commit_one, create, namesake_of
 from rqueue.testing.settling import again, held
 from rqueue.testing.telling import lanes
 from rqueue.testing.walking import Walk
@@ -33,6 +32,16 @@ class Spawn:
     wait: str = ""
     rule: str = "own_dag"
     steps: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the tasks of a call remembers: edges, where the parent is to wait for them,
+    and their producer's ids.
+    """
+
+    walk: Walk | None
+    names: dict[str, str] = field(default_factory=dict)
 
 
 def spawn(model: Model, call: Spawn) -> list[object]:
@@ -71,9 +80,9 @@ def spawn(model: Model, call: Spawn) -> list[object]:
 
 def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -> Said | None:
     """Why nothing can be added, if so."""
-    walk = Walk(call.steps)
+    look = Look(Walk(call.steps) if call.wait else None)
     for row in call.rows:
-        wrong = wrong_with(model, parent, row, walk if call.wait else None)
+        wrong = wrong_with(model, parent, row, look)
         if wrong is not None:
             return wrong
     if not fresh:
@@ -95,20 +104,20 @@ def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -
     return ("LANES",) if None in numbers else None
 
 
-def wrong_with(
-    model: Model, parent: Record, row: tuple[str, Draft], walk: Walk | None
-) -> Said | None:
-    """What a task to be spawned waits for is not there, or waits in turn for the parent."""
+def wrong_with(model: Model, parent: Record, row: tuple[str, Draft], look: Look) -> Said | None:
+    """What a task to be spawned waits for is not there, or waits in turn for the parent; or another
+    bears the same id of its producer.
+    """
     key, draft = row
     waits = [parent.spawned.get(key, "")]
     if key not in parent.spawned:
         waits, lost = open_parents(model, draft.parents, draft.special.trigger)
-        namesake = named_already(model, draft.special.ext, besides="")
+        namesake = namesake_of(model, draft, look.names)
         if lost is not None:
             return "PARENT", key, lost
         if namesake is not None:
             return "EXISTS", key, namesake
-    circle = walk.reaches(model, waits, parent.id) if walk is not None else None
+    circle = look.walk.reaches(model, waits, parent.id) if look.walk is not None else None
     return None if circle is None else (circle, key)
 
 

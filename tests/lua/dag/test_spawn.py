@@ -238,6 +238,15 @@ async def test_one_wrong_task_keeps_all_out(house: House, wait: str) -> None:
     assert await house.dump() == before
 
 
+async def test_two_of_the_same_producers_id_keep_all_out(house: House) -> None:
+    lease = await house.running()
+    rows = [row("one", more={"ext": "own"}), row("two", more={"ext": "own"})]
+    before = await house.dump()
+
+    assert await spawn(house, lease, rows) == ["EXISTS", "two", rows[0][1]]
+    assert await house.dump() == before
+
+
 async def external(house: House, task: str) -> str:
     """The hash under which a task's own id is kept."""
     (key,) = [
