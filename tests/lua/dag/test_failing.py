@@ -123,6 +123,34 @@ async def test_fail_fast_hands_out_nothing_more_at_once_and_gives_up_the_rest(
     assert "held:D" not in await plant.after()
 
 
+@pytest.mark.parametrize("first", ["discard", "cancel"])
+async def test_a_failure_is_told_of_once(house: House, first: str) -> None:
+    plant = await planted(house, FORK, on_failure="fail_fast")
+    await run(plant, a="dead")
+    if first == "cancel":
+        await settled(house)
+
+    await house.queue.discard(plant.ids["a"])
+    await settled(house)
+
+    assert await plant.facts() == ("failed", "0", "0", "4")
+    assert await plant.field("finished") is not None
+    assert events(await plant.after()) == [("dag.failed", "1")]
+
+
+async def test_each_passage_into_failed_is_told_of(house: House) -> None:
+    plant = await planted(house, {"a": []}, on_failure="fail_fast")
+    await run(plant, a="dead")
+    await settled(house)
+    await house.queue.revive(plant.ids["a"])
+
+    await run(plant, a="dead")
+    await settled(house)
+    await house.queue.discard(plant.ids["a"])
+
+    assert events(await plant.after()) == [("dag.failed", "1")] * 2
+
+
 async def test_one_that_is_being_given_up_cannot_go_on(house: House) -> None:
     plant = await planted(house, FORK, on_failure="fail_fast")
     await run(plant, a="dead")
