@@ -21,6 +21,7 @@ local function fail_dag(root, dag, status, events, died)
   end
   if died and row[5] == "fail_fast" and not row[6] then
     redis.call("HSET", key, "closing", "failed", "why", "a task of the DAG failed for good")
+    redis.call("HDEL", key, "request", "given_up")
     redis.call("HSET", root .. "unfinished", "cancel " .. dag, 0)
   end
 end

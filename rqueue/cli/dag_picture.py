@@ -83,7 +83,7 @@ def head(graph: DagGraph) -> list[str]:
 
 def status(dag: Dag) -> str:
     """Where a DAG is, and why."""
-    marks = {"paused": dag.paused and not dag.ended, "closing": dag.closing}
+    marks = {"paused": dag.paused and not dag.ended, "closing": dag.closing and dag.open}
     shown = ", ".join([dag.status, *(word for word, there in marks.items() if there)])
     return f"{shown}: {dag.reason}" if dag.reason else shown
 
