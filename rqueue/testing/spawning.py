@@ -33,6 +33,13 @@ class Spawn:
     rule: str = "own_dag"
     steps: int = 20_000
 
+    def keys(self) -> dict[str, Draft]:
+        """What each key stands for if it is new: the first that it is given for."""
+        found: dict[str, Draft] = {}
+        for key, draft in self.rows:
+            found.setdefault(key, draft)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -53,7 +60,7 @@ def spawn(model: Model, call: Spawn) -> list[object]:
     running = held(model, lease) is not None and parent is not None
     if parent is None or not (suspended or (running and parent.state is State.RUNNING)):
         return ["LOST"]
-    fresh = [draft for key, draft in call.rows if key not in parent.spawned]
+    fresh = [draft for key, draft in call.keys().items() if key not in parent.spawned]
     if suspended and fresh:
         return ["LOST"]
     refused = None if suspended else refusal(model, call, parent, fresh)
@@ -61,7 +68,7 @@ def spawn(model: Model, call: Spawn) -> list[object]:
         return list(refused)
     graph = adopt(model, parent)
     touched = lanes([add(model, graph, draft) for draft in fresh])
-    parent.spawned |= {key: d.id for key, d in call.rows if key not in parent.spawned}
+    parent.spawned = {key: draft.id for key, draft in call.keys().items()} | parent.spawned
     children = [parent.spawned[key] for key, _ in call.rows]
     if fresh:
         changed(model, graph)
@@ -81,7 +88,7 @@ def spawn(model: Model, call: Spawn) -> list[object]:
 def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -> Said | None:
     """Why nothing can be added, if so."""
     look = Look(Walk(call.steps) if call.wait else None)
-    for row in call.rows:
+    for row in call.keys().items():
         wrong = wrong_with(model, parent, row, look)
         if wrong is not None:
             return wrong

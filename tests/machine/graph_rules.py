@@ -203,7 +203,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         wait=st.sampled_from(["", "later", "success", "done"]),
-        keys=st.lists(KEYS, min_size=1, max_size=2, unique=True),
+        keys=st.lists(KEYS, min_size=1, max_size=2),
     )
     def spawn(self, data: st.DataObject, wait: str, keys: list[str]) -> None:
         """Children of new keys and known ones, perhaps after tasks that are there; sent twice."""

@@ -146,6 +146,21 @@ async def test_known_keys_are_not_spawned_again(house: House) -> None:
     assert (await dag_fields(house, lease.id.ulid))["total"] == "3"
 
 
+@pytest.mark.parametrize("wait", ["", "success"])
+async def test_a_key_that_is_there_twice_means_one_task(house: House, wait: str) -> None:
+    lease = await house.running()
+    first, second = row("one"), row("one", more={"ext": "own"})
+
+    said = await spawn(house, lease, [first, second], wait=wait)
+
+    assert said[3:] == [first[1], "READY"] * 2
+    assert (await dag_fields(house, lease.id.ulid))["total"] == "2"
+    found = await afterwards(house, P=lease.id, c=first[1])
+    assert (found["spawned:P"], found["members:P"]) == ({"one": "c"}, ["P", "c"])
+    assert not {f"task:{second[1]}", "ext:own"} & set(found)
+    assert found["stats"]["submitted"] == 2
+
+
 @pytest.mark.parametrize("wait", ["", "success", "done", "later"])
 async def test_sent_again_it_says_the_same_and_changes_nothing(house: House, wait: str) -> None:
     lease = await house.running()
