@@ -97,10 +97,13 @@ def adopt(model: Model, record: Record) -> Graph:
 
 
 def join(model: Model, record: Record, parents: Sequence[str]) -> None:
-    """A new task becomes one of its first parent's DAG, if that is open and has room."""
+    """A new task becomes one of its first parent's DAG, if that is open, has room, and lets its
+    own tasks add others.
+    """
     graph = adopt(model, model.tasks[parents[0]])
     full = len(graph.members) >= model.max_nodes
-    if graph.finished_ms is not None or graph.closing or full:
+    shut = graph.finished_ms is not None or graph.closing or graph.facts.get("spawn") == "none"
+    if shut or full:
         return
     record.dag = graph.id
     graph.members.append(record.id)
