@@ -18,6 +18,7 @@
 -- @include now_ms
 -- @include is_waiting
 -- @include task_row
+-- @include cancel_awaited
 -- @include cancel_task
 -- @include cancel_dependents
 -- @include tally_dags
@@ -34,6 +35,7 @@ for _, id in ipairs(due) do
   local row = task_row(root, id)
   redis.call("ZREM", root .. "deadlines", id)
   if is_waiting(row.state) and row.more.on_deadline == "cancel" then
+    cancel_awaited(root, id, row)
     ended[#ended + 1] = id
     ended[#ended + 1] = cancel_task(root, now, id, row, "deadline passed", options)
     cancel_dependents(root, id, row.flags, "cascade", "cancelled")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.testing.claiming import answer
-from rqueue.testing.telling import Rule, lanes, leave_children
+from rqueue.testing.telling import Rule, lanes, leave_awaited, leave_children
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -63,17 +63,21 @@ def cancel_one(
     ended: list[Ended],
     *,
     why: str,
-    rule: Rule = "cascade",
+    rule: Rule | Literal["whole"] = "cascade",
 ) -> str:
-    """Ends a task if it has not ended, with a rule for those who wait for it; the word for it."""
+    """Ends a task if it has not ended, with a rule for those who wait for it and those for whom it
+    waits: where the whole DAG is given up, these need no word. The word for the task.
+    """
     record = model.seen(task)
     model.cancelling.pop(task, None)
     if record is None:
         return "GONE"
     if record.state in FINAL:
         return "OK" if record.settled == settled else f"STATE:{record.state}"
+    if rule == "cascade":
+        leave_awaited(model, record)
     ended.append(give_up(model, record, settled, why=why))
-    leave_children(model, record, rule, "cancelled")
+    leave_children(model, record, "unblock" if rule == "unblock" else "cascade", "cancelled")
     return "OK"
 
 

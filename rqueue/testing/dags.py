@@ -31,22 +31,21 @@ def cancel(model: Model, dag: str, *, reason: str, request: str, limit: int) -> 
     graph, step = there(model, dag), f"cancel {dag}"
     if graph is None:
         return ["GONE"]
-    fresh = bool(reason) and graph.request != request
-    if fresh and not counted(model, graph).open:
+    fresh, counts = bool(reason) and graph.request != request, counted(model, graph)
+    if fresh and not counts.open:
         return ["STATE", graph.status]
     if fresh and not graph.closing:
         graph.closing, graph.why, graph.request = "cancelled", reason, request
-        graph.given_up = model.unfinished[step] = 0
+        graph.before, model.unfinished[step] = counts.cancelled, 0
     elif fresh:
         graph.request = graph.request or request
     page, more = next_page(model, graph, step, limit)
     ended: list[Ended] = []
     for task in page:
-        cancel_one(model, task, f"cancel {request}", ended, why=graph.why)
-    if ended:
-        graph.given_up = (graph.given_up or 0) + len(ended)
+        cancel_one(model, task, f"cancel {request}", ended, why=graph.why, rule="whole")
     model.send(ended)
-    return ["OK", int(more), graph.given_up or 0]
+    cancelled = counted(model, graph).cancelled
+    return ["OK", int(more), 0 if graph.before is None else cancelled - graph.before]
 
 
 def hold(model: Model, dag: str, *, begin: bool, limit: int) -> Said:

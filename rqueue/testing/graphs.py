@@ -160,7 +160,7 @@ def fail(model: Model, graph: Graph, counts: Counts, *, died: bool) -> None:
         graph.escalated = counts.dead
     if died and graph.facts.get("on_failure") == "fail_fast" and not graph.closing:
         graph.closing, graph.why = "failed", "a task of the DAG failed for good"
-        graph.request, graph.given_up = "", None
+        graph.request, graph.before = "", counts.cancelled
         model.unfinished[f"cancel {graph.id}"] = 0
 
 

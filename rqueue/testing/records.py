@@ -161,7 +161,7 @@ class Graph:
     closing: str = ""
     why: str = ""
     request: str = ""
-    given_up: int | None = None
+    before: int | None = None
     escalated: int = 0
     spent: int = 0
     follow: str = ""

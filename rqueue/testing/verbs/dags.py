@@ -121,7 +121,7 @@ def fields_of(model: Model, graph: Graph) -> dict[str, str]:
         "closing": graph.closing,
         "why": graph.why,
         "request": graph.request,
-        "given_up": "" if graph.given_up is None else str(graph.given_up),
+        "before": "" if graph.before is None else str(graph.before),
         "escalated": str(graph.escalated or ""),
         "spent": str(graph.spent or ""),
         "finished": str(graph.finished_ms or ""),

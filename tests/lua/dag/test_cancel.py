@@ -26,7 +26,7 @@ async def test_all_of_it_ends(house: House) -> None:
     assert found == LANE | {
         "dag:D": {
             "cancelled": "4", "closing": "cancelled", "created": "*", "dead": "0", "edges": "4",
-            "finished": "*", "given_up": "4", "on_failure": "hold", "open": "0", "request": "r",
+            "before": "0", "finished": "*", "on_failure": "hold", "open": "0", "request": "r",
             "status": "cancelled", "total": "4", "why": "no need",
         },
         "members:D": ["a", "b", "c", "d"],
@@ -162,6 +162,14 @@ async def test_what_others_give_up_for_it_is_counted(house: House) -> None:
 
     assert await plant.cancel("no need", limit=2) == ["OK", 0, 5]
     assert await plant.cancel("no need", request="another") == ["STATE", "failed"]
+
+
+async def test_what_a_cascade_of_it_cancels_first_is_counted(house: House) -> None:
+    plant = await planted(house, fan(5))
+    assert await plant.cancel("no need", limit=1) == ["OK", 1, 1]
+    await house.promoter.tick()
+
+    assert await plant.cancel("no need") == ["OK", 0, 6]
 
 
 async def test_one_that_has_ended_says_so(house: House) -> None:
