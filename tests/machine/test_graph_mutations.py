@@ -75,6 +75,20 @@ MUTATIONS = {
     "what was lost before its commit waits for ever": Mutation(
         "include/commit_task.lua", "if row[5] then", "if false then"
     ),
+    "a failure before the commit is forgotten": Mutation(
+        "include/fire_heir.lua", 'redis.call("HSET", key, "fired", 1)', ""
+    ),
+    "a revival does not stop a cascade": Mutation(
+        "include/revive_dag.lua",
+        'redis.call("HDEL", root .. "cancelling", "children " .. task)',
+        "",
+    ),
+    "a producer's id is lost with who was dropped": Mutation(
+        "include/return_name.lua", 'redis.call("SET", name, before)', ""
+    ),
+    "what a cancelled parent waits for goes on": Mutation(
+        "include/cancel_one.lua", "cancel_awaited(root, id, row)", ""
+    ),
     "a DAG that is given up takes tasks": Mutation(
         "include/join_dag.lua", "row[2] or row[3] or", "row[2] or"
     ),
