@@ -75,9 +75,6 @@ MUTATIONS = {
     "what was lost before its commit waits for ever": Mutation(
         "include/commit_task.lua", "if row[5] then", "if false then"
     ),
-    "a failure before the commit is forgotten": Mutation(
-        "include/fire_heir.lua", 'redis.call("HSET", key, "fired", 1)', ""
-    ),
     "a revival does not stop a cascade": Mutation(
         "include/revive_dag.lua",
         'redis.call("HDEL", root .. "cancelling", "children " .. task)',
