@@ -1,16 +1,22 @@
 -- @include cancel_later
 -- @include unblock_task
+-- @include waits_for
 -- Goes on with those who wait for a task that will never complete, as many as `how` has left: by
 -- the rule to be cancelled, or unblocked. One that waits for what it spawned goes on in any case:
 -- its code is told.
 local function cancel_children(root, id, rule, word, how)
   local dependents, list = root .. "dependents:" .. id, {}
+  local only = redis.call("HGET", root .. "task:" .. id, "down")
+  if only then
+    redis.call("ZADD", dependents, 0, only)
+    redis.call("HDEL", root .. "task:" .. id, "down")
+  end
   local children = redis.call("ZPOPMIN", dependents, how.left)
   for i = 1, #children, 2 do
     local child = children[i]
     if rule == "unblock" or redis.call("HEXISTS", root .. "task:" .. child, "suspended") == 1 then
       unblock_task(root, child, id, how)
-    elseif redis.call("SISMEMBER", root .. "waits:" .. child, id) == 1 then
+    elseif waits_for(root, child, id) then
       list[#list + 1] = { child, "Parent task_" .. id .. " " .. word, rule }
     end
   end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rqueue.errors import DagNotFound, InvalidGraph, InvalidTask
@@ -15,7 +15,7 @@ from rqueue.model.state import State
 from rqueue.policy.path import ranks
 from rqueue.store import dags
 from rqueue.store.outputs import outputs
-from rqueue.store.planting import Node, Planting
+from rqueue.store.planting import Node, Planting, letters
 from rqueue.store.shard import MICRO
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
     ids = {task.name: task.id for task in tasks}
     drafts = {task.name: drafted(task, ids, drafter) for task in tasks}
     boosts = ranks({task.name: task.after for task in tasks})
-    flags = waiters(tasks, drafts)
+    flags = letters(
+        {task.name: [name for name in task.after if name in ids] for task in tasks},
+        {name for name, draft in drafts.items() if is_triggered(draft)},
+    )
     nodes = []
     for task in tasks:
         rank, draft = micro(boosts[task.name]), drafts[task.name]
@@ -50,7 +53,7 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
                 draft._replace(base=draft.base - rank),
                 parents=[ids[name].ulid for name in task.after if name in ids],
                 outside=[name[-26:] for name in task.after if name not in ids],
-                flags=flags.get(task.name, ""),
+                flags=flags[task.name],
                 rank=rank,
             )
         )
@@ -125,16 +128,6 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
         return drafter.of_member(written(given))
     except InvalidTask as error:
         raise InvalidTask(f"{task.name}.{error.field}", error.rule) from error
-
-
-def waiters(tasks: Sequence[PlanTask], drafts: Mapping[str, Draft]) -> dict[str, str]:
-    """Who is waited for, by name: d where completion is, h where any end is."""
-    found: dict[str, set[str]] = {}
-    for task in tasks:
-        letter = "h" if is_triggered(drafts[task.name]) else "d"
-        for parent in task.after:
-            found.setdefault(parent, set()).add(letter)
-    return {name: "".join(sorted(letters)) for name, letters in found.items()}
 
 
 def facts_of(spec: DagSpec, following: Plan | None) -> list[Argument]:

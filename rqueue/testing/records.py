@@ -153,6 +153,7 @@ class Graph:
     listed_ms: int = 0
     facts: dict[str, str] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
     edges: int = 0
     paused: bool = False
     closing: str = ""
