@@ -19,8 +19,8 @@ from tests.servers import KINDS, Server
 TESTS = Path(__file__).parent
 # Workers in processes of their own, and what is said by when: a busy machine would tell lies of it.
 ALONE = ("test_kinds", "test_process", "test_up", "test_worker", "test_context", "test_watch",
-         "test_heart", "test_lines", "test_patience", "test_wide", "test_progress", "test_dag_watch",
-         "test_spawn", "test_replicas")  # fmt: skip
+         "test_heart", "test_lines", "test_patience", "test_wide", "test_progress",
+         "test_dag_watch", "test_spawn", "test_replicas")  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

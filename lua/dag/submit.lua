@@ -38,13 +38,13 @@ local follow, first, stride = ARGV[6], 7, 6
 local now, key, news = now_ms(), root .. "dag:" .. dag, {}
 local kinds = kinds_of(lanes, now)
 local status = redis.call("HGET", key, "status")
-local ids = {}
+local ids, names = {}, {}
 for at = first, #ARGV, stride do
   ids[#ids + 1] = root .. "task:" .. ARGV[at]
 end
 local any_known = redis.call("EXISTS", unpack(ids)) > 0
 for at = first, #ARGV, stride do
-  local new, refused = read_new(root, dag, at, any_known)
+  local new, refused = read_new(root, dag, at, any_known, names)
   if status and status ~= "writing" then
     return new.known and { "OK" } or { "STATE", status }
   elseif refused then

@@ -1,4 +1,5 @@
 -- @include leave_indexes
+-- @include return_name
 -- @include count
 -- @include dag_of
 -- Takes back a task that was never committed: every key of it, and its name among those of the
@@ -12,9 +13,7 @@ local function uncreate_task(root, id, row)
   if row.state == "PENDING" then
     redis.call("HINCRBY", root .. "dag:" .. dag_of(row.flags), "waiting:" .. row.lane, -1)
   end
-  if row.more.ext and redis.call("GET", root .. "ext:" .. row.more.ext) == id then
-    redis.call("DEL", root .. "ext:" .. row.more.ext)
-  end
+  return_name(root, id, row.more.ext)
   for _, tag in ipairs(row.more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end

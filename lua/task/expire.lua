@@ -19,6 +19,7 @@
 -- @include is_waiting
 -- @include is_visible
 -- @include task_row
+-- @include cancel_awaited
 -- @include cancel_task
 -- @include cancel_dependents
 -- @include tally_dags
@@ -36,6 +37,7 @@ for _, id in ipairs(due) do
   redis.call("ZREM", root .. "deadlines", id)
   local waiting = is_waiting(row.state) and is_visible(root, row)
   if waiting and row.more.on_deadline == "cancel" then
+    cancel_awaited(root, id, row)
     ended[#ended + 1] = id
     ended[#ended + 1] = cancel_task(root, now, id, row, "deadline passed", options)
     cancel_dependents(root, id, row.flags, "cascade", "cancelled")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.errors import DagNotFound, InvalidGraph, InvalidTask
 from rqueue.model.call import written
+from rqueue.model.field import task_reference
 from rqueue.model.ids import TaskId
 from rqueue.model.lane import micro
 from rqueue.model.plan import Plan, PlanTask, resolved
@@ -62,6 +63,7 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
         refuse_twins(plan)
         # Refused now, not when this one has completed.
         planting_of(following, drafter)
+    refuse_namesakes(plan)
     facts = facts_of(plan.spec, following)
     return Planting(plan.id, facts, nodes, "" if following is None else following.text())
 
@@ -75,6 +77,24 @@ def refuse_twins(plan: Plan) -> None:
             if id in seen:
                 raise InvalidGraph("what follows has the id of what it follows", (plan.id, id))
             seen.add(id)
+        one = one.on_complete
+
+
+def refuse_namesakes(plan: Plan) -> None:
+    """Raises InvalidGraph where two tasks of a plan and those that follow it have the same id of
+    their producer; all of them are drafted by now.
+    """
+    seen: dict[str, str] = {}
+    one: Plan | None = plan
+    while one is not None:
+        for task in one.tasks:
+            given = task.fields.get("external_id")
+            external = None if given is None else task_reference(given)
+            if external in seen:
+                rule = "two tasks have the same external_id"
+                raise InvalidGraph(rule, (seen[external], task.name))
+            if external is not None:
+                seen[external] = task.name
         one = one.on_complete
 
 

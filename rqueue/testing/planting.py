@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.claiming import answer
-from rqueue.testing.graphs import block, open_parents
+from rqueue.testing.graphs import block, is_fired, open_parents
 from rqueue.testing.operating import named_already
-from rqueue.testing.records import Draft, Graph, Record
+from rqueue.testing.records import TIME, Draft, Graph, Record
 from rqueue.testing.submitting import due_of, write
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ def plant(
 ) -> Said:
     """Writes a part of a DAG: OK, or why it cannot be. A part sent again changes nothing."""
     graph = model.graph(dag)
+    names: dict[str, str] = {}
     for draft in drafts:
-        refused = refusal(model, graph, draft)
+        refused = refusal(model, graph, draft, names)
         if refused is not None:
             return refused
     if any(model.lane_number(lane) is None for lane in lanes):
@@ -48,12 +49,14 @@ def plant(
     return ("OK",)
 
 
-def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
-    """What a part is answered because of one of its tasks, if it is not simply written."""
+def refusal(model: Model, graph: Graph | None, draft: Draft, names: dict[str, str]) -> Said | None:
+    """What a part is answered because of one of its tasks, if it is not simply written; `names` are
+    the producer's ids of those before it.
+    """
     record = model.find(draft.id)
     known = record is not None
-    _, lost = open_parents(model, draft.parents, draft.special.trigger)
-    namesake = None if known else named_already(model, draft.special.ext, besides="")
+    _, lost = outside_of(model, draft)
+    namesake = None if known else namesake_of(model, draft, names)
     if graph is not None and graph.status != "writing":
         return ("OK",) if known else ("STATE", graph.status)
     if record is not None and (graph is None or record.dag != graph.id):
@@ -63,14 +66,35 @@ def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
     return None if namesake is None else ("EXISTS", draft.id, namesake)
 
 
+def namesake_of(model: Model, draft: Draft, names: dict[str, str]) -> str | None:
+    """The task that bears the same id of its producer: one before it in the call, which is noted,
+    or one that is there.
+    """
+    ext = draft.special.ext
+    if ext is None:
+        return None
+    found = names.get(ext) or named_already(model, ext, besides="")
+    names[ext] = draft.id
+    return found
+
+
+def outside_of(model: Model, draft: Draft) -> tuple[list[str], str | None]:
+    """Which tasks outside its DAG a task waits for, or the first that can never be met."""
+    trigger, others = draft.special.trigger, bool(draft.inside)
+    return open_parents(model, draft.parents, trigger, others=others)
+
+
 def create(model: Model, graph: Graph, draft: Draft) -> Record:
     """A task of a DAG that nobody sees yet, or further parents of one."""
     record = model.find(draft.id)
     if record is None:
+        before = model.names.get(draft.special.ext or "", "")
         record = write(model, draft, model.lanes[draft.lane], due_ms=due_of(model, draft))
         record.state, record.dag, record.rank = State.CREATED, graph.id, draft.rank
+        record.namesake = before
         graph.members.append(record.id)
-        outside, _ = open_parents(model, draft.parents, draft.special.trigger)
+        outside, _ = outside_of(model, draft)
+        record.fired = is_fired(model, draft.parents, draft.special.trigger)
         block(model, record, outside)
         graph.edges += len(outside)
     fresh = [parent for parent in draft.inside if parent not in record.waits]
@@ -81,9 +105,12 @@ def create(model: Model, graph: Graph, draft: Draft) -> Record:
 
 
 def waits_inside(draft: Draft) -> bool:
-    """Whether nothing but completions in its DAG can free a task, so nothing before its commit."""
+    """Whether nothing but completions in its DAG can free a task, so nothing before its commit.
+    The name that its producer gave one is looked at then.
+    """
     asks = draft.parents or draft.delay_ms or draft.at_ms is not None
-    return bool(draft.inside) and not asks and draft.special.trigger == "all_success"
+    special = draft.special.trigger != "all_success" or draft.special.ext is not None
+    return bool(draft.inside) and not asks and not special
 
 
 def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
@@ -130,6 +157,9 @@ def commit_one(model: Model, record: Record) -> int | None:
     """A CREATED task of a committed DAG waits or is READY; the lane it enters."""
     if record.state is not State.CREATED:
         return None
+    if record.fired:
+        record.waits &= {TIME}
+        record.fired = False
     if not record.waits:
         return model.make_ready(record)
     record.state = State.PENDING
@@ -158,8 +188,12 @@ def drop(model: Model, dag: str, *, limit: int, idle_ms: int) -> Said:
 
 
 def uncreate(model: Model, record: Record) -> None:
-    """Nothing of a task is left."""
+    """Nothing of a task is left; its producer's id is that of who bore it before."""
     model.deadlines.pop(record.id, None)
     ext = record.special.ext
-    if ext is not None and model.names.get(ext) == record.id:
+    if ext is None or model.names.get(ext) != record.id:
+        return
+    if model.find(record.namesake) is None:
         del model.names[ext]
+    else:
+        model.names[ext] = record.namesake

@@ -75,7 +75,8 @@ class Record:
     `above` are its parents in its DAG, met or not. `flags` says who has ever waited for it: "d"
     for its completion, "h" for its end. One that is
     `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
-    is `doomed` is given up when its DAG is committed.
+    is `doomed` is given up when its DAG is committed, one that is `fired` waits for no parent then.
+    `namesake` bore its producer's id before it.
     """
 
     id: str
@@ -119,6 +120,8 @@ class Record:
     spawned: dict[str, str] = field(default_factory=dict)
     archived: bool = False
     doomed: str = ""
+    fired: bool = False
+    namesake: str = ""
 
     @property
     def trigger(self) -> Trigger:
@@ -159,6 +162,7 @@ class Graph:
     closing: str = ""
     why: str = ""
     request: str = ""
+    before: int | None = None
     escalated: int = 0
     spent: int = 0
     follow: str = ""

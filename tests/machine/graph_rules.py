@@ -33,6 +33,7 @@ TRIGGERS: st.SearchStrategy[Trigger] = st.sampled_from(
 )
 LIMITS = st.sampled_from([1, 2, MANY, MANY])
 KEYS = st.sampled_from(["k1", "k2", "k3"])
+OWN_IDS = st.sampled_from([None] * 6 + ["e1", "e2"])
 
 
 class GraphMachine(RuleBasedStateMachine):
@@ -106,7 +107,7 @@ class GraphMachine(RuleBasedStateMachine):
         )
         there = sorted(self.twin.model.tasks)
         far = data.draw(st.sampled_from([(), (), (), (data.draw(st.sampled_from(there)),)]))
-        special = Special(trigger=data.draw(TRIGGERS))
+        special = Special(trigger=data.draw(TRIGGERS), ext=data.draw(OWN_IDS))
         how: Literal["cancel", "fail"] | None
         how = data.draw(st.sampled_from([None, None, None, "cancel", "fail"]))
         if how is not None:
@@ -203,7 +204,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         wait=st.sampled_from(["", "later", "success", "done"]),
-        keys=st.lists(KEYS, min_size=1, max_size=2, unique=True),
+        keys=st.lists(KEYS, min_size=1, max_size=2),
     )
     def spawn(self, data: st.DataObject, wait: str, keys: list[str]) -> None:
         """Children of new keys and known ones, perhaps after tasks that are there; sent twice."""

@@ -100,7 +100,7 @@ MUTATIONS = {
         "include/leave_indexes.lua", "    free_entry(root, entry)\n  elseif", "  elseif"
     ),
     "a cascade ends at the first task": Mutation(
-        "include/cancel_children.lua", "list[#list + 1] =", "local _ ="
+        "include/cancel_children.lua", "cancel_one(root, now, child, why, rule, how)", ""
     ),
     "a park spends nothing and counts nothing": Mutation(
         "include/retry_later.lua", 'count(root, lane, "RETRYING", 1)', ""

@@ -196,7 +196,7 @@ async def run(plant: Planted, **ends: str) -> None:
         while name not in held:
             leases = await running(plant.house, 100)
             assert leases, f"{name} cannot run: {await plant.states()}"
-            held |= {by_id[lease.id]: lease for lease in leases}
+            held |= {by_id.get(lease.id, lease.id): lease for lease in leases}
         lease = held.pop(name)
         await (lease.complete() if waiting[name] == "done" else lease.fail(permanent=True))
     for lease in held.values():

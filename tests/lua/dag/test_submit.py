@@ -141,6 +141,21 @@ async def test_a_task_of_the_same_producers_id_is_told(house: House) -> None:
     assert await house.dump() == before
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+async def test_two_tasks_of_the_same_producers_id_are_not_taken(house: House, parts: int) -> None:
+    more = {"a": {"ext": "own"}, "b": {"ext": "own"}}
+    plant = a_plant(house, {"a": [], "b": []}, more=more)
+    (rows,) = plant.parts()
+    for row in rows[: parts - 1]:
+        await plant.write([row])
+    before = await house.dump()
+
+    said = await plant.write(rows[parts - 1 :])
+
+    assert said == ["EXISTS", plant.ids["b"].ulid, plant.ids["a"].ulid]
+    assert await house.dump() == before
+
+
 @pytest.mark.parametrize("where", ["alone", "in another DAG"])
 async def test_an_id_that_another_task_has_is_refused_and_that_one_left_alone(
     house: House, where: str
