@@ -73,7 +73,7 @@ def head(graph: DagGraph) -> list[str]:
         "tasks": f"{dag.total}: {tally(dag)}; {dag.edges} edges",
         "policy": policy(dag),
         "spent": f"{dollars(dag.spent_usd)}{budget}" if dag.spent_usd or budget else None,
-        "next": f"{dag.next}, when it has completed" if dag.next else None,
+        "next": following(dag),
         "roots": names(graph, graph.roots),
         "leaves": names(graph, graph.leaves),
         "critical": f"{MARKED} {len(path)} of its tasks{length}",
@@ -86,6 +86,15 @@ def status(dag: Dag) -> str:
     marks = {"paused": dag.paused and not dag.ended, "closing": dag.closing}
     shown = ", ".join([dag.status, *(word for word, there in marks.items() if there)])
     return f"{shown}: {dag.reason}" if dag.reason else shown
+
+
+def following(dag: Dag) -> str | None:
+    """The DAG that comes after it, and whether it does."""
+    if dag.next is None:
+        return None
+    if dag.next_refused is not None:
+        return f"{dag.next}, which was refused: {dag.next_refused}"
+    return f"{dag.next}, when it has completed"
 
 
 def policy(dag: Dag) -> str:

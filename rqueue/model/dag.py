@@ -47,7 +47,8 @@ class Dag(Checked):
     """One DAG at one moment. A DAG is failed while a task of it is dead; it may go on all the same.
 
     `open` counts the tasks that have not ended. `finished_at` is there when none can run any more.
-    `closing` is there while the rest of it is being given up, `next` names the one that follows.
+    `closing` is there while the rest of it is being given up, `next` names the one that follows,
+    and `next_refused` says why that could not be submitted.
     """
 
     id: DagId
@@ -64,6 +65,7 @@ class Dag(Checked):
     closing: bool = False
     reason: str | None = None
     next: DagId | None = None
+    next_refused: str | None = None
     created_at: Instant
     finished_at: Instant | None = None
 
