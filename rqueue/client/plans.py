@@ -10,7 +10,7 @@ from rqueue.errors import DagNotFound, InvalidGraph, InvalidTask
 from rqueue.model.call import written
 from rqueue.model.ids import TaskId
 from rqueue.model.lane import micro
-from rqueue.model.plan import Plan, PlanTask, resolved
+from rqueue.model.plan import Plan, PlanTask, resolved, within
 from rqueue.model.state import State
 from rqueue.policy.path import ranks
 from rqueue.store import dags
@@ -39,6 +39,7 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
     tasks = plan.checked(max_nodes=settings.max_dag_nodes, max_edges=settings.max_dag_edges)
     ids = {task.name: task.id for task in tasks}
     drafts = {task.name: drafted(task, ids, drafter) for task in tasks}
+    refuse_namesakes(tasks)
     boosts = ranks({task.name: task.after for task in tasks})
     flags = waiters(tasks, drafts)
     nodes = []
@@ -48,6 +49,7 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
             Node(
                 task.id,
                 draft._replace(base=draft.base - rank),
+                task.name,
                 parents=[ids[name].ulid for name in task.after if name in ids],
                 outside=[name[-26:] for name in task.after if name not in ids],
                 flags=flags.get(task.name, ""),
@@ -58,9 +60,19 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
     if following is not None:
         refuse_twins(plan)
         # Refused now, not when this one has completed.
-        planting_of(following, drafter)
+        with within("on_complete"):
+            planting_of(following, drafter)
     facts = facts_of(plan.spec, following)
     return Planting(plan.id, facts, nodes, "" if following is None else following.text())
+
+
+def refuse_namesakes(tasks: Sequence[PlanTask]) -> None:
+    """Raises InvalidGraph where two tasks have the same id of their producer."""
+    seen: dict[str, str] = {}
+    for task in tasks:
+        own = task.fields.get("external_id")
+        if own is not None and seen.setdefault(own, task.name) != task.name:
+            raise InvalidGraph("two tasks have the same external_id", (seen[own], task.name))
 
 
 def refuse_twins(plan: Plan) -> None:
@@ -121,10 +133,8 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
         given["depends_on"] = [ids.get(name, name) for name in task.after]
     if task.inputs:
         given["inputs"] = resolved(task.inputs, ids)
-    try:
+    with within(task.name):
         return drafter.of_member(written(given))
-    except InvalidTask as error:
-        raise InvalidTask(f"{task.name}.{error.field}", error.rule) from error
 
 
 def waiters(tasks: Sequence[PlanTask], drafts: Mapping[str, Draft]) -> dict[str, str]:
