@@ -70,7 +70,7 @@ def head(graph: DagGraph) -> list[str]:
         "dag": str(dag.id),
         "title": spec.title,
         "status": status(dag),
-        "tasks": f"{dag.total}: {tally(dag)}; {dag.edges} edges",
+        "tasks": f"{dag.total}: {tally(dag)}; {dag.edges} edge{'s' * (dag.edges != 1)}",
         "policy": policy(dag),
         "spent": f"{dollars(dag.spent_usd)}{budget}" if dag.spent_usd or budget else None,
         "next": following(dag),
@@ -167,18 +167,22 @@ def remark(graph: DagGraph, id: str) -> str:
 
 
 def summary(graph: DagGraph) -> Panel:
-    """A large DAG by layers: how many tasks are in each, in which states, and of which types."""
-    path, found = set(graph.critical_path()), dict[int, list[str]]()
-    for id, layer in graph.layers().items():
-        found.setdefault(layer, []).append(id)
+    """A large DAG by layers: how many tasks are in each, in which states, and of which types. Where
+    there are many layers, some that follow one another stand together.
+    """
+    path, layers, found = set(graph.critical_path()), graph.layers(), dict[int, list[str]]()
+    number = 1 + max(layers.values(), default=0)
+    together = -(-number // READABLE)
+    for id, layer in layers.items():
+        found.setdefault(layer // together, []).append(id)
     rows = []
-    for layer, ids in sorted(found.items()):
+    for at, ids in sorted(found.items()):
         tasks = [graph.tasks[id] for id in ids]
         took = max((graph.duration_sec(id) or 0.0 for id in ids), default=0.0)
         longest = next((label(graph.tasks[id]) for id in ids if id in path), "")
         rows.append(
             (
-                str(layer + 1),
+                spanned(at * together + 1, min(number, (at + 1) * together)),
                 str(len(ids)),
                 counted(task.state for task in tasks),
                 seconds(took) if took else "",
@@ -188,6 +192,11 @@ def summary(graph: DagGraph) -> Panel:
         )
     titles = ("LAYER", "TASKS", "STATES", "LONGEST", MARKED, "TYPES")
     return Panel(titles, tuple(tuple(map(clean, row)) for row in rows), len(rows))
+
+
+def spanned(first: int, last: int) -> str:
+    """The numbers of layers that stand together."""
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def counted(words: Iterable[str]) -> str:

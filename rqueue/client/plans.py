@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from rqueue.store.submits import Draft
 
 # What makes a task the same as another has no meaning for one that belongs to a DAG.
-REFUSED = ("idempotency_key", "dedupe", "dedupe_fields", "depends_on", "dag_id")
+ONCE = "is not for a task of a DAG, which is submitted once anyway"
+REFUSED = {
+    **dict.fromkeys(("idempotency_key", "dedupe", "dedupe_fields"), ONCE),
+    "depends_on": "is `after` for a task of a DAG: names of its tasks, or ids of others",
+    "dag_id": "is not for a task of a DAG, whose `id` stands beside its `tasks`",
+}
 NOT_THERE = "depends on a task that is not there or was cancelled"
 
 
@@ -123,9 +128,8 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
     """The draft of one task. Its DAG and its parents there are kept beside its definition, which
     stays as short as a single task's; only parents outside stand in it.
     """
-    for name in REFUSED:
-        if name in task.fields:
-            raise InvalidTask(f"{task.name}.{name}", "is not for a task of a DAG")
+    for name in REFUSED.keys() & task.fields.keys():
+        raise InvalidTask(f"{task.name}.{name}", REFUSED[name])
     given = dict(task.fields)
     if task.given_name is not None:
         given["name"] = task.given_name

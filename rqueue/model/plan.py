@@ -65,7 +65,9 @@ class Plan:
         if not isinstance(given, Mapping):
             raise InvalidTask("dag", "is a mapping with `tasks`")
         refuse_endless(given, named_next)
-        rows = given.get("tasks")
+        if "tasks" not in given:
+            raise InvalidTask("tasks", f"is missing; it {EMPTY}")
+        rows = given["tasks"]
         if not isinstance(rows, Sequence) or isinstance(rows, str | bytes) or not rows:
             raise InvalidTask("tasks", EMPTY)
         spec = DagSpec.parse({key: value for key, value in given.items() if key not in WHOLE})
