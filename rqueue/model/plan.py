@@ -30,7 +30,8 @@ class PlanTask:
     """One task of a plan: its own fields, and by their names those that it comes after.
 
     `after` and `inputs` may also name tasks that are there already, by their ids. `inputs` fills
-    arguments with outputs: one, or a list of them.
+    arguments with outputs: one, or a list of them. `is_placed` where its place in the plan stands
+    for a name.
     """
 
     name: str
@@ -38,11 +39,12 @@ class PlanTask:
     fields: Mapping[str, Any]
     after: Sequence[str] = ()
     inputs: Mapping[str, Reference] = field(default_factory=dict)
+    is_placed: bool = False
 
     @property
     def given_name(self) -> str | None:
         """Its name, if its producer has given one: its place or its id only stands for one."""
-        return None if self.name == self.id or self.name.isdigit() else self.name
+        return None if self.is_placed or self.name == self.id else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Plan:
             "tasks": [
                 {
                     **task.fields,
-                    "name": task.name,
+                    **({} if task.is_placed else {"name": task.name}),
                     "id": task.id,
                     "after": list(task.after),
                     "inputs": dict(task.inputs),
@@ -158,7 +160,8 @@ def task_of(row: object, at: int, fresh: TaskId) -> PlanTask:
     fields = {str(key): value for key, value in row.items() if key not in OWN}
     with within(place):
         id = TaskId.parse(row["id"]) if "id" in row else fresh
-    return PlanTask(name, id, fields, [after] if isinstance(after, str) else list(after), inputs)
+    above = [after] if isinstance(after, str) else list(after)
+    return PlanTask(name, id, fields, above, inputs, is_placed="name" not in row)
 
 
 @contextmanager
