@@ -27,15 +27,21 @@ PAGE = 200
 MANY = 16
 # Tasks that a commit or a drop looks at in one call.
 STEP = 250
+ID_TAKEN = "its id is that of a task which is there already; leave `id` out, or make a new one"
+NAME_TAKEN = (
+    "its external_id is that of a task which is neither dead nor cancelled; give it another"
+)
 
 
 class Node(NamedTuple):
     """One task of a DAG ready to be sent. Parents are ULIDs of tasks before it; those outside the
-    DAG are named as a submit names them. `flags` says who waits for it, see `letters`.
+    DAG are named as a submit names them. `flags` says who waits for it, see `letters`. Its `name`
+    is for people.
     """
 
     id: TaskId
     draft: Draft
+    name: str = ""
     parents: Sequence[str] = ()
     outside: Sequence[str] = ()
     flags: str = ""
@@ -168,14 +174,20 @@ def refusal(shard: Shard, dag: Planting, reply: Reply) -> RQueueError | None:
             return TooManyLanes(shard.terms.max_lanes)
         case ["PARENT", task, parent]:
             rule = "depends on a task that is not there or was cancelled"
-            return InvalidGraph(rule, (TaskId.from_ulid(task), shown(parent)))
+            return InvalidGraph(rule, (named(dag, task), shown(parent)))
         case ["EXISTS", task, other]:
-            rule = "a live task bears the same id of its producer"
-            return InvalidGraph(rule, (TaskId.from_ulid(task), TaskId.from_ulid(other)))
+            rule = ID_TAKEN if task == other else NAME_TAKEN
+            return InvalidGraph(rule, (named(dag, task), TaskId.from_ulid(other)))
         case ["STATE", _]:
             return InvalidGraph("another DAG of this id was committed", (dag.id,))
         case found:
             return ScriptFault("dag/submit", found)
+
+
+def named(dag: Planting, task: str) -> str:
+    """A task as its plan names it."""
+    known = (node.name for node in dag.nodes if node.id.ulid == task)
+    return next(known, "") or TaskId.from_ulid(task)
 
 
 def shown(parent: str) -> str:

@@ -166,6 +166,7 @@ class Graph:
     escalated: int = 0
     spent: int = 0
     follow: str = ""
+    refused: str = ""
     finished_ms: int | None = None
     expires_ms: int | None = None
 
