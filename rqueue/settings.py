@@ -152,6 +152,7 @@ def profile_defaults(profile: Profile) -> dict[str, object]:
         "lease_sec": profile.lease_sec,
         "claim_ttl_sec": profile.claim_ttl_sec,
         "timeout_sec": profile.timeout_sec,
+        "spawn_policy": profile.spawn_policy,
     }
 
 

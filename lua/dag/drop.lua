@@ -8,8 +8,8 @@
 --       2 dag         its ULID
 --       3 limit       how many tasks at most in this call
 --       4 idle_ms     how long nothing may have been written to it; 0: it is the writer who asks
--- TOUCHES dag:<dag> members:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
---       dependents:<id> heirs:<id> stats ext:<sha> tag:<t> deadlines
+-- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
+--       blocked dependents:<id> heirs:<id> stats ext:<sha> tag:<t> deadlines
 -- FLAGS allow-oom
 -- REPLY OK <more> | STATE <found>
 
@@ -39,6 +39,6 @@ end
 if redis.call("EXISTS", root .. "members:" .. dag) == 1 then
   return { "OK", 1 }
 end
-redis.call("DEL", key, root .. "follow:" .. dag)
+redis.call("DEL", key, root .. "fresh:" .. dag, root .. "follow:" .. dag)
 redis.call("ZREM", root .. "writing", dag)
 return { "OK", 0 }

@@ -1,7 +1,8 @@
 -- forget: no move
 --
 -- Lets the keys of a DAG that has ended expire: those of so many tasks in each call, at last those
--- of the DAG. What the archive has not seen yet is left to it.
+-- of the DAG. What the archive has not seen yet is left to it. A DAG that another is still to
+-- follow waits for that.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
@@ -20,6 +21,9 @@
 
 local root, dag, limit, archive, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
+if redis.call("HEXISTS", root .. "unfinished", "follow " .. dag) == 1 then
+  return { "OK", 0 }
+end
 local page, more = next_page(root, dag, "forget", limit)
 if not page then
   return { "OK", 0 }

@@ -1,4 +1,4 @@
--- submit: - -> CREATED
+-- submit: - -> CREATED | PENDING
 --
 -- Writes tasks of a DAG, a part of them in each call. Nobody sees them until the DAG is committed:
 -- what is refused, or left half-written, is dropped again. A part that is sent again changes
@@ -16,11 +16,12 @@
 --                     the part of the base that is for the critical path
 --       def           the definition, opaque
 --       flags         m: there is something to keep with it; d: tasks of this DAG depend on it;
---                     h: they wait for its end; p: it has more than 16 parents here
+--                     h: they wait for its end; p: it has more than 16 parents here; o: one alone
+--                     depends on it, which is u: so it is with each of that one's parents
 --       parents       ids of its parents in this DAG, a space between two
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task, and
 --                     what is asked of this call {delay, at, outside}: parents in no part of it
--- TOUCHES dag:<dag> members:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
+-- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
 --       parents:<id> dependents:<id> heirs:<id> lanes stats ext:<sha> tag:<t> deadlines
 -- REPLY OK | LANES | STATE <found> | PARENT <task> <id> | EXISTS <task> <id>
 
@@ -71,4 +72,13 @@ for _, new in ipairs(news) do
   new.place = places[new.place]
 end
 create_tasks(root, now, dag, news)
+local fresh = {}
+for _, new in ipairs(news) do
+  if not new.known and not new.inside then
+    fresh[#fresh + 1] = new.id
+  end
+end
+if #fresh > 0 then
+  redis.call("RPUSH", root .. "fresh:" .. dag, unpack(fresh))
+end
 return { "OK" }

@@ -1,6 +1,7 @@
 -- @include free_entry
 -- @include handoff
 -- @include unhold_task
+-- @include waits_of
 -- Takes a live task out of every index that its state names; its hash is the caller's.
 local function leave_indexes(root, id, state, lane, entry, token)
   if state == "READY" then
@@ -12,7 +13,7 @@ local function leave_indexes(root, id, state, lane, entry, token)
     local waits = root .. "waits:" .. id
     -- Thousands of parents would take too long: they pass over one that waits no more.
     local few = redis.call("SCARD", waits) <= 1000
-    for _, parent in ipairs(few and redis.call("SMEMBERS", waits) or {}) do
+    for _, parent in ipairs(few and waits_of(root, id) or {}) do
       if redis.call("ZREM", root .. "dependents:" .. parent, id) == 0 then
         redis.call("HDEL", root .. "heirs:" .. parent, id)
       end
@@ -20,6 +21,7 @@ local function leave_indexes(root, id, state, lane, entry, token)
     redis.call("ZREM", root .. "blocked", id)
     redis.call("ZREM", root .. "delayed", id)
     redis.call("DEL", waits)
+    redis.call("HDEL", root .. "task:" .. id, "sole")
   elseif state == "RETRYING" then
     redis.call("ZREM", root .. "delayed", id)
   else

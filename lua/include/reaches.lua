@@ -1,3 +1,4 @@
+-- @include waits_of
 -- Whether one of the tasks in `from` waits for `target`, through whatever chain: "CYCLE", or "FAR"
 -- where more edges than `walk.left` must be followed to find out; nil where none does. What one
 -- walk has seen, the next one of the same call passes over.
@@ -12,7 +13,7 @@ local function reaches(root, from, target, walk)
       return "CYCLE"
     elseif not walk.seen[id] then
       walk.seen[id] = true
-      for _, parent in ipairs(redis.call("SMEMBERS", root .. "waits:" .. id)) do
+      for _, parent in ipairs(waits_of(root, id)) do
         stack[#stack + 1] = parent
         walk.left = walk.left - 1
       end

@@ -4,7 +4,8 @@
 -- @include named_already
 -- A task of a DAG as it stands in ARGV from `at` on, and why it cannot be taken, if so: a parent
 -- outside the DAG is not there, or another task bears its id or its producer's: one that is there,
--- or one before it, whose producer's ids are in `names`.
+-- or one before it, whose producer's ids are in `names`. One that waits `inside` can be freed by
+-- tasks of its DAG alone, so not before its commit; `sole`: by one alone.
 local function read_new(root, dag, at, any_known, names)
   local id, special = ARGV[at], ARGV[at + 5]
   local there = any_known and redis.call("HMGET", root .. "task:" .. id, "state", "flags") or {}
@@ -14,11 +15,15 @@ local function read_new(root, dag, at, any_known, names)
     return new, { "EXISTS", id, id }
   end
   if special == "" then
+    new.inside = new.above ~= ""
+    new.sole = #new.above == 26 and new.def ~= ""
     return new
   end
   local text, asked = string.match(special, "^([^\n]*)\n(.*)$")
   new.more, new.ask = decoded(text), decoded(asked)
   new.text = text ~= "" and text or nil
+  new.inside = new.above ~= "" and asked == "" and not new.more.trigger and not new.more.ext
+  new.sole = new.inside and #new.above == 26 and new.def ~= ""
   local lost
   new.outside, lost, new.fired = open_parents(root, new.ask.outside or {}, new.more.trigger,
     new.above ~= "")

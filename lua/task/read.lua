@@ -17,6 +17,7 @@
 -- @include def_of
 -- @include is_visible
 -- @include flagged
+-- @include waits_of
 
 local ready = KEYS[1]
 local root = ARGV[1]
@@ -37,7 +38,7 @@ for at = first, #ARGV, stride do
   reply[#reply + 1] = { flat, def_of(root, id, fields),
     redis.call("GET", root .. "result:" .. id) or "",
     redis.call("LRANGE", root .. "failures:" .. id, 0, -1),
-    redis.call("SMEMBERS", root .. "waits:" .. id), idle,
+    waits_of(root, id), idle,
     redis.call("HGETALL", root .. "notes:" .. id),
     redis.call("LRANGE", root .. "logs:" .. id, 0, -1),
     flagged(fields.flags, "p") and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {} }

@@ -70,10 +70,10 @@ def head(graph: DagGraph) -> list[str]:
         "dag": str(dag.id),
         "title": spec.title,
         "status": status(dag),
-        "tasks": f"{dag.total}: {tally(dag)}; {dag.edges} edges",
+        "tasks": f"{dag.total}: {tally(dag)}; {dag.edges} edge{'s' * (dag.edges != 1)}",
         "policy": policy(dag),
         "spent": f"{dollars(dag.spent_usd)}{budget}" if dag.spent_usd or budget else None,
-        "next": f"{dag.next}, when it has completed" if dag.next else None,
+        "next": following(dag),
         "waits": elsewhere(graph.waited_for),
         "roots": names(graph, graph.roots),
         "leaves": names(graph, graph.leaves),
@@ -87,6 +87,15 @@ def status(dag: Dag) -> str:
     marks = {"paused": dag.paused and not dag.ended, "closing": dag.closing and dag.open}
     shown = ", ".join([dag.status, *(word for word, there in marks.items() if there)])
     return f"{shown}: {dag.reason}" if dag.reason else shown
+
+
+def following(dag: Dag) -> str | None:
+    """The DAG that comes after it, and whether it does."""
+    if dag.next is None:
+        return None
+    if dag.next_refused is not None:
+        return f"{dag.next}, which was refused: {dag.next_refused}"
+    return f"{dag.next}, when it has completed"
 
 
 def policy(dag: Dag) -> str:
@@ -165,18 +174,22 @@ def remark(graph: DagGraph, id: str) -> str:
 
 
 def summary(graph: DagGraph) -> Panel:
-    """A large DAG by layers: how many tasks are in each, in which states, and of which types."""
-    path, found = set(graph.critical_path()), dict[int, list[str]]()
-    for id, layer in graph.layers().items():
-        found.setdefault(layer, []).append(id)
+    """A large DAG by layers: how many tasks are in each, in which states, and of which types. Where
+    there are many layers, some that follow one another stand together.
+    """
+    path, layers, found = set(graph.critical_path()), graph.layers(), dict[int, list[str]]()
+    number = 1 + max(layers.values(), default=0)
+    together = -(-number // READABLE)
+    for id, layer in layers.items():
+        found.setdefault(layer // together, []).append(id)
     rows = []
-    for layer, ids in sorted(found.items()):
+    for at, ids in sorted(found.items()):
         tasks = [graph.tasks[id] for id in ids]
         took = max((graph.duration_sec(id) or 0.0 for id in ids), default=0.0)
         longest = next((label(graph.tasks[id]) for id in ids if id in path), "")
         rows.append(
             (
-                str(layer + 1),
+                spanned(at * together + 1, min(number, (at + 1) * together)),
                 str(len(ids)),
                 counted(task.state for task in tasks),
                 seconds(took) if took else "",
@@ -186,6 +199,11 @@ def summary(graph: DagGraph) -> Panel:
         )
     titles = ("LAYER", "TASKS", "STATES", "LONGEST", MARKED, "TYPES")
     return Panel(titles, tuple(tuple(map(clean, row)) for row in rows), len(rows))
+
+
+def spanned(first: int, last: int) -> str:
+    """The numbers of layers that stand together."""
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def counted(words: Iterable[str]) -> str:

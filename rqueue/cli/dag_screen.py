@@ -10,12 +10,11 @@ from rich.live import Live
 from rich.text import Text
 
 from rqueue.cli.dag_picture import head, progress, summary, table
-from rqueue.cli.dag_watch import follow
+from rqueue.cli.dag_watch import Seen, follow
 from rqueue.cli.panels import AROUND, fitted, narrowed
 from rqueue.cli.screen import drawing, pressed
 
 if TYPE_CHECKING:
-    from rqueue.cli.dag_watch import Seen
     from rqueue.client.daggraph import DagGraph
     from rqueue.queue import Queue
 
@@ -46,6 +45,8 @@ async def live(queue: Queue, dag: str, interval_sec: float) -> DagGraph | None:
     """Shows a DAG until it has ended, or q is pressed; the last graph."""
     console, stop, found = Console(), asyncio.Event(), None
     with pressed(stop.set), Live(console=console, screen=True, auto_refresh=False) as drawn:
+        # A large one is read for seconds.
+        drawn.update(picture(Seen(None), console.width, console.height), refresh=True)
         async for seen in follow(queue, dag, interval_sec, stop):
             found = seen.graph
             drawn.update(picture(seen, console.width, console.height), refresh=True)

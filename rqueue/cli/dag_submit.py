@@ -41,7 +41,7 @@ async def submit(queue: Queue, out: Printer, file: BinaryIO, *, wait: bool) -> N
         found = await ended(queue, id, heard)
     if out.as_json:
         out.json(document(found))
-    else:
+    elif found.status is DagStatus.COMPLETED:
         note(f"{found.status}: {tally(found)}")
     if found.status is not DagStatus.COMPLETED:
         what = f"`rqueue dag show {id}` says where"
@@ -51,6 +51,9 @@ async def submit(queue: Queue, out: Printer, file: BinaryIO, *, wait: bool) -> N
 def plan_in(data: bytes) -> Mapping[str, Any]:
     """The one plan of a file."""
     found = documents(data)
-    if len(found) != 1:
-        raise InvalidTask("dag", f"is one plan; the file has {len(found)} documents")
+    if not found:
+        raise InvalidTask("dag", "is not there: the file is empty")
+    if len(found) > 1:
+        rule = f"is one mapping with `tasks`; the file has {len(found)} documents"
+        raise InvalidTask("dag", rule)
     return found[0]

@@ -20,6 +20,8 @@ NOTE_WIDTH = 60
 AROUND = 2
 # Between two columns, and the least that is left of one that is cut.
 GAP, LEAST, LEAST_COLUMNS = 2, 8, 2
+# A part of an id is good for nothing.
+UNCUT = "ID"
 WORDS = {"task.retrying": "RETRYING", "task.dead_lettered": "DEAD_LETTERED"}
 Row = tuple[str, ...]
 
@@ -142,19 +144,20 @@ def fitted(tables: Sequence[Panel], height: int) -> list[Panel]:
 
 
 def narrowed(panel: Panel, width: int) -> Panel:
-    """The table in so many columns of a terminal: the last ones that do not fit are left out, so
-    that no number is cut; two are kept.
+    """The table in so many columns of a terminal: the last ones that do not fit are left out, and
+    the last one that does is cut, so that no number is, and no id; two are kept.
     """
     widths = [max(map(len, column)) for column in zip(panel.heading, *panel.rows, strict=True)]
     count = len(widths)
     while count > LEAST_COLUMNS:
         *before, last = widths[:count]
-        if sum(before) + GAP * len(before) + min(last, LEAST) <= width:
+        room = width - sum(before) - GAP * len(before)
+        if room >= (last if panel.titles[count - 1] == UNCUT else min(last, LEAST)):
             break
         count -= 1
-    return replace(
-        panel, titles=panel.titles[:count], rows=tuple(row[:count] for row in panel.rows)
-    )
+    room = max(LEAST, width - sum(widths[: count - 1]) - GAP * (count - 1))
+    rows = tuple((*row[: count - 1], cut(row[count - 1], room)) for row in panel.rows)
+    return replace(panel, titles=panel.titles[:count], rows=rows)
 
 
 def document(view: View) -> dict[str, Any]:

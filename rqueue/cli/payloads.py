@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -48,8 +49,10 @@ def values(data: bytes) -> Iterator[object]:
     if data.lstrip()[:1] in (b"{", b"["):
         yield from json_values(data)
         return
+    before = 0
     for part in MARKER.split(data):
-        value = parse_yaml(part)
+        value = parse_yaml(part, before=before)
+        before += part.count(b"\n")
         if value is not None:
             yield value
 
@@ -58,9 +61,26 @@ def json_values(data: bytes) -> Iterator[object]:
     """One JSON value, or one on each line."""
     try:
         yield decode(data, field="document", max_depth=MAX_DOCUMENT_DEPTH)
-    except InvalidTask:
+    except InvalidTask as error:
         lines = [line for line in data.splitlines() if line.strip()]
-        if len(lines) == 1:
-            raise
+        if len(lines) == 1 or not is_json(lines[0]):
+            raise placed(error) from error
         for at, line in enumerate(lines, 1):
             yield decode(line, field=f"line {at}", max_depth=MAX_DOCUMENT_DEPTH)
+
+
+def is_json(line: bytes) -> bool:
+    """Whether a line is a value by itself: a document over many lines has none such."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def placed(error: InvalidTask) -> InvalidTask:
+    """The error with the place where the text breaks off, if that is known."""
+    cause = error.__cause__
+    if not isinstance(cause, json.JSONDecodeError):
+        return error
+    return InvalidTask(error.field, f"{error.rule}: see line {cause.lineno}, column {cause.colno}")

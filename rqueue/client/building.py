@@ -11,7 +11,7 @@ from rqueue.client.handle import Handle
 from rqueue.errors import InvalidGraph, InvalidTask
 from rqueue.model.call import Call, written
 from rqueue.model.ids import TaskId, new_dag_id, new_task_id
-from rqueue.model.plan import Plan, PlanTask
+from rqueue.model.plan import Plan, PlanTask, refuse_endless
 from rqueue.model.reference import PREVIOUS, Reference, divided, task_in
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class DagBuilder(DagHandle):
         self, spec: DagSpec, queue: DagHome, *, on_complete: Plan | DagBuilder | None = None
     ) -> None:
         super().__init__(new_dag_id(), queue)
+        if not isinstance(on_complete, Plan | DagBuilder | None):
+            raise InvalidTask("on_complete", f"is a DAG or a plan, not {on_complete!r:.100}")
         self.spec = spec
         self.following = on_complete
         self.planned: dict[str, PlanTask] = {}
@@ -61,6 +63,7 @@ class DagBuilder(DagHandle):
 
     def plan(self) -> Plan:
         """What was built so far."""
+        refuse_endless(self, lambda one: one.following if isinstance(one, DagBuilder) else None)
         following = self.following
         if isinstance(following, DagBuilder):
             following = following.plan()

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from rqueue.client import door
 from rqueue.client.daggraph import DagGraph, alone
 from rqueue.clock import SYSTEM
-from rqueue.errors import DagEnded, DagNotFound, InvalidGraph, TaskError, TaskNotFound
+from rqueue.errors import (
+    DagEnded,
+    DagNotFound,
+    InvalidGraph,
+    InvalidTask,
+    TaskError,
+    TaskNotFound,
+)
 from rqueue.model.dag import DagSpec
 from rqueue.model.field import dag_reference
 from rqueue.model.ids import DagId, TaskId
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
 # Kept with each task where nobody says why.
 NO_REASON = "the DAG was cancelled"
+ALONE = "is alone, in no DAG: pause its type instead, and give it a max_cost_usd"
 
 
 @dataclass(slots=True)
@@ -77,17 +85,22 @@ class DagDesk:
         return 1
 
     async def pause(self, dag: str) -> None:
-        """Hands out nothing more of a DAG until it is resumed; raises DagNotFound and DagEnded."""
-        await dags.pause(self.shard, await self.id_of(dag))
+        """Hands out nothing more of a DAG until it is resumed; raises DagNotFound, DagEnded, and
+        InvalidTask for a task that is alone.
+        """
+        await dags.pause(self.shard, (await self.grown(dag)).id)
 
     async def resume(self, dag: str) -> None:
-        """Hands a paused DAG out again; raises DagNotFound."""
-        await dags.resume(self.shard, await self.id_of(dag))
+        """Hands a paused DAG out again; raises what `pause` does."""
+        found = await self.grown(dag)
+        if found.ended and not found.paused:
+            raise DagEnded(found.id, found.status)
+        await dags.resume(self.shard, found.id)
 
     async def set_budget(self, dag: str, usd: float | None) -> None:
         """Sets what the tasks of a DAG together may cost; raises InvalidTask and DagNotFound."""
         budget = DagSpec.parse({"budget_usd": usd}).budget_usd
-        await dags.set_budget(self.shard, await self.id_of(dag), budget)
+        await dags.set_budget(self.shard, (await self.grown(dag)).id, budget)
 
     async def retry(self, dag: str, *, told: Told | None = None) -> Retried:
         """Gives every dead task of a DAG a new life; `told` hears how many of how many are done."""
@@ -113,6 +126,15 @@ class DagDesk:
     async def id_of(self, dag: str) -> DagId:
         """Our id of a DAG that may be named by one of its tasks."""
         return (await self.found(dag))[0].id
+
+    async def grown(self, dag: str) -> Dag:
+        """A DAG of which something is kept beside its tasks; raises InvalidTask for a task that is
+        alone.
+        """
+        found, lone = await self.found(dag)
+        if lone is not None:
+            raise InvalidTask("dag", f"{lone.id} {ALONE}")
+        return found
 
     async def found(self, dag: str) -> tuple[Dag, Task | None]:
         """The DAG of an id, and the task that it is where that is alone; raises DagNotFound."""

@@ -12,7 +12,7 @@ from rqueue.client.plans import planting_of, refuse_missing
 from rqueue.model.call import SAME_TASK, Call, written
 from rqueue.model.dag import Dag, DagSpec
 from rqueue.model.ids import DagId
-from rqueue.model.plan import Plan
+from rqueue.model.plan import Plan, within
 from rqueue.store import dags, planting
 
 if TYPE_CHECKING:
@@ -63,19 +63,22 @@ class Planner(DagHome):
         following = plan.on_complete
         if following is not None:
             # What is submitted later is submitted as it is now: elsewhere nobody knows of these.
-            following = await self.whole(following)
+            with within("on_complete"):
+                following = await self.whole(following)
         return replace(plan, tasks=tasks, on_complete=following)
 
     async def whole_task(self, task: PlanTask) -> PlanTask:
         """One task of it. What makes the tasks of its type the same as others is not for it."""
-        call = self.drafter.completed(written(task.fields))
+        with within(task.name):
+            call = self.drafter.completed(written(task.fields))
         handler = self.drafter.handlers.get(call.type)
         if handler is not None:
             own = {name: handler.options[name] for name in SAME_TASK if name in handler.options}
             asked = {name: v for name, v in call.options.items() if own.get(name, NEVER) != v}
             call = replace(call, options=asked)
         if self.hooks.middleware:
-            call = await self.hooks.before_submit(call)
+            with within(task.name):
+                call = await self.hooks.before_submit(call)
         return replace(task, fields=call.fields())
 
     async def get_dag(self, dag: str) -> DagHandle:

@@ -11,12 +11,12 @@ from rqueue.model.call import written
 from rqueue.model.field import task_reference
 from rqueue.model.ids import TaskId
 from rqueue.model.lane import micro
-from rqueue.model.plan import Plan, PlanTask, resolved
+from rqueue.model.plan import Plan, PlanTask, resolved, within
 from rqueue.model.state import State
 from rqueue.policy.path import ranks
 from rqueue.store import dags
 from rqueue.store.outputs import outputs
-from rqueue.store.planting import Node, Planting
+from rqueue.store.planting import Node, Planting, letters
 from rqueue.store.shard import MICRO
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from rqueue.store.submits import Draft
 
 # What makes a task the same as another has no meaning for one that belongs to a DAG.
-REFUSED = ("idempotency_key", "dedupe", "dedupe_fields", "depends_on", "dag_id")
+ONCE = "is not for a task of a DAG, which is submitted once anyway"
+REFUSED = {
+    **dict.fromkeys(("idempotency_key", "dedupe", "dedupe_fields"), ONCE),
+    "depends_on": "is `after` for a task of a DAG: names of its tasks, or ids of others",
+    "dag_id": "is not for a task of a DAG, whose `id` stands beside its `tasks`",
+}
 NOT_THERE = "depends on a task that is not there or was cancelled"
 
 
@@ -40,8 +45,12 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
     tasks = plan.checked(max_nodes=settings.max_dag_nodes, max_edges=settings.max_dag_edges)
     ids = {task.name: task.id for task in tasks}
     drafts = {task.name: drafted(task, ids, drafter) for task in tasks}
+    refuse_namesakes(tasks)
     boosts = ranks({task.name: task.after for task in tasks})
-    flags = waiters(tasks, drafts)
+    flags = letters(
+        {task.name: [name for name in task.after if name in ids] for task in tasks},
+        {name for name, draft in drafts.items() if is_triggered(draft)},
+    )
     nodes = []
     for task in tasks:
         rank, draft = micro(boosts[task.name]), drafts[task.name]
@@ -49,9 +58,10 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
             Node(
                 task.id,
                 draft._replace(base=draft.base - rank),
+                task.name,
                 parents=[ids[name].ulid for name in task.after if name in ids],
                 outside=[name[-26:] for name in task.after if name not in ids],
-                flags=flags.get(task.name, ""),
+                flags=flags[task.name],
                 rank=rank,
             )
         )
@@ -59,10 +69,20 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
     if following is not None:
         refuse_twins(plan)
         # Refused now, not when this one has completed.
-        planting_of(following, drafter)
-    refuse_namesakes(plan)
+        with within("on_complete"):
+            planting_of(following, drafter)
     facts = facts_of(plan.spec, following)
     return Planting(plan.id, facts, nodes, "" if following is None else following.text())
+
+
+def refuse_namesakes(tasks: Sequence[PlanTask]) -> None:
+    """Raises InvalidGraph where two tasks have the same id of their producer."""
+    seen: dict[str, str] = {}
+    for task in tasks:
+        given = task.fields.get("external_id")
+        own = None if given is None else task_reference(given)
+        if own is not None and seen.setdefault(own, task.name) != task.name:
+            raise InvalidGraph("two tasks have the same external_id", (seen[own], task.name))
 
 
 def refuse_twins(plan: Plan) -> None:
@@ -74,24 +94,6 @@ def refuse_twins(plan: Plan) -> None:
             if id in seen:
                 raise InvalidGraph("what follows has the id of what it follows", (plan.id, id))
             seen.add(id)
-        one = one.on_complete
-
-
-def refuse_namesakes(plan: Plan) -> None:
-    """Raises InvalidGraph where two tasks of a plan and those that follow it have the same id of
-    their producer; all of them are drafted by now.
-    """
-    seen: dict[str, str] = {}
-    one: Plan | None = plan
-    while one is not None:
-        for task in one.tasks:
-            given = task.fields.get("external_id")
-            external = None if given is None else task_reference(given)
-            if external in seen:
-                rule = "two tasks have the same external_id"
-                raise InvalidGraph(rule, (seen[external], task.name))
-            if external is not None:
-                seen[external] = task.name
         one = one.on_complete
 
 
@@ -131,9 +133,8 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
     """The draft of one task. Its DAG and its parents there are kept beside its definition, which
     stays as short as a single task's; only parents outside stand in it.
     """
-    for name in REFUSED:
-        if name in task.fields:
-            raise InvalidTask(f"{task.name}.{name}", "is not for a task of a DAG")
+    for name in REFUSED.keys() & task.fields.keys():
+        raise InvalidTask(f"{task.name}.{name}", REFUSED[name])
     given = dict(task.fields)
     if task.given_name is not None:
         given["name"] = task.given_name
@@ -141,20 +142,8 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
         given["depends_on"] = [ids.get(name, name) for name in task.after]
     if task.inputs:
         given["inputs"] = resolved(task.inputs, ids)
-    try:
+    with within(task.name):
         return drafter.of_member(written(given))
-    except InvalidTask as error:
-        raise InvalidTask(f"{task.name}.{error.field}", error.rule) from error
-
-
-def waiters(tasks: Sequence[PlanTask], drafts: Mapping[str, Draft]) -> dict[str, str]:
-    """Who is waited for, by name: d where completion is, h where any end is."""
-    found: dict[str, set[str]] = {}
-    for task in tasks:
-        letter = "h" if is_triggered(drafts[task.name]) else "d"
-        for parent in task.after:
-            found.setdefault(parent, set()).add(letter)
-    return {name: "".join(sorted(letters)) for name, letters in found.items()}
 
 
 def facts_of(spec: DagSpec, following: Plan | None) -> list[Argument]:

@@ -48,7 +48,7 @@ class Dag(Checked):
 
     `open` counts the tasks that have not ended. `finished_at` is there when none can run any more.
     `closing` is there when the rest of it is given up, until a dead task of it is revived; `next`
-    names the one that follows.
+    names the one that follows, and `next_refused` says why that could not be submitted.
     """
 
     id: DagId
@@ -65,6 +65,7 @@ class Dag(Checked):
     closing: bool = False
     reason: str | None = None
     next: DagId | None = None
+    next_refused: str | None = None
     created_at: Instant
     finished_at: Instant | None = None
 

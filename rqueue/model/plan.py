@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -20,6 +21,8 @@ from rqueue.model.reference import Reference, listed, output_of
 OWN = ("name", "id", "after", "inputs")
 WHOLE = ("id", "tasks", "on_complete")
 EMPTY = "is a list of at least one task"
+# DAGs that may follow one another: each is kept, and checked, with all those before it.
+MAX_FOLLOWERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class PlanTask:
     """One task of a plan: its own fields, and by their names those that it comes after.
 
     `after` and `inputs` may also name tasks that are there already, by their ids. `inputs` fills
-    arguments with outputs: one, or a list of them.
+    arguments with outputs: one, or a list of them. `is_placed` where its place in the plan stands
+    for a name.
     """
 
     name: str
@@ -35,11 +39,12 @@ class PlanTask:
     fields: Mapping[str, Any]
     after: Sequence[str] = ()
     inputs: Mapping[str, Reference] = field(default_factory=dict)
+    is_placed: bool = False
 
     @property
     def given_name(self) -> str | None:
         """Its name, if its producer has given one: its place or its id only stands for one."""
-        return None if self.name == self.id or self.name.isdigit() else self.name
+        return None if self.is_placed or self.name == self.id else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,9 @@ class Plan:
     tasks: Sequence[PlanTask]
     on_complete: Plan | None = None
 
+    def __post_init__(self) -> None:
+        refuse_endless(self, lambda one: one.on_complete)
+
     @classmethod
     def parse(cls, given: object, ulids: Callable[[int], Sequence[str]] = IDS.ulids) -> Self:
         """The plan that a mapping describes, as YAML and JSON give it; `ulids` makes the ids that
@@ -58,18 +66,20 @@ class Plan:
         """
         if not isinstance(given, Mapping):
             raise InvalidTask("dag", "is a mapping with `tasks`")
-        rows = given.get("tasks")
+        refuse_endless(given, named_next)
+        if "tasks" not in given:
+            raise InvalidTask("tasks", f"is missing; it {EMPTY}")
+        rows = given["tasks"]
         if not isinstance(rows, Sequence) or isinstance(rows, str | bytes) or not rows:
             raise InvalidTask("tasks", EMPTY)
         spec = DagSpec.parse({key: value for key, value in given.items() if key not in WHOLE})
-        following = given.get("on_complete")
         own, *fresh = ulids(1 + len(rows))
-        return cls(
-            DagId.parse(given["id"]) if "id" in given else DagId.from_ulid(own),
-            spec,
-            [task_of(row, at, TaskId.from_ulid(fresh[at])) for at, row in enumerate(rows)],
-            None if following is None else cls.parse(following, ulids),
-        )
+        id = DagId.parse(given["id"]) if "id" in given else DagId.from_ulid(own)
+        tasks = [task_of(row, at, TaskId.from_ulid(fresh[at])) for at, row in enumerate(rows)]
+        following = given.get("on_complete")
+        with within("on_complete"):
+            after = None if following is None else cls.parse(following, ulids)
+        return cls(id, spec, tasks, after)
 
     def text(self) -> str:
         """The plan as JSON that `parse` reads, ids included."""
@@ -83,7 +93,7 @@ class Plan:
             "tasks": [
                 {
                     **task.fields,
-                    "name": task.name,
+                    **({} if task.is_placed else {"name": task.name}),
                     "id": task.id,
                     "after": list(task.after),
                     "inputs": dict(task.inputs),
@@ -137,19 +147,45 @@ class Plan:
 
 def task_of(row: object, at: int, fresh: TaskId) -> PlanTask:
     """One task of a plan's list; without a name its place is its name."""
-    within = f"tasks[{at}]"
+    place = f"tasks[{at}]"
     if not isinstance(row, Mapping):
-        raise InvalidTask(within, "is a mapping with at least a `type`")
+        raise InvalidTask(place, "is a mapping with at least a `type`")
     name, after, inputs = row.get("name", str(at)), row.get("after", ()), row.get("inputs", {})
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
-        raise InvalidTask(f"{within}.name", NAME_RULE)
+        raise InvalidTask(f"{place}.name", NAME_RULE)
     if not is_named(after):
-        raise InvalidTask(f"{within}.after", "is a list of names")
+        raise InvalidTask(f"{place}.after", "is a list of names")
     if not isinstance(inputs, Mapping) or not all(map(is_named, inputs.values())):
-        raise InvalidTask(f"{within}.inputs", "is a mapping of arguments to names or lists of them")
+        raise InvalidTask(f"{place}.inputs", "is a mapping of arguments to names or lists of them")
     fields = {str(key): value for key, value in row.items() if key not in OWN}
-    id = TaskId.parse(row["id"]) if "id" in row else fresh
-    return PlanTask(name, id, fields, [after] if isinstance(after, str) else list(after), inputs)
+    with within(place):
+        id = TaskId.parse(row["id"]) if "id" in row else fresh
+    above = [after] if isinstance(after, str) else list(after)
+    return PlanTask(name, id, fields, above, inputs, is_placed="name" not in row)
+
+
+@contextmanager
+def within(part: str) -> Iterator[None]:
+    """Lets an InvalidTask name the part of a plan that it is about, too."""
+    try:
+        yield
+    except InvalidTask as error:
+        raise InvalidTask(f"{part}.{error.field}", error.rule) from error
+
+
+def refuse_endless(one: Any, next_of: Callable[[Any], object]) -> None:
+    """Raises InvalidTask where more DAGs follow one another than may, or one follows itself."""
+    for _ in range(MAX_FOLLOWERS + 1):
+        one = next_of(one)
+        if one is None:
+            return
+    rule = f"at most {MAX_FOLLOWERS} DAGs may follow one another; submit the rest from a task"
+    raise InvalidTask("on_complete", rule)
+
+
+def named_next(given: object) -> object:
+    """What follows a plan that is not read yet."""
+    return given.get("on_complete") if isinstance(given, Mapping) else None
 
 
 def inputs_of(task: PlanTask) -> list[str]:

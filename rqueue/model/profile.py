@@ -9,10 +9,9 @@ from rqueue.errors import ConfigError
 from rqueue.model.retry import AUTOMECHANICA, FACTORY, REFERENCE, RetryPolicy
 
 if TYPE_CHECKING:
+    from rqueue.model.dag import SpawnRule
     from rqueue.model.forms import Form
     from rqueue.model.scale import Scale
-
-SpawnPolicy = Literal["own_dag", "same_agent", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ class Profile:
     claim_ttl_sec: float = 60.0
     timeout_sec: float = 3600.0
     dedupe: Literal["content"] | None = None
-    spawn_policy: SpawnPolicy = "own_dag"
+    spawn_policy: SpawnRule = "own_dag"
     decision_report: bool = False
     agent_events: bool = False
     embedding_jobs: bool = False

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rqueue.client.plans import planting_of
-from rqueue.errors import InvalidGraph, InvalidTask, StoreUnavailable
+from rqueue.client.plans import is_taken, planting_of
+from rqueue.errors import Overloaded, RQueueError, StoreUnavailable
 from rqueue.model.lane import micro
 from rqueue.model.state import LIVE
 from rqueue.policy.path import ranks
@@ -36,12 +36,19 @@ STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
 }
 
 
+# What is kept of a refusal: it may name every task of a circle.
+REASON_LENGTH = 500
+
+
 @dataclass(slots=True)
 class Kept:
-    """How many steps one tick has taken, and how many it could not."""
+    """How many steps one tick has taken, how many it could not, and how many of the DAGs that were
+    to follow others were refused for good.
+    """
 
     done: int = 0
     failed: int = 0
+    refused: int = 0
 
 
 class Keeper:
@@ -62,7 +69,7 @@ class Keeper:
         kept = Kept()
         for step in await dags.steps(self.shard):
             try:
-                await self.go_on(step)
+                kept.refused += not await self.go_on(step)
                 kept.done += 1
             except StoreUnavailable:
                 raise
@@ -72,14 +79,15 @@ class Keeper:
                 log.warning("cannot %s %s: %s", step.verb, step.dag, error)
         return kept
 
-    async def go_on(self, step: Step) -> None:
-        """Takes one step to its end."""
+    async def go_on(self, step: Step) -> bool:
+        """Takes one step to its end; False where that was a refusal."""
+        if step.verb == "follow":
+            return await self.follow(step.dag)
         if step.verb == "rank":
             await self.rank(step.dag, step.position)
-        elif step.verb == "follow":
-            await self.follow(step.dag)
         else:
             await STEPS[step.verb](self.shard, step.dag)
+        return True
 
     async def rank(self, dag: DagId, seen: str) -> None:
         """Writes the boosts of the critical path anew, after the graph has changed."""
@@ -89,18 +97,26 @@ class Keeper:
         rows = [(ulid, micro(rank)) for ulid, rank in found.items()]
         await dags.rank(self.shard, dag, rows, seen=seen)
 
-    async def follow(self, dag: DagId) -> None:
+    async def follow(self, dag: DagId) -> bool:
         """Submits the DAG that follows one that has completed: its ids were made with it, so that
-        it comes once, however often this is done.
+        it comes once, however often this is done. False where it was refused: it was checked when
+        it was given, so nobody tries again, and a person is told.
         """
         text = await dags.follower(self.shard, dag)
+        refused = ""
         try:
             if text:
                 await planting.submit(self.shard, planting_of(text, self.drafter))
-        except (InvalidGraph, InvalidTask) as error:
-            # It was checked when it was given: what it waits for is gone, and stays so.
-            log.error("what follows %s cannot be submitted: %s", dag, error)
-        await dags.followed(self.shard, dag)
+        except (StoreUnavailable, Overloaded):
+            raise
+        except (RQueueError, ValueError, RecursionError) as error:
+            following = (await dags.read(self.shard, dag)).next
+            # Another keeper may have been luckier in the same moment.
+            if following is None or not await is_taken(self.shard, following):
+                refused = str(error)[:REASON_LENGTH]
+                log.error("what follows %s cannot be submitted: %s", dag, refused)
+        await dags.followed(self.shard, dag, refused=refused)
+        return not refused
 
 
 def waited_for(task: Task) -> list[str]:

@@ -45,7 +45,9 @@ class Spawner:
         """One task; raises InvalidTask, and what the middleware raises."""
         call = self.drafter.call(wish.call)
         after = [*call.options.get("depends_on", ()), *wish.after]
-        call = call.with_options(parent_id=parent.id, depends_on=after)
+        # The name that a producer gave its DAG holds for all that grows in it.
+        named = {} if parent.spec.dag_id is None else {"dag_id": parent.spec.dag_id}
+        call = call.with_options(parent_id=parent.id, depends_on=after, **named)
         if self.hooks.middleware:
             call = await self.hooks.before_submit(call)
         return known_by_key(self.drafter.of_call(call))

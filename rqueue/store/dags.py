@@ -111,6 +111,7 @@ def dag_of(dag: DagId, flat: Sequence[bytes]) -> Dag:
         closing="closing" in found and finished is None,
         reason=found.get("why"),
         next=DagId.from_ulid(found["follow"]) if "follow" in found else None,
+        next_refused=found.get("refused"),
         created_at=moment(int(found["created"])),
         finished_at=None if finished is None else moment(int(finished)),
     )
@@ -175,12 +176,14 @@ async def set_budget(shard: Shard, dag: DagId, usd: float | None) -> None:
 
 async def follower(shard: Shard, dag: DagId) -> str:
     """The DAG that follows one that has completed, as JSON; "" for none."""
-    return text((await run(shard, "dag/follow", dag, {"done": 0}))[0])
+    args: dict[str, Argument] = {"done": 0, "refused": "", "events": shard.terms.events}
+    return text((await run(shard, "dag/follow", dag, args))[0])
 
 
-async def followed(shard: Shard, dag: DagId) -> None:
-    """Says that the one that follows is committed."""
-    await run(shard, "dag/follow", dag, {"done": 1})
+async def followed(shard: Shard, dag: DagId, *, refused: str = "") -> None:
+    """Says that the one that follows is committed, or why it never will be."""
+    args: dict[str, Argument] = {"done": 1, "refused": refused, "events": shard.terms.events}
+    await run(shard, "dag/follow", dag, args)
 
 
 async def steps(shard: Shard, *, limit: int = CHUNK) -> list[Step]:

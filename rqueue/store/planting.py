@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,19 +27,46 @@ PAGE = 200
 MANY = 16
 # Tasks that a commit or a drop looks at in one call.
 STEP = 250
+ID_TAKEN = "its id is that of a task which is there already; leave `id` out, or make a new one"
+NAME_TAKEN = (
+    "its external_id is that of a task which is neither dead nor cancelled; give it another"
+)
 
 
 class Node(NamedTuple):
     """One task of a DAG ready to be sent. Parents are ULIDs of tasks before it; those outside the
-    DAG are named as a submit names them. `flags` says who waits for it: d and h, see the script.
+    DAG are named as a submit names them. `flags` says who waits for it, see `letters`. Its `name`
+    is for people.
     """
 
     id: TaskId
     draft: Draft
+    name: str = ""
     parents: Sequence[str] = ()
     outside: Sequence[str] = ()
     flags: str = ""
     rank: int = 0
+
+
+def letters(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> dict[str, str]:
+    """What the flags of tasks say of who waits for them, by name; `edges` has the parents of each.
+    d: some wait for its completion, h: for any end, being `triggered`. Where one alone waits for
+    the completion of each of its parents, that is u, and they are o: they name it in their hashes.
+    """
+    below: dict[str, list[str]] = {name: [] for name in edges}
+    for name, parents in edges.items():
+        for parent in parents if name not in triggered else ():
+            below[parent].append(name)
+    found: dict[str, set[str]] = {name: {"d"} if below[name] else set() for name in edges}
+    for name, parents in edges.items():
+        if name in triggered:
+            for parent in parents:
+                found[parent].add("h")
+        elif parents and all(len(below[parent]) == 1 for parent in parents):
+            found[name].add("u")
+            for parent in parents:
+                found[parent] = found[parent] - {"d"} | {"o"}
+    return {name: "".join(sorted(these)) for name, these in found.items()}
 
 
 class Row(NamedTuple):
@@ -147,14 +174,20 @@ def refusal(shard: Shard, dag: Planting, reply: Reply) -> RQueueError | None:
             return TooManyLanes(shard.terms.max_lanes)
         case ["PARENT", task, parent]:
             rule = "depends on a task that is not there or was cancelled"
-            return InvalidGraph(rule, (TaskId.from_ulid(task), shown(parent)))
+            return InvalidGraph(rule, (named(dag, task), shown(parent)))
         case ["EXISTS", task, other]:
-            rule = "a live task bears the same id of its producer"
-            return InvalidGraph(rule, (TaskId.from_ulid(task), TaskId.from_ulid(other)))
+            rule = ID_TAKEN if task == other else NAME_TAKEN
+            return InvalidGraph(rule, (named(dag, task), TaskId.from_ulid(other)))
         case ["STATE", _]:
             return InvalidGraph("another DAG of this id was committed", (dag.id,))
         case found:
             return ScriptFault("dag/submit", found)
+
+
+def named(dag: Planting, task: str) -> str:
+    """A task as its plan names it."""
+    known = (node.name for node in dag.nodes if node.id.ulid == task)
+    return next(known, "") or TaskId.from_ulid(task)
 
 
 def shown(parent: str) -> str:

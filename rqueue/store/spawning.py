@@ -16,6 +16,7 @@ from rqueue.errors import (
 )
 from rqueue.model.ids import TaskId
 from rqueue.model.state import State
+from rqueue.store.planting import NAME_TAKEN
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
 from rqueue.store.shard import TRIES
@@ -34,7 +35,7 @@ STEPS = 20_000
 # What is wrong with a task to be spawned, by the script's word.
 WRONG = {
     "PARENT": "depends on a task that is not there or was cancelled",
-    "EXISTS": "a live task bears the same id of its producer",
+    "EXISTS": NAME_TAKEN,
     "CYCLE": "waits for a task that waits for the one that spawns it",
     "FAR": f"depends on more than {STEPS} edges, too many to look for a circle",
 }

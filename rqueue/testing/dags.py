@@ -90,10 +90,10 @@ def unhold(model: Model, dag: str, *, begin: bool = True) -> Said:
 
 def forget(model: Model, dag: str, *, limit: int) -> bool:
     """Lets the tasks of a DAG that has ended expire, at last the DAG; whether there is more. What
-    the archive has not seen is left to it.
+    the archive has not seen is left to it. One that another is still to follow waits for that.
     """
     step = f"forget {dag}"
-    if step not in model.unfinished:
+    if step not in model.unfinished or f"follow {dag}" in model.unfinished:
         return False
     graph = model.dags[dag]
     page, more = next_page(model, graph, step, limit)
@@ -117,12 +117,16 @@ def rank(model: Model, dag: str, ranks: Iterable[tuple[str, int]], *, seen: str)
         del model.unfinished[f"rank {dag}"]
 
 
-def follow(model: Model, dag: str, *, done: bool) -> str:
-    """The DAG that follows one that has completed; nothing where it is committed by now."""
-    if done:
-        model.unfinished.pop(f"follow {dag}", None)
-        return ""
+def follow(model: Model, dag: str, *, done: bool, refused: str) -> str:
+    """The DAG that follows one that has completed; nothing where it is committed by now, or was
+    `refused`, which is kept.
+    """
     graph = model.graph(dag)
+    if done:
+        named = model.unfinished.pop(f"follow {dag}", None) is not None
+        if named and refused and graph is not None:
+            graph.refused = refused
+        return ""
     return "" if graph is None else graph.follow
 
 

@@ -43,6 +43,8 @@ def plant(
         model.dags[dag] = graph
     graph.written_ms = model.now_ms
     for draft in drafts:
+        if model.find(draft.id) is None and not waits_inside(draft):
+            graph.fresh.append(draft.id)
         create(model, graph, draft)
     return ("OK",)
 
@@ -102,6 +104,15 @@ def create(model: Model, graph: Graph, draft: Draft) -> Record:
     return record
 
 
+def waits_inside(draft: Draft) -> bool:
+    """Whether nothing but completions in its DAG can free a task, so nothing before its commit.
+    The name that its producer gave one is looked at then.
+    """
+    asks = draft.parents or draft.delay_ms or draft.at_ms is not None
+    special = draft.special.trigger != "all_success" or draft.special.ext is not None
+    return bool(draft.inside) and not asks and not special
+
+
 def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
     """Makes a DAG that is written whole visible, and steps through its tasks: OK and whether there
     is more, or why it cannot be.
@@ -116,7 +127,12 @@ def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
         graph.status, graph.listed_ms = "pending", model.now_ms
         model.unfinished[step] = 0
         model.submitted += len(graph.members)
+        for task in graph.members:
+            if task not in graph.fresh:
+                model.tasks[task].state = State.PENDING
     page, more = next_page(model, graph, step, limit)
+    if not more:
+        graph.fresh = []
     entered = {commit_one(model, model.tasks[task]) for task in page} - {None}
     if entered:
         answer(model, {lane for lane in entered if lane is not None})
@@ -130,7 +146,8 @@ def next_page(model: Model, graph: Graph, step: str, limit: int) -> tuple[list[s
     if step not in model.unfinished:
         return [], False
     at = model.unfinished.pop(step)
-    page = graph.members[at : at + limit]
+    members = graph.fresh if step.startswith("commit") else graph.members
+    page = members[at : at + limit]
     if len(page) == limit:
         model.unfinished[step] = at + limit
     return page, len(page) == limit

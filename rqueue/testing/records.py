@@ -156,6 +156,7 @@ class Graph:
     listed_ms: int = 0
     facts: dict[str, str] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
     edges: int = 0
     paused: bool = False
     closing: str = ""
@@ -165,6 +166,7 @@ class Graph:
     escalated: int = 0
     spent: int = 0
     follow: str = ""
+    refused: str = ""
     finished_ms: int | None = None
     expires_ms: int | None = None
 

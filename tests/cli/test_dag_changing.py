@@ -26,9 +26,13 @@ tasks:
 REFUSED = {
     "a circle": ("tasks: [{type: a, name: a, after: [b]}, {type: b, name: b, after: [a]}]", "->"),
     "a parent that is not there": ("tasks: [{type: a, name: a, after: [x]}]", "a -> x"),
-    "no tasks": ("title: nothing", "tasks: is a list"),
+    "no tasks": ("title: nothing", "tasks: is missing; it is a list of at least one task"),
+    "a list of tasks": ("- type: a\n- type: b", "dag: is one mapping with `tasks`; the file has 2"),
+    "a word of single tasks": ("tasks: [{type: a, depends_on: [x]}]", "0.depends_on: is `after`"),
+    "a tab": ("title: a\ntasks:\n\t- type: a", "see line 3, column 1"),
+    "a comma too many": ('{"tasks": [\n {"type": "a"},\n]}', "is not JSON: see line 3, column 1"),
     "two plans": ("tasks: [{type: a}]\n---\ntasks: [{type: b}]", "2 documents"),
-    "no plan": ("", "0 documents"),
+    "no plan": ("", "the file is empty"),
     "no mapping": ("just words", "is not a mapping"),
     "a field of a task": ("tasks: [{type: a, name: a, priority: high}]", "priority"),
     "no field of a DAG": ("tasks: [{type: a}]\nbudget: 5", "budget"),
@@ -148,6 +152,28 @@ async def test_a_pause_holds_until_it_is_ended(house: House, shell: Shell) -> No
     assert await shell.json("dag", "resume", dag) == [{"id": dag, "paused": False}]
 
     assert (await shell.run("claim", "--wait", "0")).exit_code == 0
+
+
+async def test_what_has_ended_is_not_resumed(house: House, shell: Shell) -> None:
+    dag = await planted(house, {"a": []})
+    await complete(house, "a")
+
+    result = await shell.run("dag", "resume", dag)
+
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"rqueue: {dag} is completed already\n"
+
+
+@pytest.mark.parametrize("words", [("pause",), ("resume",), ("budget", "--usd", "3")])
+async def test_a_task_that_is_alone_says_so(
+    house: House, shell: Shell, words: tuple[str, ...]
+) -> None:
+    task = await house.queue.enqueue("code")
+
+    result = await shell.run("dag", *words, task.id)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"rqueue: dag: {task.id} is alone, in no DAG")
 
 
 async def test_a_budget_is_shown_set_and_lifted(house: House, shell: Shell) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rqueue.cli.dag_picture import progress, table
+from rqueue.cli.dag_picture import progress, summary, table
 from rqueue.cli.dag_screen import picture, shown
 from rqueue.cli.dag_watch import Seen, ended, follow
 from rqueue.errors import StoreUnavailable
@@ -153,6 +153,31 @@ async def test_a_low_terminal_gets_a_summary_that_fits(alone: House) -> None:
     assert found[-1].split()[:4] == ["2", "30", "30", "READY"]
 
 
+async def test_a_long_way_is_summarised_on_a_page(alone: House) -> None:
+    names = [f"n{at}" for at in range(250)]
+    shape = {name: names[at - 1 : at] if at else [] for at, name in enumerate(names)}
+    dag = await planted(alone, shape)
+    await complete(alone, "n0")
+
+    found = summary(await alone.queue.dag_desk.graph(dag)).rows
+
+    assert len(found) == 84
+    assert [row[:3] for row in (found[0], found[-1])] == [
+        ("1-3", "3", "1 COMPLETED, 1 READY, 1 PENDING"),
+        ("250", "1", "1 PENDING"),
+    ]
+
+
+async def test_a_terminal_cuts_no_state_and_no_rail(alone: House) -> None:
+    shape = {"a" * 20: [], "b" * 20: ["a" * 20], "c" * 20: ["a" * 20]}
+    dag = await planted(alone, shape)
+
+    found = lines(shown(await alone.queue.dag_desk.graph(dag), 60), 60)
+
+    assert not [line for line in found if "…" in line]
+    assert found[-3].split()[-1] == "READY"
+
+
 async def test_progress_is_a_bar_of_what_has_ended(alone: House) -> None:
     dag = await planted(alone, {"a": [], "b": [], "c": []})
     await complete(alone, "a")
@@ -212,15 +237,19 @@ async def test_a_submit_waits_for_the_end(house: House, shell: Shell, *, end: st
             await complete(house, "b")
 
     given = json.dumps(PLAN)
-    result, _ = await asyncio.gather(
-        shell.run("dag", "submit", "-", "--wait", "--json", given=given), work()
-    )
+    for words in (["--json"], []):
+        result, _ = await asyncio.gather(
+            shell.run("dag", "submit", "-", "--wait", *words, given=given), work()
+        )
 
-    assert result.exit_code == (0 if end == "completed" else 3)
-    document = json.loads(result.stdout)
-    assert document["status"] == end
-    told = f"rqueue: {document['id']} is {end}: "
-    assert result.stderr.startswith(told) == (end != "completed")
+        assert result.exit_code == (0 if end == "completed" else 3)
+        dag = json.loads(result.stdout)["id"] if words else result.stdout.strip()
+        assert (await house.queue.dag_desk.get(dag)).status == end
+        told = result.stderr.splitlines()
+        if end == "completed":
+            assert told == ([] if words else ["rqueue: completed: 2 completed"])
+        else:
+            assert [line.startswith(f"rqueue: {dag} is {end}: ") for line in told] == [True]
 
 
 async def test_a_person_who_waits_sees_a_bar(alone: House, valkey: Server, tmp_path: Path) -> None:

@@ -124,7 +124,9 @@ async def test_documents_come_from_standard_input_in_a_form(house: House, shell:
         ("type: a\n---\ntype: b c\n", "document 2: type: is a name"),
         ("type: a\n---\n[1]\n", "document 2: is not a mapping"),
         ('{"type":"a"}\n{"type":\n', "line 2: is not JSON"),
-        ("{", "document: is not JSON"),
+        ("{", "document: is not JSON: see line 1, column 2"),
+        ('{"type":"a",\n "title":"b",}\n', "document: is not JSON: see line 2, column 14"),
+        ("# two\n---\ntype: a\n---\ntype: b\n\ttitle: c\n", "YAML: see line 6, column 1"),
         ("a: &x 1\nb: *x", "uses YAML aliases"),
     ],
 )

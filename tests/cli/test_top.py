@@ -157,6 +157,15 @@ def test_columns_that_do_not_fit_are_left_out_and_none_is_cut_but_the_last() -> 
 
     assert narrowed(panel, 100) == panel
     assert narrowed(panel, 58).titles == panel.titles[:3]
+    assert narrowed(panel, 40).rows == (("A" * 10, "B" * 10, "C" * 15 + "…"),)
     assert narrowed(panel, 32).titles == panel.titles[:3]
     assert narrowed(panel, 31).titles == panel.titles[:2]
     assert narrowed(panel, 5).titles == panel.titles[:2]
+
+
+def test_an_id_is_whole_or_left_out() -> None:
+    titles = ("A" * 10, "B" * 10, "ID")
+    panel = Panel(titles, (("a", "b", "x" * 30),), 1)
+
+    assert narrowed(panel, 54) == panel
+    assert narrowed(panel, 53).titles == titles[:2]

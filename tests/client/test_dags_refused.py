@@ -12,6 +12,7 @@ from rqueue import DagStatus, Plan, TaskId
 from rqueue.client.building import DagBuilder
 from rqueue.errors import DagNotFound, InvalidGraph, InvalidTask
 from rqueue.model.ids import new_task_id
+from rqueue.model.plan import MAX_FOLLOWERS
 from tests.house import House, opened
 from tests.servers import Server
 
@@ -101,11 +102,11 @@ async def test_an_id_of_its_producer_twice_is_named(house: House) -> None:
     assert (error.rule, error.path) == ("two tasks have the same external_id", ("one", "two"))
 
 
-async def test_an_id_of_its_producer_is_not_there_again_in_what_follows(house: House) -> None:
+async def test_an_id_of_its_producer_is_one_however_it_is_written(house: House) -> None:
     ours = new_task_id()
-    after = {"tasks": [{**B, "external_id": str(ours.uuid), "name": "two"}]}
+    two = {**B, "external_id": str(ours.uuid), "name": "two"}
 
-    error = await refused(house, {**A, "external_id": ours, "name": "one"}, on_complete=after)
+    error = await refused(house, {**A, "external_id": ours, "name": "one"}, two)
 
     assert error.path == ("one", "two")
 
@@ -147,6 +148,39 @@ async def test_an_output_of_a_task_that_is_not_there(house: House) -> None:
     assert error.path == ("one", gone)
 
 
+async def test_an_id_that_is_taken_is_named_with_its_task(house: House) -> None:
+    taken = await house.queue.enqueue("a")
+
+    error = await refused(house, B, {**A, "name": "two", "id": taken.id})
+
+    assert "its id is that of a task which is there already" in error.rule
+    assert error.path == ("two", taken.id)
+
+
+async def test_an_id_of_its_producer_that_is_taken_is_named_with_its_task(house: House) -> None:
+    taken = await house.queue.enqueue("a", external_id="mine")
+
+    error = await refused(house, B, {**A, "name": "two", "external_id": "mine"})
+
+    assert "its external_id is that of a task" in error.rule
+    assert error.path == ("two", taken.id)
+
+
+async def test_what_only_the_server_finds_has_the_names_of_the_plan(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await house.queue.enqueue("a")
+    await parent.cancel()
+
+    async def seen_too_early(*_: Any) -> None: ...
+
+    monkeypatch.setattr("rqueue.client.planner.refuse_missing", seen_too_early)
+
+    error = await refused(house, A, {**A, "name": "two", "after": ["0", parent.id]})
+
+    assert error.path == ("two", parent.id)
+
+
 async def test_a_follower_is_refused_with_the_first(house: House) -> None:
     follower = {"tasks": [{**A, "after": ["nobody"]}]}
 
@@ -157,7 +191,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a key": ({**A, "idempotency_key": "k"}, "0.idempotency_key"),
     "a dedupe": ({**A, "dedupe": "content"}, "0.dedupe"),
     "parents by another word": ({**A, "depends_on": []}, "0.depends_on"),
-    "no type": ({"payload": {}}, "type"),
+    "no type": ({"payload": {}}, r"^0\.type"),
+    "an id that is none": ({**A, "id": 3}, r"tasks\[0\].id"),
     "an unknown field": ({**A, "dealy": 3}, "0.dealy"),
     "a name that is none": ({**A, "name": "a b"}, r"tasks\[0\].name"),
     "parents that are none": ({**A, "after": 3}, r"tasks\[0\].after"),
@@ -244,6 +279,75 @@ async def test_sent_again_it_is_judged_by_what_was_so_the_first_time(house: Hous
     assert (await dag.status()).status is DagStatus.CANCELLED
     assert (await dag.status()).total == 1
     assert isinstance((await house.task(child.id)).id, TaskId)
+
+
+def a_row_of(number: int) -> dict[str, Any]:
+    """A plan that so many others follow."""
+    plan: dict[str, Any] = {"tasks": [A]}
+    for _ in range(number):
+        plan = {"tasks": [A], "on_complete": plan}
+    return plan
+
+
+@pytest.mark.parametrize("number", [MAX_FOLLOWERS + 1, 300, 30_000])
+async def test_more_than_may_follow_one_another(alone: House, number: int) -> None:
+    with pytest.raises(InvalidTask, match=r"^on_complete: at most 32 DAGs may follow"):
+        await alone.queue.submit_plan(a_row_of(number))
+
+    assert await alone.dump() == {}
+
+
+async def test_as_many_as_may_follow_one_another_are_taken(alone: House) -> None:
+    deep: Any = {}
+    for _ in range(60):
+        deep = {"x": deep}
+    last = {"tasks": [{**A, "payload": deep}]}
+    plan = a_row_of(MAX_FOLLOWERS - 1)
+    innermost = plan
+    while "on_complete" in innermost:
+        innermost = innermost["on_complete"]
+    innermost["on_complete"] = last
+
+    dag = await alone.queue.submit_plan(plan)
+
+    assert (await dag.status()).next is not None
+
+
+async def test_a_plan_that_follows_itself(alone: House) -> None:
+    plan: dict[str, Any] = {"tasks": [A]}
+    plan["on_complete"] = plan
+
+    with pytest.raises(InvalidTask, match="at most 32 DAGs"):
+        await alone.queue.submit_plan(plan)
+
+
+async def test_builders_in_a_row_have_the_same_limit(alone: House) -> None:
+    dag = alone.queue.dag()
+    for _ in range(3000):
+        dag = alone.queue.dag(on_complete=dag)
+
+    with pytest.raises(InvalidTask, match="at most 32 DAGs"):
+        dag.plan()
+
+
+async def test_what_follows_is_a_dag(alone: House) -> None:
+    with pytest.raises(InvalidTask, match="on_complete: is a DAG or a plan, not"):
+        alone.queue.dag(on_complete={"tasks": [A]})  # type: ignore[arg-type]
+
+
+FOLLOWERS: dict[str, tuple[Any, str]] = {
+    "no plan": (3, "on_complete.dag: is a mapping"),
+    "no type": ({"tasks": [{"name": "one"}]}, "on_complete.one.type: is required"),
+    "a field": ({"tasks": [{**A, "priority": "x"}]}, "on_complete.0.priority: "),
+}
+
+
+@pytest.mark.parametrize("wrong", FOLLOWERS)
+async def test_what_is_wrong_with_a_follower_says_so(alone: House, wrong: str) -> None:
+    following, said = FOLLOWERS[wrong]
+
+    with pytest.raises(InvalidTask, match=f"^{said}"):
+        await alone.queue.submit_plan({"tasks": [A], "on_complete": following})
 
 
 async def test_what_follows_has_ids_of_its_own(alone: House) -> None:

@@ -139,6 +139,22 @@ async def brood(ctx: Context, count: int, seconds: float = 0) -> int:
     return len(found)
 
 
+@queue.task("brood-thread")
+def brood_thread(ctx: Context, count: int, seconds: float = 0) -> int:
+    write(ctx, "begin")
+    found = ctx.sync.gather(*[nap.call(seconds=seconds) for _ in range(count)])
+    write(ctx, "end")
+    return len(found)
+
+
+@queue.task("brood-process", kind="process")
+def brood_process(ctx: Context, count: int, seconds: float = 0) -> int:
+    write(ctx, "begin")
+    found = ctx.sync.gather(*[nap.call(seconds=seconds) for _ in range(count)])
+    write(ctx, "end")
+    return len(found)
+
+
 @queue.task("raise-sub")
 async def raises_sub(ctx: Context, what: str) -> None:
     """A sub-task raises; or the loop is stopped."""

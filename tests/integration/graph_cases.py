@@ -89,6 +89,12 @@ async def cancel(house: House, dag: DagId) -> int:
     return await dags.cancel(house.queue.shard, dag, "why")
 
 
+async def ended(house: House) -> DagId:
+    dag = await submitted(house)
+    await house.client.hset(house.keys.unfinished(), f"follow {dag.ulid}", "0")
+    return dag
+
+
 async def gone(house: House) -> None:
     dag = await submitted(house)
     await house.client.delete(house.keys.dag(dag.ulid))
@@ -123,7 +129,10 @@ CASES: dict[str, list[Row]] = {
     "dag/unhold": [(paused, lambda house, dag: dags.resume(house.queue.shard, dag))],
     "dag/forget": [(given_up, lambda house, dag: dags.forget(house.queue.shard, dag))],
     "dag/rank": [(submitted, ranked)],
-    "dag/follow": [(submitted, lambda house, dag: dags.followed(house.queue.shard, dag))],
+    "dag/follow": [
+        (submitted, lambda house, dag: dags.followed(house.queue.shard, dag)),
+        (ended, lambda house, dag: dags.followed(house.queue.shard, dag, refused="why")),
+    ],
     "dag/budget": [(submitted, lambda house, dag: dags.set_budget(house.queue.shard, dag, 2.5))],
     "dag/list": [(gone, listed)],
     "dag/spawn": [

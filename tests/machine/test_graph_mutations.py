@@ -107,7 +107,7 @@ MUTATIONS = {
         "dag/spawn.lua", 'settled_by(root, parent, token, "suspend")', "false"
     ),
     "a spawned task is not counted": Mutation(
-        "include/spawn_tasks.lua", "how.counts.submitted = #fresh", ""
+        "include/spawn_tasks.lua", 'redis.call("HINCRBY", root .. "stats", "submitted", #fresh)', ""
     ),
 }
 

@@ -86,7 +86,7 @@ async def test_the_same_plan_in_two_entries_is_two_dags(house: House, inbox: Inb
 PLANS: dict[str, tuple[Any, str]] = {
     "a number": (5, "dag: is not a JSON object"),
     "a list": ([PLAN], "dag: is not a JSON object"),
-    "no tasks": ({}, "tasks: is a list of at least one task"),
+    "no tasks": ({}, "tasks: is missing"),
     "a wrong option": ({**PLAN, "colour": "red"}, "colour: is not a known field"),
     "a circle": (
         {"tasks": [{"type": "a", "after": ["1"]}, {"type": "a", "after": ["0"]}]},

@@ -8,11 +8,12 @@ import pytest
 
 from rqueue import DagStatus, Plan, State
 from rqueue.client.plans import planting_of
-from rqueue.errors import InvalidGraph
+from rqueue.errors import DagNotFound, InvalidGraph, Overloaded
 from rqueue.services.keeper import STEPS, Keeper, Kept
 from rqueue.store import dags, planting
-from tests.house import House
+from tests.house import House, opened
 from tests.lua.dag.planted import DIAMOND, Planted, a_plant, fan, planted, run
+from tests.servers import Server
 
 
 def keeper_of(house: House) -> Keeper:
@@ -24,13 +25,13 @@ async def status_of(house: House, plant: Planted) -> DagStatus:
 
 
 async def test_a_commit_that_stopped_half_way_is_finished(house: House) -> None:
-    plant = a_plant(house, fan(600))
+    plant = a_plant(house, fan(600, to_one=True))
     await plant.written()
     assert await plant.commit(limit=250) == ["OK", 1]
 
     assert await keeper_of(house).tick() == Kept(1, 0)
 
-    assert await plant.counted() == {"READY": 1, "PENDING": 600}
+    assert await plant.counted() == {"READY": 600, "PENDING": 1}
     assert await plant.steps() == {}
 
 
@@ -45,7 +46,8 @@ async def test_one_that_nobody_writes_any_more_is_dropped_and_one_in_writing_is_
     assert await keeper_of(house).tick() == Kept(1, 0)
 
     assert await left.states() == {}
-    assert set((await busy.states()).values()) == {"CREATED"}
+    assert list(await busy.states()) == list(DIAMOND)
+    assert (await house.queue.counts())[State.PENDING] == 0
 
 
 async def test_a_dag_that_is_given_up_is_given_up_whole(house: House) -> None:
@@ -75,12 +77,7 @@ async def test_outputs_expire_when_the_dag_has_ended_and_not_before(house: House
 
 async def test_the_one_that_follows_comes_once(house: House) -> None:
     second = {"title": "second", "tasks": [{"type": "code"}, {"type": "code", "after": ["0"]}]}
-    first = Plan.parse({"tasks": [{"type": "code"}], "on_complete": second})
-    shard = house.queue.shard
-    await planting.submit(shard, planting_of(first, house.queue.drafter))
-    (lease,) = await house.queue.claim(worker="w1")
-    await lease.start()
-    await lease.complete()
+    first, shard = await completed(house, on_complete=second), house.queue.shard
     following = (await dags.read(shard, first.id)).next
 
     # As two schedulers do, and one that died before it could say that it was done.
@@ -97,24 +94,64 @@ async def test_the_one_that_follows_comes_once(house: House) -> None:
     assert (await house.queue.counts())[State.READY] == 1
 
 
+@pytest.mark.parametrize("why", ["a parent is gone", "the lanes are full"])
 async def test_one_that_can_never_follow_is_told_and_given_up(
-    house: House, caplog: pytest.LogCaptureFixture
+    valkey: Server, caplog: pytest.LogCaptureFixture, why: str
 ) -> None:
-    parent = await house.queue.enqueue("other")
-    second = {"tasks": [{"type": "code", "after": [str(parent.id)]}]}
-    first = Plan.parse({"tasks": [{"type": "code"}], "on_complete": second})
-    await planting.submit(house.queue.shard, planting_of(first, house.queue.drafter))
-    await parent.cancel()
+    async with opened(valkey, max_lanes=2) as house:
+        parent = await house.queue.enqueue("other")
+        row = {"after": [str(parent.id)]} if why == "a parent is gone" else {"type": "third"}
+        first = await completed(house, on_complete={"tasks": [{"type": "code", **row}]})
+        await parent.cancel()
+
+        kept = [await keeper_of(house).tick() for _ in range(2)]
+
+        dag = await dags.read(house.queue.shard, first.id)
+        said = "not there or was cancelled" if row.get("after") else "has 2 lanes already"
+        assert [(one.failed, one.refused) for one in kept] == [(0, 1), (0, 0)]
+        assert await dags.steps(house.queue.shard) == []
+        assert said in (dag.next_refused or "")
+        (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert first.id in line.getMessage()
+        assert said in line.getMessage()
+        events = [fields for _, fields in await house.client.xrange(f"{house.keys.root}events")]
+        (told,) = [one for one in events if one[b"event"] == b"dag.refused"]
+        assert dag.next is not None
+        assert (told[b"dag"], told[b"detail"]) == (
+            dag.next.ulid.encode(),
+            (dag.next_refused or "").encode(),
+        )
+        with pytest.raises(DagNotFound):
+            await dags.read(house.queue.shard, dag.next)
+
+
+async def test_what_follows_waits_for_a_full_server_however_long(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await completed(house, on_complete={"tasks": [{"type": "code"}]})
+
+    async def full(*_: Any) -> None:
+        raise Overloaded("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(planting, "submit", full)
+        assert (await keeper_of(house).tick()).failed == 1
+    assert await house.client.pttl(house.keys.follow(first.id.ulid)) == -1
+    await keeper_of(house).tick()
+
+    dag = await dags.read(house.queue.shard, first.id)
+    assert dag.next is not None
+    assert (await dags.read(house.queue.shard, dag.next)).total == 1
+
+
+async def completed(house: House, **options: Any) -> Plan:
+    """A DAG of one task, which is completed."""
+    plan = Plan.parse({"tasks": [{"type": "code"}], **options})
+    await planting.submit(house.queue.shard, planting_of(plan, house.queue.drafter))
     (lease,) = await house.queue.claim(worker="w1", types=["code"])
     await lease.start()
     await lease.complete()
-
-    await keeper_of(house).tick()
-
-    assert await dags.steps(house.queue.shard) == []
-    (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert first.id in line.getMessage()
-    assert "not there or was cancelled" in line.getMessage()
+    return plan
 
 
 async def test_the_critical_path_is_another_when_the_graph_has_changed(house: House) -> None:
@@ -144,14 +181,14 @@ async def test_a_step_of_a_dag_that_is_gone_goes(house: House) -> None:
     verbs = ("commit", "cancel", "hold", "unhold", "forget", "rank", "follow")
     gone: dict[Any, Any] = {f"{verb} {'0' * 26}": 0 for verb in verbs}
     await house.client.hset(house.keys.unfinished(), mapping=gone)
-    plant = a_plant(house, DIAMOND)
+    plant = a_plant(house, fan(3, to_one=True))
     await plant.written()
     await plant.commit(limit=2)
 
     assert await keeper_of(house).tick() == Kept(1, 0)
 
     assert await house.client.exists(house.keys.unfinished()) == 0
-    assert await plant.counted() == {"READY": 1, "PENDING": 3}
+    assert await plant.counted() == {"READY": 3, "PENDING": 1}
 
 
 async def test_one_dag_that_cannot_be_gone_on_with_holds_no_other(

@@ -36,12 +36,13 @@ async def test_one_that_is_not_waited_for_runs_on_its_own(house: House, double: 
         return await ctx.spawn(double.call(4))
 
     async with working(house.queue):
-        handle = await parent.enqueue()
+        handle = await parent.options(dag_id="theirs").enqueue()
         child = await ended(house.queue, str(await handle.result(timeout=10)), State.COMPLETED)
 
     dag = await dags.read(house.queue.shard, child.dag_id)
     assert child.result == 8
     assert (child.spec.parent_id, child.dag_id.ulid) == (handle.id, handle.id.ulid)
+    assert child.spec.dag_id == "theirs"
     assert (dag.total, dag.open, dag.status) == (2, 0, "completed")
 
 

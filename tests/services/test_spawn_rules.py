@@ -75,6 +75,23 @@ async def test_a_task_may_spawn_what_the_rule_says(
             assert error.rule == f"its DAG's rule is {rule}"
 
 
+@pytest.mark.parametrize(
+    ("given", "rule"), [({}, "same_agent"), ({"spawn_policy": "none"}, "none")]
+)
+async def test_the_rule_of_the_profile_holds_where_the_queue_says_nothing(
+    valkey: Server, given: dict[str, Any], rule: str
+) -> None:
+    async with opened(valkey, profile="automechanica", **given) as house:
+        found = asks(house, {"call": Call("code", None, {"agent_name": "tester"})})
+
+        async with working(house.queue, agents=["coder"]):
+            handle = await house.queue.enqueue("parent", agent_name="coder")
+            await ended(house.queue, handle.id, State.COMPLETED)
+
+        ((error, added),) = found
+        assert (error.rule, added) == (f"its DAG's rule is {rule}", 0)
+
+
 async def test_a_full_dag_takes_no_more(valkey: Server) -> None:
     async with opened(valkey, max_dag_nodes=2) as house:
         found = asks(house, {}, {}, {"key": "again"})

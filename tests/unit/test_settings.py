@@ -34,6 +34,7 @@ def test_a_profile_sets_what_nobody_else_did() -> None:
     assert (settings.scale, settings.retry, settings.dedupe) == ("1-10", REFERENCE, "content")
     assert settings.priority_boost_per_minute == 0
     assert Settings.load("m", profile="automechanica").retry == AUTOMECHANICA
+    assert Settings.load("m", profile="automechanica").spawn_policy == "same_agent"
     assert Settings.load("m", profile="reference", dedupe="key").dedupe == "key"
     assert Settings(name="m", profile="reference").scale == "1-10"
 

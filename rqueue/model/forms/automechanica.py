@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rqueue.model.forms.document import Document, Parts
-from rqueue.model.forms.shown import moment, own_id, shown_id
+from rqueue.model.forms.shown import moment, own_id, owning_dag, shown_id
 from rqueue.model.ids import DagId
 from rqueue.model.scale import from_native, to_native
 from rqueue.model.spec import TaskSpec
@@ -58,10 +58,10 @@ def read(document: Document) -> TaskSpec:
 
 def view(task: Task) -> dict[str, JsonValue]:
     """The task as a row of document C."""
-    spec, claim = task.spec, task.claim
+    spec, claim, dag = task.spec, task.claim, owning_dag(task)
     return {
         "id": own_id(task),
-        "workflow_id": shown_id(DagId, spec.dag_id) if spec.dag_id else None,
+        "workflow_id": None if dag is None else shown_id(DagId, dag),
         "agent_name": spec.agent_name,
         "task_type": spec.type,
         "payload": spec.payload,

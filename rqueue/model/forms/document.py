@@ -44,8 +44,10 @@ def parse(text: str | bytes) -> Document:
     return found
 
 
-def parse_yaml(data: bytes) -> object:
-    """The value of a YAML text: plain data, no aliases, which can blow up, and no key twice."""
+def parse_yaml(data: bytes, *, before: int = 0) -> object:
+    """The value of a YAML text: plain data, no aliases, which can blow up, and no key twice. So
+    many lines are `before` it where it comes from.
+    """
     try:
         text = data.decode()
         check_events(text)
@@ -57,7 +59,15 @@ def parse_yaml(data: bytes) -> object:
         raise InvalidTask("document", "is not UTF-8") from error
     # An explicit tag on a text it does not fit makes PyYAML's own constructors stumble.
     except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-        raise InvalidTask("document", "is neither JSON nor YAML") from error
+        raise InvalidTask(
+            "document", f"is neither JSON nor YAML{place_of(error, before)}"
+        ) from error
+
+
+def place_of(error: Exception, before: int) -> str:
+    """Where a text of YAML breaks off, if that is known."""
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return "" if mark is None else f": see line {before + mark.line + 1}, column {mark.column + 1}"
 
 
 def check_events(text: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.attempt import Reason
 from rqueue.model.forms.document import Document, Parts
-from rqueue.model.forms.shown import moment
+from rqueue.model.forms.shown import moment, owning_dag
 from rqueue.model.retry import FACTORY
 from rqueue.model.spec import TaskSpec
 
@@ -115,6 +115,7 @@ def view(task: Task) -> dict[str, JsonValue]:
         "task": {
             "id": task.spec.external_id or str(task.id),
             **{name: spec[name] for name in SAME if name != "retry"},
+            "dag_id": owning_dag(task),
             "priority_boost_per_minute": boost(task),
             "spec": {
                 "prompt": spec["prompt"],

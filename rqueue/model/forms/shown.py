@@ -19,6 +19,11 @@ def own_id(task: Task) -> str:
     return shown_id(TaskId, task.spec.external_id or task.id)
 
 
+def owning_dag(task: Task) -> str | None:
+    """The DAG its creator named, else the one that it is in; None for a task that is alone."""
+    return task.spec.dag_id or task.dag
+
+
 def shown_id(kind: type[TaskId] | type[DagId], text: str) -> str:
     """One of our ids as a UUID, a caller's own id as it stands."""
     try:

@@ -77,7 +77,8 @@ def rank(model: Model, asked: Asked) -> Reply:
 
 def follow(model: Model, asked: Asked) -> Reply:
     """The DAG that follows another."""
-    return ["OK", dags.follow(model, asked.text("dag"), done=asked.number("done") == 1)]
+    done, refused = asked.number("done") == 1, asked.text("refused")
+    return ["OK", dags.follow(model, asked.text("dag"), done=done, refused=refused)]
 
 
 def budget(model: Model, asked: Asked) -> Reply:
@@ -124,6 +125,7 @@ def fields_of(model: Model, graph: Graph) -> dict[str, str]:
         "before": "" if graph.before is None else str(graph.before),
         "escalated": str(graph.escalated or ""),
         "spent": str(graph.spent or ""),
+        "refused": graph.refused,
         "finished": str(graph.finished_ms or ""),
     }
     return {

@@ -142,10 +142,7 @@ def a_plant(
     """A DAG that is nowhere yet; parents come before children. Facts are fields of its hash."""
     ids = dict(zip(edges, new_task_ids(len(edges)), strict=True))
     kept, wishes, others = more or {}, asks or {}, outside or {}
-    flags: dict[str, set[str]] = {name: set() for name in edges}
-    for name, parents in edges.items():
-        for parent in parents:
-            flags[parent].add("h" if "trigger" in kept.get(name, {}) else "d")
+    flags = planting.letters(edges, {name for name, facts in kept.items() if "trigger" in facts})
     nodes = [
         Node(
             ids[name],
@@ -158,7 +155,7 @@ def a_plant(
             ),
             parents=[ids[parent].ulid for parent in parents],
             outside=others.get(name, ()),
-            flags="".join(sorted(flags[name])),
+            flags=flags[name],
         )
         for name, parents in edges.items()
     ]

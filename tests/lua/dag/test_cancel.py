@@ -33,9 +33,9 @@ async def test_all_of_it_ends(house: House) -> None:
         "dags": ["D"],
         "unfinished": {"forget D": "0"},
         "task:a": TASK | ENDED | {"flags": "dD", "entry": "*"},
-        "task:b": TASK | ENDED | {"flags": "dD", "up0": "a"},
-        "task:c": TASK | ENDED | {"flags": "dD", "up0": "a"},
-        "task:d": TASK | ENDED | {"flags": "D", "up0": "b c"},
+        "task:b": TASK | ENDED | {"flags": "oD", "up0": "a", "down": "d"},
+        "task:c": TASK | ENDED | {"flags": "oD", "up0": "a", "down": "d"},
+        "task:d": TASK | ENDED | {"flags": "uD", "up0": "b c"},
         "ready": ([], {}),
         "events": [
             *({"event": "task.cancelled", "task": name, "detail": "no need"} for name in "abcd"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rqueue import State
 from rqueue.errors import InvalidGraph
 from rqueue.store import dags, planting
 from tests.house import House
@@ -138,7 +139,8 @@ async def test_one_that_was_written_to_a_moment_ago_is_left_to_its_producer(hous
 async def test_the_services_drop_what_its_producer_left(house: House) -> None:
     plant = await a_plant(house, DIAMOND).written()
     await settled(house)
-    assert await plant.counted() == {"CREATED": 4}
+    assert (await house.queue.counts())[State.PENDING] == 0
+    assert await plant.counted() == {"CREATED": 1, "PENDING": 3}
 
     await house.client.zadd(house.keys.writing(), {plant.dag: 1})
     await settled(house)

@@ -36,7 +36,7 @@ async def test_hold_lets_the_others_wait_and_run(house: House) -> None:
     assert await plant.facts() == ("failed", "3", "1", "0")
     found = await plant.after()
     assert events(found) == [("dag.failed", "1")]
-    assert (found["waits:b"], found["dependents:a"]) == (["a"], ["b"])
+    assert (found["task:b"]["sole"], found["task:a"]["down"]) == ("1", "b")
 
 
 async def test_reviving_the_dead_goes_on(house: House) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import pytest
 
 from rqueue.store import planting
+from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.dag.planted import Planted, a_plant, planted, run
-from tests.lua.task.afterwards import ask
+from tests.lua.task.afterwards import ask, expiring
+
+FOLLOWER = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
-async def follow(plant: Planted, done: int = 0) -> list[object]:
-    return await ask(plant.house, "dag/follow", {"dag": plant.dag, "done": done})
+async def follow(plant: Planted, done: int = 0, refused: str = "") -> list[object]:
+    args: dict[str, Argument] = {"dag": plant.dag, "done": done, "refused": refused, "events": 100}
+    return await ask(plant.house, "dag/follow", args)
 
 
 async def followed(house: House, on_failure: str = "hold") -> Planted:
     """A DAG of two tasks that another follows."""
     plant = a_plant(house, {"a": [], "b": []}, follow='{"x":1}', on_failure=on_failure)
-    facts = [*plant.planting.facts, "follow", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]
+    facts = [*plant.planting.facts, "follow", FOLLOWER]
     plant = Planted(house, plant.planting._replace(facts=facts), plant.ids)
     await planting.submit(house.queue.shard, plant.planting)
     return plant
@@ -41,6 +45,49 @@ async def test_done_it_is_named_no_more(house: House) -> None:
     assert await follow(plant, 1) == ["OK", ""]
 
     assert await plant.steps() == {"forget": "0"}
+
+
+async def test_a_refusal_is_kept_and_told_once(house: House) -> None:
+    plant = await followed(house)
+    await run(plant, a="done", b="done")
+    before = await plant.after()
+
+    assert await follow(plant, 1, "no room") == ["OK", ""]
+    once = await plant.after()
+    assert await follow(plant, 1, "no room") == ["OK", ""]
+
+    assert await plant.after() == once
+    assert await plant.steps() == {"forget": "0"}
+    assert await plant.field("refused") == "no room"
+    told = {"event": "dag.refused", "dag": FOLLOWER, "detail": "no room"}
+    assert once["events"] == [*before["events"], told]
+    changed = {name for name in before if once.get(name) != before[name]}
+    assert changed == {"dag:D", "events", "unfinished"}
+
+
+async def test_what_is_committed_is_not_refused_by_another(house: House) -> None:
+    plant = await followed(house)
+    await run(plant, a="done", b="done")
+    await follow(plant, 1)
+    before = await house.dump()
+
+    await follow(plant, 1, "too late")
+
+    assert await house.dump() == before
+
+
+async def test_nothing_expires_before_the_one_that_follows_is_there(house: House) -> None:
+    plant = await followed(house)
+    await run(plant, a="done", b="done")
+
+    assert await plant.forget() == ["OK", 0]
+    assert await plant.steps() == {"forget": "0", "follow": "0"}
+    assert await expiring(house, **plant.names) == set()
+    await follow(plant, 1)
+    await plant.forget()
+
+    assert await plant.steps() == {}
+    assert {"dag:D", "follow:D"} < await expiring(house, **plant.names)
 
 
 @pytest.mark.parametrize("end", ["cancelled", "discarded"])

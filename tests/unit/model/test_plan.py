@@ -23,10 +23,12 @@ def names(plan: Plan) -> list[str]:
 
 
 def test_without_a_name_a_task_has_its_place() -> None:
-    plan = a_plan({}, {"name": "mine"}, {})
+    plan = a_plan({}, {"name": "mine"}, {}, {"name": "2026"})
+    again = Plan.parse(json.loads(plan.text()))
 
-    assert [task.name for task in plan.tasks] == ["0", "mine", "2"]
-    assert [task.given_name for task in plan.tasks] == [None, "mine", None]
+    for one in (plan, again):
+        assert [task.name for task in one.tasks] == ["0", "mine", "2", "2026"]
+        assert [task.given_name for task in one.tasks] == [None, "mine", None, "2026"]
 
 
 def test_each_comes_after_its_parents() -> None:

@@ -10,7 +10,7 @@ import yaml
 from rqueue.errors import InvalidTask
 from rqueue.model.attempt import AttemptRecord, Reason
 from rqueue.model.forms import FORMS, Form, read, view
-from rqueue.model.ids import TaskId, new_dag_id, new_task_id
+from rqueue.model.ids import DagId, TaskId, new_dag_id, new_task_id
 from rqueue.model.spec import TaskSpec
 from rqueue.model.state import State
 from rqueue.model.task import Claim, Task
@@ -19,6 +19,7 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 A = json.loads((FIXTURES / "document_a.json").read_text())
 B = yaml.safe_load((FIXTURES / "document_b.yaml").read_text())
 C = json.loads((FIXTURES / "document_c.json").read_text())
+DAG = DagId.from_ulid("01M7JXGHYQFEXSDW8817Z4DH00")
 NOW = datetime(2026, 2, 8, 9, tzinfo=UTC)
 
 
@@ -139,6 +140,27 @@ def test_ours_are_shown_as_uuids_where_the_document_has_uuids() -> None:
     assert view(shown, "A")["dependencies"] == [str(before.uuid)]
     assert view(shown, "C")["workflow_id"] == str(dag.uuid)
     assert view(shown)["id"] == task == TaskId.parse(str(view(shown, "C")["id"]))
+
+
+@pytest.mark.parametrize(
+    ("named", "joined", "shown"),
+    [
+        (None, None, None),
+        (None, DAG, DAG),
+        ("their-own", DAG, "their-own"),
+        ("their-own", None, "their-own"),
+    ],
+)
+def test_the_dag_is_that_of_its_producer_or_the_one_it_is_in(
+    named: str | None, joined: DagId | None, shown: str | None
+) -> None:
+    spec = TaskSpec.of(type="code", dag_id=named)
+    task = Task.of(id=new_task_id(), spec=spec, state="READY", dag=joined, created_at=NOW)
+    nested = view(task, "B")["task"]
+    assert isinstance(nested, dict)
+
+    assert nested["dag_id"] == shown
+    assert view(task, "C")["workflow_id"] == (str(DAG.uuid) if shown == DAG else shown)
 
 
 def test_a_row_c_shows_its_lease_and_its_last_error() -> None:

@@ -1,0 +1,107 @@
+"""DAGs whose workers are killed and cut off: each comes to its end, and each of its tasks ends
+once. All that ends goes through the outbox here, which is where it is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rqueue import Dag
+from rqueue.client.dags import DagHandle
+from rqueue.model.ids import TaskId
+from rqueue.store import dags
+from tests.integration.processes import Site
+from tests.integration.proxy import Proxy, close, proxy_to
+from tests.servers import Server
+
+WIDE, LONG = 50, 10
+
+
+def layers(**payload: Any) -> dict[str, Any]:
+    """A plan of 500 tasks: each comes after two of the layer before."""
+    tasks = []
+    for layer in range(LONG):
+        for at in range(WIDE):
+            row = {"name": f"{layer}-{at}", "type": "nap", "payload": payload, "max_attempts": 10}
+            above = [f"{layer - 1}-{at}", f"{layer - 1}-{(at + 1) % WIDE}"] if layer else []
+            tasks.append({**row, "after": above})
+    return {"tasks": tasks}
+
+
+async def whole(site: Site, handle: DagHandle) -> Dag:
+    """The DAG when it has ended, if each of its tasks has ended once, and well."""
+    dag = await handle.wait(timeout=40)
+    tasks = await dags.members(site.house.queue.shard, handle.id)
+    await site.ended(tasks)
+    assert (dag.total, dag.open, dag.dead, dag.cancelled) == (len(tasks), 0, 0, 0)
+    assert {line.task for line in site.book.lines("end")} == set(tasks)
+    site.once_a_lease()
+    return dag
+
+
+async def test_a_worker_is_killed_while_a_dag_of_five_hundred_runs(site: Site) -> None:
+    site.fleet.worker(), site.fleet.worker()
+    await site.up(2)
+    handle = await site.house.queue.submit_plan(layers(seconds=0.005))
+
+    line = await site.book.until("end", count=200)
+    victim = next(one for one in site.fleet.processes if one.pid == line.pid)
+    victim.kill()
+
+    assert (await whole(site, handle)).total == WIDE * LONG
+
+
+@pytest.mark.parametrize("kind", ["brood", "brood-thread", "brood-process"])
+async def test_the_only_worker_is_killed_while_handlers_of_any_kind_gather(
+    site: Site, kind: str
+) -> None:
+    site.fleet.worker()
+    await site.up(1)
+    first = {"name": "1", "type": kind, "payload": {"count": 5, "seconds": 0.3}}
+    last = {"name": "2", "type": "nap", "after": ["1"]}
+    handle = await site.house.queue.submit_plan({"tasks": [first, last]})
+    parent, _ = await handle.tasks()
+    await asyncio.wait_for(all_spawned(site, parent.id, 5), 20)
+
+    site.fleet.processes[0].kill()
+    site.fleet.worker()
+
+    assert (await whole(site, handle)).total == 2 + 5
+    assert (await handle.results())["1"] == 5
+
+
+async def test_lines_are_cut_while_a_dag_runs_and_grows(site: Site, valkey: Server) -> None:
+    async with proxy_to(valkey.url) as proxy:
+        for _ in range(2):
+            site.fleet.worker(url=proxy.url)
+        await site.up(2)
+        plan = layers(seconds=0.005)
+        brood = {"type": "brood", "payload": {"count": 5, "seconds": 0.1}, "max_attempts": 10}
+        plan["tasks"] += [{**brood, "after": ["2-0"]} for _ in range(4)]
+        handle = await site.house.queue.submit_plan(plan)
+
+        cutting = asyncio.create_task(cut_all(proxy))
+        try:
+            dag = await whole(site, handle)
+        finally:
+            cutting.cancel()
+
+    assert dag.total == WIDE * LONG + 4 + 4 * 5
+
+
+async def cut_all(proxy: Proxy) -> None:
+    """Closes every line there is, five times."""
+    for _ in range(5):
+        await asyncio.sleep(0.3)
+        for line in list(proxy.lines):
+            close(line)
+
+
+async def all_spawned(site: Site, parent: TaskId, number: int) -> None:
+    """Returns when a task has spawned so many."""
+    house = site.house
+    while await house.client.hlen(house.keys.spawned(parent.ulid)) < number:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
