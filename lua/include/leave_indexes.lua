@@ -1,6 +1,7 @@
 -- @include free_entry
 -- @include handoff
 -- @include unhold_task
+-- @include leave_parents
 -- Takes a live task out of every index that its state names; its hash is the caller's.
 local function leave_indexes(root, id, state, lane, entry, token)
   if state == "READY" then
@@ -10,12 +11,9 @@ local function leave_indexes(root, id, state, lane, entry, token)
     free_entry(root, entry)
   elseif state == "PENDING" or state == "CREATED" then
     local waits = root .. "waits:" .. id
-    -- Thousands of parents would take too long: they pass over one that waits no more.
-    local few = redis.call("SCARD", waits) <= 1000
-    for _, parent in ipairs(few and redis.call("SMEMBERS", waits) or {}) do
-      if redis.call("ZREM", root .. "dependents:" .. parent, id) == 0 then
-        redis.call("HDEL", root .. "heirs:" .. parent, id)
-      end
+    -- Many would take too long: they pass over one that waits no more.
+    if redis.call("SCARD", waits) <= 16 then
+      leave_parents(root, id, 16)
     end
     redis.call("ZREM", root .. "blocked", id)
     redis.call("ZREM", root .. "delayed", id)

@@ -31,6 +31,8 @@ def plant(
 ) -> Said:
     """Writes a part of a DAG: OK, or why it cannot be. A part sent again changes nothing."""
     graph = model.graph(dag)
+    if graph is not None and graph.dropping:
+        return "STATE", "dropping"
     for draft in drafts:
         refused = refusal(model, graph, draft)
         if refused is not None:
@@ -85,6 +87,8 @@ def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
     graph, step = model.graph(dag), f"commit {dag}"
     if graph is None:
         return ("GONE",)
+    if graph.dropping:
+        return "STATE", "dropping"
     written = str(len(graph.members))
     if graph.status == "writing" and written != total:
         return "STATE", f"writing {written} of {total}"
@@ -126,7 +130,9 @@ def commit_one(model: Model, record: Record) -> int | None:
 
 
 def drop(model: Model, dag: str, *, limit: int, idle_ms: int) -> Said:
-    """Takes back a DAG that was never committed: OK and whether there is more of it."""
+    """Takes back a DAG that was never committed, so many tasks and edges: OK and whether there is
+    more of it. Which edges of one that has more of them go first is the server's choice.
+    """
     graph = model.graph(dag)
     if graph is None:
         return "OK", 0
@@ -134,9 +140,17 @@ def drop(model: Model, dag: str, *, limit: int, idle_ms: int) -> Said:
         return "STATE", graph.status
     if graph.written_ms > model.now_ms - idle_ms:
         return "OK", 0
-    for task in graph.members[:limit]:
-        uncreate(model, model.tasks.pop(task))
-    del graph.members[:limit]
+    graph.dropping, left = True, limit
+    while graph.members:
+        record = model.tasks[graph.members[0]]
+        edges = len(record.waits)
+        if edges >= left and left < limit:
+            break
+        if edges > limit:
+            record.waits -= set(sorted(record.waits)[:limit])
+            break
+        uncreate(model, model.tasks.pop(graph.members.pop(0)))
+        left -= edges + 1
     if graph.members:
         return "OK", 1
     del model.dags[dag]

@@ -154,6 +154,7 @@ class Graph:
     facts: dict[str, str] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
     edges: int = 0
+    dropping: bool = False
     paused: bool = False
     closing: str = ""
     why: str = ""

@@ -117,6 +117,7 @@ def fields_of(model: Model, graph: Graph) -> dict[str, str]:
     """The hash of a DAG: what is not there is not said."""
     numbers = {"total": len(graph.members), "edges": graph.edges} | counted(model, graph)._asdict()
     rare = {
+        "dropping": "1" if graph.dropping else "",
         "paused": "1" if graph.paused else "",
         "closing": graph.closing,
         "why": graph.why,

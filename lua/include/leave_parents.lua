@@ -1,0 +1,10 @@
+-- Takes a task off the lists of those it waits for, up to `limit` of them; how many that were.
+local function leave_parents(root, id, limit)
+  local parents = redis.call("SPOP", root .. "waits:" .. id, limit)
+  for _, parent in ipairs(parents) do
+    if redis.call("ZREM", root .. "dependents:" .. parent, id) == 0 then
+      redis.call("HDEL", root .. "heirs:" .. parent, id)
+    end
+  end
+  return #parents
+end
