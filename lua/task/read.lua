@@ -1,9 +1,11 @@
 -- read: no move
 --
--- All that is known of tasks, at one moment.
+-- All that is known of tasks, at one moment: of the first ones, until they are too much for one
+-- call, and at least of one.
 --
 -- KEYS  1 ready       stream  its pending list says when a holder was last heard of
 -- ARGV  1 root        prefix of every key of the shard
+--       2 limit       about how many bytes in this call
 -- EACH  task          its id
 -- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id> notes:<id> logs:<id> parents:<id>
 --       dag:<dag>
@@ -17,13 +19,17 @@
 -- @include def_of
 -- @include is_visible
 -- @include flagged
+-- @include weight_of
 
 local ready = KEYS[1]
-local root = ARGV[1]
-local first, stride = 2, 1
+local root, limit = ARGV[1], tonumber(ARGV[2])
+local first, stride = 3, 1
 
-local reply = { "OK", string.format("%.0f", now_ms()) }
+local reply, left = { "OK", string.format("%.0f", now_ms()) }, limit
 for at = first, #ARGV, stride do
+  if left <= 0 and at > first then
+    break
+  end
   local id = ARGV[at]
   local fields, flat = fields_of(root .. "task:" .. id)
   if not is_visible(root, fields) then
@@ -41,5 +47,6 @@ for at = first, #ARGV, stride do
     redis.call("HGETALL", root .. "notes:" .. id),
     redis.call("LRANGE", root .. "logs:" .. id, 0, -1),
     flagged(fields.flags, "p") and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {} }
+  left = left - weight_of(reply[#reply])
 end
 return reply
