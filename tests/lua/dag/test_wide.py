@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rqueue import State
-from rqueue.store import dags, planting, shard
+from rqueue.store import dags, planting, shard, tasks
 from tests.house import House
 from tests.lua.dag.planted import Planted, a_plant, fan, planted, run, running, settled
 from tests.lua.task.afterwards import ask
@@ -130,3 +130,22 @@ async def test_no_step_takes_the_server_long(alone: House, to_one: bool) -> None
     found["forget"] = await typical(alone, dags.forget(here, dag))
 
     assert max(found.values()) < MOST_MS, found
+
+
+async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: House) -> None:
+    plant = await planted(alone, fan(2500))
+    here, left = alone.queue.shard, [plant.ids["a"].ulid]
+    ended = []
+
+    async def cascade() -> None:
+        more = tasks.CASCADING
+        while more == tasks.CASCADING:
+            reply = await tasks.cancel_page(here, left, "no need", "cascade")
+            left.clear()
+            more, number, *_ = map(int, reply[:2])
+            ended.append(number)
+
+    longest = await typical(alone, cascade())
+
+    assert (sum(ended), longest < MOST_MS) == (2501, True)
+    assert max(ended) <= shard.GIVEN_UP
