@@ -158,14 +158,6 @@ async def forget(shard: Shard, dag: DagId) -> None:
         continue
 
 
-async def rank(shard: Shard, dag: DagId, ranks: Sequence[tuple[str, int]], *, seen: str) -> None:
-    """Gives tasks their part for the critical path anew; `seen` is the position of its step."""
-    for start in range(0, max(len(ranks), 1), STEP):
-        page = ranks[start : start + STEP]
-        last = start + STEP >= len(ranks)
-        await run(shard, "dag/rank", dag, {"seen": seen if last else ""}, rows=page)
-
-
 async def set_budget(shard: Shard, dag: DagId, usd: float | None) -> None:
     """Sets what its tasks together may cost; None for no limit."""
     micro: Argument = "" if usd is None else round(usd * MICRO)

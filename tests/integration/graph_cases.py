@@ -10,7 +10,7 @@ from rqueue.client.plans import planting_of
 from rqueue.model.ids import DagId, new_task_ids
 from rqueue.model.plan import Plan
 from rqueue.model.subtask import Wait
-from rqueue.store import dags, planting, spawning
+from rqueue.store import dags, planting, ranking, spawning
 from rqueue.store.planting import Planting
 from rqueue.store.spawning import Seedling
 from tests.house import House
@@ -83,7 +83,7 @@ async def listed(house: House, _: Any) -> int:
 
 async def ranked(house: House, dag: DagId) -> None:
     tasks = await dags.members(house.queue.shard, dag)
-    await dags.rank(house.queue.shard, dag, [(task, 7) for task in tasks], seen="1")
+    await ranking.rank(house.queue.shard, dag, [(task, 7) for task in tasks], seen="1")
 
 
 async def running(house: House) -> Lease:
@@ -115,4 +115,4 @@ CASES: dict[str, list[Row]] = {
         (running, lambda house, lease: spawn(house, lease, "done")),
     ],
 }
-READS = {"dag/read", "dag/steps"}
+READS = {"dag/read", "dag/edges", "dag/steps"}

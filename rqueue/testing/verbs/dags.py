@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rqueue.model.state import FINAL
 from rqueue.testing import dags, planting, spawning
 from rqueue.testing.graphs import counted
 from rqueue.testing.spawning import Spawn
@@ -73,6 +74,17 @@ def rank(model: Model, asked: Asked) -> Reply:
     ranks = [(text(row["task"]), int(row["rank"])) for row in asked.rows]
     dags.rank(model, asked.text("dag"), ranks, seen=asked.text("seen"))
     return ["OK"]
+
+
+def edges(model: Model, asked: Asked) -> Reply:
+    """What the tasks of a DAG wait for, all in one page."""
+    graph = dags.there(model, asked.text("dag"))
+    if graph is None:
+        return ["GONE"]
+    found = [model.tasks[task] for task in graph.members[asked.number("from") :]]
+    live = [record for record in found if record.state not in FINAL]
+    rows = [(record.id, str(record.rank), " ".join(sorted(record.waits))) for record in live]
+    return ["OK", "", *(word for row in rows for word in row)]
 
 
 def follow(model: Model, asked: Asked) -> Reply:
