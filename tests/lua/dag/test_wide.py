@@ -149,3 +149,15 @@ async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: Hous
 
     assert (sum(ended), longest < MOST_MS) == (2501, True)
     assert max(ended) <= shard.GIVEN_UP
+
+
+async def test_one_that_waits_for_all_it_may_takes_the_server_not_long(alone: House) -> None:
+    queue = alone.queue
+    most = queue.settings.max_depends_on
+    above = [one.id for one in await queue.enqueue_many([queue.call("code")] * most)]
+    plan = {"tasks": [{"type": "code", "after": [str(parent) for parent in above]}] * 3}
+
+    found = {"enqueue": await typical(alone, queue.enqueue("code", depends_on=above))}
+    found["submit"] = await typical(alone, queue.submit_plan(plan))
+
+    assert max(found.values()) < MOST_MS, found
