@@ -32,7 +32,7 @@ end
 local members, left, number = root .. "members:" .. dag, limit, 0
 local id = redis.call("LINDEX", members, 0)
 while id and (number == 0 or redis.call("SCARD", root .. "waits:" .. id) < left) do
-  local edges = leave_parents(root, id, limit)
+  local edges = leave_parents(root, id, "waits", limit)
   if redis.call("EXISTS", root .. "waits:" .. id) == 1 then
     break
   end

@@ -12,6 +12,8 @@ local function cancel_children(root, id, rule, word, how)
       unblock_task(root, child, id, how)
     elseif redis.call("SISMEMBER", root .. "waits:" .. child, id) == 1 then
       list[#list + 1] = { child, "Parent task_" .. id .. " " .. word, rule }
+    else
+      redis.call("SREM", root .. "gather:" .. child, id)
     end
   end
   cancel_later(root, list)

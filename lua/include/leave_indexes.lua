@@ -13,7 +13,7 @@ local function leave_indexes(root, id, state, lane, entry, token)
     local waits = root .. "waits:" .. id
     -- Many would take too long: they pass over one that waits no more.
     if redis.call("SCARD", waits) <= 16 then
-      leave_parents(root, id, 16)
+      leave_parents(root, id, "waits", 16)
     end
     redis.call("ZREM", root .. "blocked", id)
     redis.call("ZREM", root .. "delayed", id)

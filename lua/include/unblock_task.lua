@@ -11,6 +11,8 @@ local function unblock_task(root, id, met, how)
   local row = redis.call("HMGET", key, "state", "lane", "score", "due", "suspended")
   local lane = row[2]
   if row[1] ~= "PENDING" then
+    -- It may be about to wait for what it spawned, see gather_tasks.
+    redis.call("SREM", root .. "gather:" .. id, met, unpack(how.met[id] or {}))
     return nil
   end
   tally_lane(how, lane, "PENDING", -1)

@@ -54,7 +54,9 @@ class Spawner:
             return [Subtask(one.id, one.state) for one in spawned]
         found = await self.reader.read([one.id.ulid for one in spawned])
         return [
-            Subtask(one.id) if task is None else Subtask(*one, task.result, reason_of(task))
+            Subtask(one.id)
+            if task is None
+            else Subtask(one.id, task.state, task.result, reason_of(task))
             for one, task in zip(spawned, found, strict=True)
         ]
 

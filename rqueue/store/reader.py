@@ -10,7 +10,7 @@ from rqueue.errors import ScriptFault
 from rqueue.model.ids import TaskId
 from rqueue.store.lanes import read_lanes
 from rqueue.store.replies import ok
-from rqueue.store.shard import BYTES, CHUNK
+from rqueue.store.shard import BYTES
 from rqueue.store.stored import UNREADABLE, Stored
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rqueue.store")
 
+# Tasks a call: of each there are up to ten keys to look at.
+PAGE = 200
 # So many warnings are remembered, not to repeat them: a task that stays is read often.
 MEMORY = 10_000
 
@@ -42,7 +44,7 @@ class Reader:
         """The tasks of these ULIDs, None for those that are not there; each page one moment."""
         found: list[Task | None] = []
         while len(found) < len(tasks):
-            found += await self.read_page(tasks[len(found) : len(found) + CHUNK])
+            found += await self.read_page(tasks[len(found) : len(found) + PAGE])
         return found
 
     async def read_page(self, page: Sequence[str]) -> list[Task | None]:

@@ -83,6 +83,8 @@ def cancel_children(model: Model, parent: str, rule: str, word: str) -> set[int]
     for child in model.dependents(parent):
         if rule == "unblock" or child.suspended:
             entered.append(model.met(child, parent))
+        elif parent not in child.waits:
+            child.gathering.discard(parent)
         else:
             model.cancelling[child.id] = "cascade", f"Parent {TaskId.from_ulid(parent)} {word}"
     return lanes(entered)

@@ -75,7 +75,8 @@ class Record:
     `above` are its parents in its DAG, met or not. `flags` says who has ever waited for it: "d"
     for its completion, "h" for its end. One that is
     `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
-    is `doomed` is given up when its DAG is committed.
+    is `doomed` is given up when its DAG is committed; `gathering` is what it is to wait for by
+    `gathers`, with the name of that wait, while the wait is told in several calls.
     """
 
     id: str
@@ -117,6 +118,8 @@ class Record:
     above: list[str] = field(default_factory=list)
     suspended: Trigger | None = None
     spawned: dict[str, str] = field(default_factory=dict)
+    gathering: set[str] = field(default_factory=set)
+    gathers: Trigger = "all_success"
     archived: bool = False
     doomed: str = ""
 

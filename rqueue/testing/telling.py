@@ -28,6 +28,9 @@ def tell_heirs(model: Model, parent: Record) -> set[int]:
 
 def tell_heir(model: Model, child: Record, parent: Record) -> int | None:
     """One that waits for a failure runs at the first, and is given up where none has come."""
+    if parent.id not in child.waits:
+        # It is only about to wait.
+        return model.met(child, parent.id)
     if child.trigger == "one_failed" and parent.state is State.DEAD_LETTERED:
         child.waits &= {TIME, parent.id}
     elif child.trigger == "one_failed" and not child.waits - {TIME, parent.id}:

@@ -90,8 +90,8 @@ async def running(house: House) -> Lease:
     return await house.running()
 
 
-async def spawn(house: House, lease: Lease, wait: Wait) -> bool:
-    draft, ids = house.queue.drafter.draft({"type": "code"}), new_task_ids(2)
+async def spawn(house: House, lease: Lease, wait: Wait, number: int = 2) -> bool:
+    draft, ids = house.queue.drafter.draft({"type": "code"}), new_task_ids(number)
     seeds = [Seedling(f"k{at}", id, draft) for at, id in enumerate(ids)]
     grown = await spawning.spawn(house.queue.shard, lease.held, seeds, wait=wait)
     return grown.suspended
@@ -113,6 +113,7 @@ CASES: dict[str, list[Row]] = {
         (running, lambda house, lease: spawn(house, lease, "")),
         (running, lambda house, lease: spawn(house, lease, "success")),
         (running, lambda house, lease: spawn(house, lease, "done")),
+        (running, lambda house, lease: spawn(house, lease, "success", 2 * spawning.PAGE)),
     ],
 }
 READS = {"dag/read", "dag/edges", "dag/steps"}

@@ -264,6 +264,7 @@ async def test_a_revival_that_would_close_a_circle_is_refused(house: House) -> N
     await house.client.delete(house.keys.waits(child.id.ulid))
     await house.client.zadd(house.keys.dead(), {child.id.ulid: 1})
     await house.client.sadd(house.keys.waits(parent.id.ulid), child.id.ulid)
+    await house.client.zadd(house.keys.dependents(child.id.ulid), {parent.id.ulid: 0})
     before = await house.dump()
 
     with pytest.raises(InvalidGraph, match="discard one of them"):

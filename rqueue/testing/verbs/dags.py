@@ -43,7 +43,8 @@ def spawn(model: Model, asked: Asked) -> Reply:
     """Tasks that a running one adds."""
     lanes = lanes_of(asked)
     rows = [(text(row["key"]), draft_of(row, lanes)) for row in asked.rows]
-    named = {name: asked.text(name) for name in ("parent", "token", "wait", "rule")}
+    names = ("parent", "token", "wait", "rule", "gather", "part")
+    named = {name: asked.text(name) for name in names}
     return spawning.spawn(model, Spawn(**named, rows=rows, steps=asked.number("steps")))
 
 

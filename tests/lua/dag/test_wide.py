@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from rqueue import State
-from rqueue.store import dags, planting, shard, tasks
+from rqueue.model.ids import new_task_ids
+from rqueue.store import dags, planting, shard, spawning, tasks
+from rqueue.store.spawning import Seedling
 from tests.house import House
 from tests.lua.dag.planted import Planted, a_plant, fan, planted, run, running, settled
 from tests.lua.task.afterwards import ask
@@ -149,6 +151,17 @@ async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: Hous
 
     assert (sum(ended), longest < MOST_MS) == (2501, True)
     assert max(ended) <= shard.GIVEN_UP
+
+
+async def test_a_task_that_waits_for_thousands_takes_the_server_not_long(alone: House) -> None:
+    lease, draft = await alone.running(), alone.queue.drafter.draft({"type": "code"})
+    many = [Seedling(str(at), id, draft) for at, id in enumerate(new_task_ids(WIDE))]
+    spawned = spawning.spawn(alone.queue.shard, lease.held, many, wait="success")
+
+    longest = await typical(alone, spawned)
+
+    assert longest < MOST_MS
+    assert await alone.client.scard(alone.keys.waits(lease.id.ulid)) == WIDE
 
 
 async def test_one_that_waits_for_all_it_may_takes_the_server_not_long(alone: House) -> None:
