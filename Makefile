@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 CODE := rqueue rqueue_pytest.py tests tools $(sort $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
 QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
 
-.PHONY: help run test slow check format bench bench-peers docs clean
+.PHONY: help run test slow check lint format bench bench-peers docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -18,19 +18,22 @@ run: $(STAMP) ## Start everything embedded and see a workload run
 	$(BIN)/rqueue up --demo
 
 test: $(STAMP) ## Run all tests on every server that is here
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not alone" -n auto --dist worksteal
+	$(BIN)/python -m pytest -m "alone and not slow"
 
 slow: $(STAMP) ## Run the slow tests: break scripts on purpose and see the state machine notice
 	$(BIN)/python -m pytest -m slow
 
-check: $(STAMP) ## Format, lint, types, layers, Lua, generated docs and the quick tests
+check: lint ## All of lint, then the quick tests on one server
+	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist worksteal --servers valkey $(QUICK)
+
+lint: $(STAMP) ## Format, lint, types, layers, Lua and generated docs
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.lint_lua
 	$(BIN)/python -m tools.generate_docs --check
-	$(BIN)/python -m pytest -q -m "not slow" --servers valkey $(QUICK)
 
 format: $(STAMP) ## Format the code and fix what can be fixed
 	$(BIN)/ruff format $(CODE)

@@ -33,8 +33,8 @@ class Control:
         *,
         dependents: Literal["cascade", "unblock"] = "cascade",
     ) -> bool:
-        """Ends a task that has not ended; whether there was one. What depends on it is cancelled
-        too, or unblocked.
+        """Ends a task that has not ended; whether there was one. What depends on it, and what it
+        has spawned and waits for, is cancelled too; with "unblock" both go on.
         """
         return await self.desk.cancel(task, reason=reason, dependents=dependents)
 

@@ -16,6 +16,12 @@ from tests import servers
 from tests.house import House, build, opened
 from tests.servers import KINDS, Server
 
+TESTS = Path(__file__).parent
+# Workers in processes of their own, and what is said by when: a busy machine would tell lies of it.
+ALONE = ("test_kinds", "test_process", "test_up", "test_worker", "test_context", "test_watch",
+         "test_heart", "test_lines", "test_patience", "test_wide", "test_progress",
+         "test_dag_watch", "test_spawn", "test_replicas")  # fmt: skip
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -32,6 +38,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if unknown:
             raise pytest.UsageError(f"--servers: unknown {', '.join(sorted(unknown))}")
         metafunc.parametrize("server_kind", wanted)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(TESTS / "integration") or item.path.name.startswith(ALONE):
+            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@
 --       dependents:<id> heirs:<id> delayed blocked deadlines handoffs cancelling telling stats
 --       outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> failures:<id>
 -- FLAGS allow-oom
--- REPLY OK <more> <cancelled> | GONE | STATE <status>
+-- REPLY OK <more> <cancelled so far> | GONE | STATE <status>: nothing of it is open
 
 -- @include now_ms
 -- @include next_page
@@ -26,23 +26,29 @@ local root, dag, reason, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local how, request = cjson.decode(ARGV[5]), ARGV[6]
 
 local key = root .. "dag:" .. dag
-local row = redis.call("HMGET", key, "status", "finished", "closing", "why", "request")
+local row = redis.call("HMGET", key, "status", "open", "closing", "why", "request", "cancelled")
 if not row[1] or row[1] == "writing" then
   return { "GONE" }
-elseif row[2] and reason ~= "" and row[5] ~= request then
-  return { "STATE", row[1] }
 end
 -- The call that began it only goes on: a task that was revived meanwhile is not its own.
-if reason ~= "" and not row[3] and row[5] ~= request then
-  redis.call("HSET", key, "closing", "cancelled", "why", reason, "request", request)
+local fresh = reason ~= "" and row[5] ~= request
+if fresh and row[2] == "0" then
+  return { "STATE", row[1] }
+elseif fresh and not row[3] then
+  redis.call("HSET", key, "closing", "cancelled", "why", reason, "request", request,
+    "before", row[6])
   redis.call("HSET", root .. "unfinished", "cancel " .. dag, 0)
   row[4] = reason
+elseif fresh and not row[5] then
+  redis.call("HSET", key, "request", request)
 end
 local now, page, more = now_ms(), next_page(root, dag, "cancel", limit)
-how.ended, how.request = {}, request
+how.ended, how.request, how.whole = {}, request, true
 for _, id in ipairs(page or {}) do
   cancel_one(root, now, id, row[4] or "", "cascade", how)
 end
 tally_dags(root, now, how)
 send_to_outbox(root, how.archive, how.ended)
-return { "OK", more and 1 or 0, #how.ended / 2 }
+-- Not only its own: what waits for one that it has cancelled may have been cancelled by another.
+local since = redis.call("HMGET", key, "cancelled", "before")
+return { "OK", more and 1 or 0, since[1] - (since[2] or since[1]) }

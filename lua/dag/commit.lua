@@ -1,8 +1,8 @@
 -- commit: CREATED -> PENDING | READY
 --
--- Makes a DAG that is written whole visible, at once; its tasks then wait for their parents or are
--- READY, so many in each call. What one call cannot reach is named in `unfinished`: the next goes
--- on, whoever makes it.
+-- Makes a DAG that is written whole visible, at once: what waits inside it is PENDING from then on.
+-- The others then wait or are READY, so many in each call. What one call cannot reach is named in
+-- `unfinished`: the next goes on, whoever makes it.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
@@ -10,13 +10,14 @@
 --       3 total       how many tasks it must have; "" to go on with one that is committed
 --       4 limit       how many tasks at most in this call
 --       5 tries       how many parked claims may be looked at
--- TOUCHES dag:<dag> members:<dag> dags writing unfinished task:<id> waits:<id> blocked delayed
+-- TOUCHES dag:<dag> fresh:<dag> dags writing unfinished task:<id> waits:<id> blocked delayed
 --       lane:<n> stats cancelling + what answer_waiting touches
 -- REPLY OK <more> | GONE | STATE <found>
 
 -- @include now_ms
 -- @include freeing
 -- @include next_page
+-- @include show_waiting
 -- @include commit_task
 -- @include enter_indexes
 -- @include answer_touched
@@ -25,10 +26,10 @@ local root, dag, total = ARGV[1], ARGV[2], ARGV[3]
 local limit, tries = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local key = root .. "dag:" .. dag
-local row = redis.call("HMGET", key, "status", "total", "open", "dropping")
+local row = redis.call("HMGET", key, "status", "total", "dropping")
 if not row[1] then
   return { "GONE" }
-elseif row[4] then
+elseif row[3] then
   return { "STATE", "dropping" }
 elseif row[1] == "writing" and row[2] ~= total then
   return { "STATE", "writing " .. row[2] .. " of " .. total }
@@ -40,8 +41,8 @@ if row[1] == "writing" then
   redis.call("ZADD", root .. "dags", now, dag)
   redis.call("HSET", root .. "unfinished", "commit " .. dag, 0)
   redis.call("HINCRBY", root .. "stats", "submitted", total)
+  show_waiting(key, how)
 end
-how.untouched = row[2] == row[3]
 local page, more = next_page(root, dag, "commit", limit)
 for _, id in ipairs(page or {}) do
   commit_task(root, now, id, how)

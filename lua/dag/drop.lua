@@ -9,8 +9,8 @@
 --       2 dag         its ULID
 --       3 limit       how many tasks and edges in this call; a task is begun where all of it fits
 --       4 idle_ms     how long nothing may have been written to it; 0: it is the writer who asks
--- TOUCHES dag:<dag> members:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
---       dependents:<id> heirs:<id> stats ext:<sha> tag:<t> deadlines
+-- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
+--       blocked dependents:<id> heirs:<id> stats ext:<sha> tag:<t> deadlines
 -- FLAGS allow-oom
 -- REPLY OK <more> | STATE <found>
 
@@ -31,9 +31,14 @@ elseif written and tonumber(written) > now_ms() - idle_ms then
 end
 local members, left, number = root .. "members:" .. dag, limit, 0
 local id = redis.call("LINDEX", members, 0)
-while id and (number == 0 or redis.call("SCARD", root .. "waits:" .. id) < left) do
-  local edges = leave_parents(root, id, "waits", limit)
-  if redis.call("EXISTS", root .. "waits:" .. id) == 1 then
+while id do
+  local edges = redis.call("HGET", root .. "task:" .. id, "sole") == "1" and 1
+    or redis.call("SCARD", root .. "waits:" .. id)
+  if number > 0 and edges >= left then
+    break
+  end
+  leave_parents(root, id, "waits", limit)
+  if edges > limit then
     break
   end
   uncreate_task(root, id, task_row(root, id))
@@ -50,6 +55,6 @@ end
 if id then
   return { "OK", 1 }
 end
-redis.call("DEL", key, root .. "follow:" .. dag)
+redis.call("DEL", key, root .. "fresh:" .. dag, root .. "follow:" .. dag)
 redis.call("ZREM", root .. "writing", dag)
 return { "OK", 0 }

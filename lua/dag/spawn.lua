@@ -57,5 +57,5 @@ for at = first, #ARGV, stride do
 end
 return spawn_all(root, now, { id = parent, row = row, suspended = suspended, rows = rows,
   wait = wait, rule = ARGV[5], room = tonumber(ARGV[6]), lanes = ARGV[7], max_lanes = ARGV[8],
-  walk = { left = tonumber(ARGV[9]), seen = {} }, tries = tonumber(ARGV[10]),
+  names = {}, walk = { left = tonumber(ARGV[9]), seen = {} }, tries = tonumber(ARGV[10]),
   gather = gather })

@@ -1,4 +1,4 @@
--- submit: - -> CREATED
+-- submit: - -> CREATED | PENDING
 --
 -- Writes tasks of a DAG, a part of them in each call. Nobody sees them until the DAG is committed:
 -- what is refused, or left half-written, is dropped again. A part that is sent again changes
@@ -16,11 +16,12 @@
 --                     the part of the base that is for the critical path
 --       def           the definition, opaque
 --       flags         m: there is something to keep with it; d: tasks of this DAG depend on it;
---                     h: they wait for its end; p: it has more than 16 parents here
+--                     h: they wait for its end; p: it has more than 16 parents here; o: one alone
+--                     depends on it, which is u: so it is with each of that one's parents
 --       parents       ids of its parents in this DAG, a space between two
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task, and
 --                     what is asked of this call {delay, at, outside}: parents in no part of it
--- TOUCHES dag:<dag> members:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
+-- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
 --       parents:<id> dependents:<id> heirs:<id> lanes stats ext:<sha> tag:<t> deadlines
 -- REPLY OK | LANES | STATE <found> | PARENT <task> <id> | EXISTS <task> <id>
 
@@ -37,17 +38,16 @@ local follow, first, stride = ARGV[6], 7, 6
 local now, key, news = now_ms(), root .. "dag:" .. dag, {}
 local kinds = kinds_of(lanes, now)
 local row = redis.call("HMGET", key, "status", "dropping")
-local status = row[1]
+local status, ids, names = row[1], {}, {}
 if row[2] then
   return { "STATE", "dropping" }
 end
-local ids = {}
 for at = first, #ARGV, stride do
   ids[#ids + 1] = root .. "task:" .. ARGV[at]
 end
 local any_known = redis.call("EXISTS", unpack(ids)) > 0
 for at = first, #ARGV, stride do
-  local new, refused = read_new(root, dag, at, any_known)
+  local new, refused = read_new(root, dag, at, any_known, names)
   if status and status ~= "writing" then
     return new.known and { "OK" } or { "STATE", status }
   elseif refused then
@@ -75,4 +75,13 @@ for _, new in ipairs(news) do
   new.place = places[new.place]
 end
 create_tasks(root, now, dag, news)
+local fresh = {}
+for _, new in ipairs(news) do
+  if not new.known and not new.inside then
+    fresh[#fresh + 1] = new.id
+  end
+end
+if #fresh > 0 then
+  redis.call("RPUSH", root .. "fresh:" .. dag, unpack(fresh))
+end
 return { "OK" }

@@ -1,19 +1,23 @@
 -- @include free_task
+-- @include wait_for_none
 -- A CREATED task of a committed DAG: READY, or PENDING where it waits for something. `how` collects
 -- those for the indexes, see enter_indexes.
 local function commit_task(root, now, id, how)
   local key = root .. "task:" .. id
-  local row = redis.call("HMGET", key, "state", "lane", "score", "due", "lost", "up0", "more")
+  local row = redis.call("HMGET", key, "state", "lane", "score", "due", "lost", "fired",
+    "namesake")
   local lane = row[2]
   if row[1] ~= "CREATED" then
     return
   end
   tally_lane(how, lane, "CREATED", -1)
-  -- Where no task of the DAG has ended, one that has parents there waits for them; one with a
-  -- trigger may have been freed by a parent elsewhere.
-  local waits = how.untouched and row[6] and not row[7]
-    or redis.call("EXISTS", root .. "waits:" .. id) == 1
-  if not waits then
+  if row[6] then
+    wait_for_none(root, id)
+  end
+  if row[6] or row[7] then
+    redis.call("HDEL", key, "fired", "namesake")
+  end
+  if redis.call("EXISTS", root .. "waits:" .. id) == 0 then
     free_task(root, id, lane, row[3], how)
   else
     redis.call("HSET", key, "state", "PENDING")

@@ -1,21 +1,26 @@
+-- @include add_field
 -- @include def_fields
 -- @include lead_to
 -- @include block_task
 -- @include due_of
--- Writes a task of a DAG that is not committed yet: CREATED, in no index. `new` is { id, place,
--- def, flags, above, text, more, ask, outside }; `at` is the time as text. Up to 16 parents stand
--- in the hash, two in a field, so that it stays a listpack; more are in a list, see link_task.
+-- @include note_namesake
+-- Writes a task of a DAG that is not committed yet. `new` is { id, place, def, flags, above, text,
+-- more, ask, outside, fired, inside, sole }; `at` is the time as text. It is CREATED until the
+-- commit reaches it; one that waits inside is PENDING at once, and nobody sees it. Up to 16 parents
+-- are in the hash, two in a field, so that it stays a listpack; more are in a list. Where there is
+-- but one, `sole` says so instead of a set, see link_task.
 local function create_task(root, now, at, dag, new)
   local place, above = new.place, new.above
-  local fields = { "state", "CREATED", "lane", place.kind.number, "score", place.score,
-    "created", at, "flags", new.flags .. dag, "rank", place.rank }
+  local fields = { "state", new.inside and "PENDING" or "CREATED", "lane", place.kind.number,
+    "score", place.score, "created", at, "flags", new.flags .. dag, "rank", place.rank }
   local due = new.ask and due_of(new.ask, now)
+  add_field(fields, "sole", new.sole and 1)
+  add_field(fields, "more", new.text)
+  add_field(fields, "due", due)
+  add_field(fields, "fired", new.fired and 1)
   if new.text then
-    fields[#fields + 1], fields[#fields + 2] = "more", new.text
+    note_namesake(root, fields, new.more.ext)
     lead_to(root, now, new.id, new.more)
-  end
-  if due then
-    fields[#fields + 1], fields[#fields + 2] = "due", due
   end
   -- An id is 26 letters, and a space stands between two.
   for from = 1, #above <= 431 and #above or 0, 54 do

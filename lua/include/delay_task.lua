@@ -13,6 +13,10 @@ local function delay_task(root, now, id, row, due)
     state = "PENDING"
   end
   if state == "PENDING" then
+    if redis.call("HGET", key, "sole") == "1" then
+      redis.call("SADD", root .. "waits:" .. id, redis.call("HGET", key, "up0"))
+      redis.call("HDEL", key, "sole")
+    end
     redis.call("SADD", root .. "waits:" .. id, "@time")
   end
   redis.call("HSET", key, "due", due)

@@ -1,3 +1,4 @@
+-- @include count
 -- Puts what a call has collected into the indexes: `scores` of tasks by lane, `blocked` and
 -- `unblocked` ones, and the `counts` of lanes.
 local function enter_indexes(root, how)
@@ -10,9 +11,11 @@ local function enter_indexes(root, how)
   if #how.unblocked > 0 then
     redis.call("ZREM", root .. "blocked", unpack(how.unblocked))
   end
-  for name, number in pairs(how.counts) do
-    if number ~= 0 then
-      redis.call("HINCRBY", root .. "stats", name, number)
+  for lane, states in pairs(how.counts) do
+    for state, number in pairs(states) do
+      if number ~= 0 then
+        count(root, lane, state, number)
+      end
     end
   end
   how.scores, how.blocked, how.unblocked, how.counts = {}, {}, {}, {}

@@ -6,7 +6,7 @@
 local function fail_dag(root, dag, status, events, died)
   local key = root .. "dag:" .. dag
   local row = redis.call("HMGET", key, "dead", "total", "threshold", "escalated", "on_failure",
-    "closing")
+    "closing", "cancelled")
   local dead, threshold = tonumber(row[1]), tonumber(row[3])
   if status ~= "failed" then
     redis.call("HSET", key, "status", "failed")
@@ -20,7 +20,9 @@ local function fail_dag(root, dag, status, events, died)
     emit_dag(root, events, "dag.escalated", dag, row[1])
   end
   if died and row[5] == "fail_fast" and not row[6] then
-    redis.call("HSET", key, "closing", "failed", "why", "a task of the DAG failed for good")
+    redis.call("HSET", key, "closing", "failed", "why", "a task of the DAG failed for good",
+      "before", row[7])
+    redis.call("HDEL", key, "request")
     redis.call("HSET", root .. "unfinished", "cancel " .. dag, 0)
   end
 end

@@ -1,9 +1,13 @@
 -- @include tally_lane
 -- Makes a task READY that waits for nothing any more: a fresh entry of the stream. Its place in the
--- lane is added for many at once, see enter_indexes.
-local function free_task(root, id, lane, score, how)
+-- lane is added for many at once, see enter_indexes. `sole`: it had one parent and no set.
+local function free_task(root, id, lane, score, how, sole)
   local entry = redis.call("XADD", root .. "ready", "*", "task", id)
-  redis.call("HSET", root .. "task:" .. id, "state", "READY", "entry", entry)
+  if sole then
+    redis.call("HSET", root .. "task:" .. id, "state", "READY", "entry", entry, "sole", 0)
+  else
+    redis.call("HSET", root .. "task:" .. id, "state", "READY", "entry", entry)
+  end
   local scores = how.scores[lane] or {}
   scores[#scores + 1], scores[#scores + 2] = score, id
   how.scores[lane], how.touched[lane] = scores, true

@@ -1,7 +1,8 @@
 -- @include free_entry
 -- @include handoff
 -- @include unhold_task
--- @include leave_parents
+-- @include leave_each
+-- @include waits_of
 -- Takes a live task out of every index that its state names; its hash is the caller's.
 local function leave_indexes(root, id, state, lane, entry, token)
   if state == "READY" then
@@ -13,11 +14,12 @@ local function leave_indexes(root, id, state, lane, entry, token)
     local waits = root .. "waits:" .. id
     -- Many would take too long: they pass over one that waits no more.
     if redis.call("SCARD", waits) <= 16 then
-      leave_parents(root, id, "waits", 16)
+      leave_each(root, id, waits_of(root, id))
     end
     redis.call("ZREM", root .. "blocked", id)
     redis.call("ZREM", root .. "delayed", id)
     redis.call("DEL", waits)
+    redis.call("HDEL", root .. "task:" .. id, "sole")
   elseif state == "RETRYING" then
     redis.call("ZREM", root .. "delayed", id)
   else

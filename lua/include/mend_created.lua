@@ -1,6 +1,6 @@
 -- @include dag_of
--- A CREATED task waits for the commit of its DAG to reach it, or to be dropped with it: whether
--- nothing was about to.
+-- A task that is not born yet waits for the commit of its DAG to reach it, or to be dropped with
+-- it: whether nothing was about to.
 local function mend_created(root, now, id, flags)
   local dag = dag_of(flags) or ""
   local status = redis.call("HGET", root .. "dag:" .. dag, "status")
@@ -11,5 +11,9 @@ local function mend_created(root, now, id, flags)
   elseif status == "writing" then
     return redis.call("ZADD", root .. "writing", "NX", now, dag) == 1
   end
-  return redis.call("HSETNX", root .. "unfinished", "commit " .. dag, 0) == 1
+  if redis.call("HSETNX", root .. "unfinished", "commit " .. dag, 0) == 0 then
+    return false
+  end
+  redis.call("RPUSH", root .. "fresh:" .. dag, id)
+  return true
 end

@@ -1,11 +1,13 @@
 -- @include mend_edge
+-- @include waits_of
 -- Looks at up to `limit` of the parents that a PENDING task waits for, any of them: each must know
 -- it, and one that has ended must be about to tell it. Whether anything was missing.
 local function mend_parents(root, id, limit)
   local mended, kind = false, decoded(redis.call("HGET", root .. "task:" .. id, "more")).trigger
-  for _, parent in ipairs(redis.call("SRANDMEMBER", root .. "waits:" .. id, limit)) do
+  local sole = redis.call("EXISTS", root .. "waits:" .. id) == 0 and waits_of(root, id)
+  for _, parent in ipairs(sole or redis.call("SRANDMEMBER", root .. "waits:" .. id, limit)) do
     local state = redis.call("HGET", root .. "task:" .. parent, "state")
-    if state and mend_edge(root, parent, id, kind) then
+    if state and mend_edge(root, parent, id, kind, state == "COMPLETED") then
       mended = true
     end
     if redis.call("HEXISTS", root .. "heirs:" .. parent, id) == 1 then

@@ -1,3 +1,4 @@
+-- @include waits_of
 -- Whether one of the tasks in `from` waits for `target`, through whatever chain: "CYCLE", or "FAR"
 -- where more edges than `walk.left` must be followed to find out; nil where none does. What one
 -- walk has seen, the next one of the same call passes over.
@@ -5,6 +6,7 @@ local function reaches(root, from, target, walk)
   local stack, key = {}, root .. "dependents:" .. target
   -- Mostly nobody waits for it: then it can only be one of them itself.
   local awaited = redis.call("EXISTS", key, root .. "heirs:" .. target) > 0
+    or redis.call("HEXISTS", root .. "task:" .. target, "down") == 1
   for i, id in ipairs(from) do
     stack[i] = id
   end
@@ -14,7 +16,10 @@ local function reaches(root, from, target, walk)
       return "CYCLE"
     elseif awaited and not walk.seen[id] then
       walk.seen[id] = true
-      local parents = redis.call("SUNION", root .. "waits:" .. id, root .. "gather:" .. id)
+      local parents = waits_of(root, id)
+      if #parents == 0 then
+        parents = redis.call("SMEMBERS", root .. "gather:" .. id)
+      end
       for _, parent in ipairs(parents) do
         stack[#stack + 1] = parent
         walk.left = walk.left - 1

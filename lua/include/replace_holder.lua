@@ -1,3 +1,4 @@
+-- @include cancel_awaited
 -- @include cancel_task
 -- @include cancel_dependents
 -- @include tally_dags
@@ -6,6 +7,7 @@
 -- promoter cancels it.
 local function replace_holder(root, now, holder, row, new)
   local how = cjson.decode(new.how)
+  cancel_awaited(root, holder, row)
   local value = cancel_task(root, now, holder, row, "replaced by " .. new.id, how)
   cancel_dependents(root, holder, row.flags, "cascade", "cancelled")
   tally_dags(root, now, how)

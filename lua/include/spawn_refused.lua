@@ -15,11 +15,15 @@ local function spawn_refused(root, new, ask)
   new.more, new.ask = decoded(text), decoded(asked)
   new.text, new.flags = text ~= "" and text or nil, text ~= "" and "m" or ""
   local open, lost = open_parents(root, new.ask.outside or {}, new.more.trigger)
-  local namesake = named_already(root, new.more.ext)
+  local ext = new.more.ext
+  local namesake = ext and (ask.names[ext] or named_already(root, ext))
   if not open then
     return { "PARENT", new.key, lost }
   elseif namesake then
     return { "EXISTS", new.key, namesake }
+  end
+  if ext then
+    ask.names[ext] = new.id
   end
   new.outside = open
   local circle = ask.wait ~= "" and reaches(root, open, ask.id, ask.walk)

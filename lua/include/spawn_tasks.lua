@@ -21,6 +21,6 @@ local function spawn_tasks(root, now, dag, ask, kinds, how)
     commit_task(root, now, new.id, how)
   end
   flag(root, ask.id, "s")
-  how.counts.submitted = #fresh
+  redis.call("HINCRBY", root .. "stats", "submitted", #fresh)
   redis.call("HINCRBY", root .. "unfinished", "rank " .. dag, 1)
 end

@@ -1,16 +1,9 @@
 -- @include dag_of
--- Notes in `how` that a task of a DAG goes from one of its counters to another: open, dead,
--- cancelled, or none for a completion. `tally_dags` counts them, all of a call at once.
+-- @include tally_in
+-- Notes in `how` that a task, if it is one of a DAG, goes from one of its counters to another.
 local function tally(how, flags, from, to)
   local dag = dag_of(flags)
-  if not dag then
-    return
-  end
-  how.dags = how.dags or {}
-  local by = how.dags[dag] or {}
-  how.dags[dag] = by
-  by[from] = (by[from] or 0) - 1
-  if to then
-    by[to] = (by[to] or 0) + 1
+  if dag then
+    tally_in(how, dag, from, to)
   end
 end

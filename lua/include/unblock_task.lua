@@ -2,23 +2,25 @@
 -- One thing a PENDING task waited for is there; READY when it was the last. `how` collects it for
 -- the indexes, see enter_indexes. Returns its lane then.
 local function unblock_task(root, id, met, how)
-  local waits = root .. "waits:" .. id
-  redis.call("SREM", waits, met)
-  if redis.call("EXISTS", waits) == 1 then
-    return nil
+  local key, waits = root .. "task:" .. id, root .. "waits:" .. id
+  local row = redis.call("HMGET", key, "state", "lane", "score", "due", "suspended", "sole")
+  local lane, sole = row[2], row[6] == "1"
+  if not sole then
+    redis.call("SREM", waits, met)
   end
-  local key = root .. "task:" .. id
-  local row = redis.call("HMGET", key, "state", "lane", "score", "due", "suspended")
-  local lane = row[2]
-  if row[1] ~= "PENDING" then
+  if not sole and redis.call("EXISTS", waits) == 1 then
+    return nil
+  elseif row[1] ~= "PENDING" then
     -- It may be about to wait for what it spawned, see gather_tasks.
     redis.call("SREM", root .. "gather:" .. id, met, unpack(how.met[id] or {}))
     return nil
   end
   tally_lane(how, lane, "PENDING", -1)
-  how.unblocked[#how.unblocked + 1] = id
+  if not sole then
+    how.unblocked[#how.unblocked + 1] = id
+  end
   how.readied[#how.readied + 1] = id
-  free_task(root, id, lane, row[3], how)
+  free_task(root, id, lane, row[3], how, sole)
   if row[4] or row[5] then
     redis.call("HDEL", key, "due", "suspended")
   end

@@ -1,18 +1,19 @@
 -- @include leave_indexes
+-- @include return_name
 -- @include count
+-- @include dag_of
 -- Takes back a task that was never committed: every key of it, and its name among those of the
 -- tasks outside its DAG that it was to wait for.
 local function uncreate_task(root, id, row)
   if not row.state then
     return
   end
-  if row.state == "CREATED" then
-    leave_indexes(root, id, row.state)
+  leave_indexes(root, id, row.state)
+  count(root, row.lane, "CREATED", -1)
+  if row.state == "PENDING" then
+    redis.call("HINCRBY", root .. "dag:" .. dag_of(row.flags), "waiting:" .. row.lane, -1)
   end
-  count(root, row.lane, row.state, -1)
-  if row.more.ext and redis.call("GET", root .. "ext:" .. row.more.ext) == id then
-    redis.call("DEL", root .. "ext:" .. row.more.ext)
-  end
+  return_name(root, id, row.more.ext)
   for _, tag in ipairs(row.more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end

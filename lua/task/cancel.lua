@@ -53,7 +53,7 @@ while how.left > 0 do
     local parent = string.match(found[i], "^children (.+)$")
     local rule, why = string.match(found[i + 1], "^(%S+) (.*)$")
     if parent and how.left > 0 then
-      cancel_children(root, parent, rule, why, how)
+      cancel_children(root, now, parent, rule, why, how)
     elseif not parent then
       cancel_one(root, now, found[i], why, rule, how)
       how.left = how.left - 1

@@ -12,14 +12,16 @@
 -- REPLY OK | GONE | STATE <found> | CHANGED
 
 -- @include is_waiting
+-- @include is_visible
 -- @include fields_of
 -- @include def_of
 -- @include write_def
 
 local root, task, was, def = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local state = redis.call("HGET", root .. "task:" .. task, "state")
-if not state then
+local row = redis.call("HMGET", root .. "task:" .. task, "state", "flags")
+local state = row[1]
+if not state or not is_visible(root, { state = state, flags = row[2] }) then
   return { "GONE" }
 elseif not is_waiting(state) then
   return { "STATE", state }

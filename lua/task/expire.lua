@@ -17,7 +17,9 @@
 
 -- @include now_ms
 -- @include is_waiting
+-- @include is_visible
 -- @include task_row
+-- @include cancel_awaited
 -- @include cancel_task
 -- @include cancel_dependents
 -- @include tally_dags
@@ -33,11 +35,13 @@ local due = redis.call("ZRANGEBYSCORE", root .. "deadlines", "-inf", now, "LIMIT
 for _, id in ipairs(due) do
   local row = task_row(root, id)
   redis.call("ZREM", root .. "deadlines", id)
-  if is_waiting(row.state) and row.more.on_deadline == "cancel" then
+  local waiting = is_waiting(row.state) and is_visible(root, row)
+  if waiting and row.more.on_deadline == "cancel" then
+    cancel_awaited(root, id, row)
     ended[#ended + 1] = id
     ended[#ended + 1] = cancel_task(root, now, id, row, "deadline passed", options)
     cancel_dependents(root, id, row.flags, "cascade", "cancelled")
-  elseif is_waiting(row.state) and row.more.on_deadline == "fail" then
+  elseif waiting and row.more.on_deadline == "fail" then
     options.reason = "timeout"
     keep_parents(root, id)
     leave_indexes(root, id, row.state, row.lane, row.entry, row.token)
@@ -45,7 +49,7 @@ for _, id in ipairs(due) do
     ended[#ended + 1] = bury_task(root, now, id, row,
       { "reason", "timeout", "why", "deadline passed", "settled", "expire" }, options)
   elseif row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING"
-    or row.state == "CREATED" then
+    or row.state == "CREATED" or (row.state == "PENDING" and not waiting) then
     redis.call("ZADD", root .. "deadlines", now + again_ms, id)
   end
 end

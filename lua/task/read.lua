@@ -20,6 +20,7 @@
 -- @include is_visible
 -- @include flagged
 -- @include bytes_of
+-- @include waits_of
 
 local ready = KEYS[1]
 local root, limit = ARGV[1], tonumber(ARGV[2])
@@ -43,7 +44,7 @@ for at = first, #ARGV, stride do
   local row = { flat, def_of(root, id, fields),
     redis.call("GET", root .. "result:" .. id) or "",
     redis.call("LRANGE", root .. "failures:" .. id, 0, -1),
-    redis.call("SMEMBERS", root .. "waits:" .. id), idle,
+    waits_of(root, id), idle,
     redis.call("HGETALL", root .. "notes:" .. id),
     redis.call("LRANGE", root .. "logs:" .. id, 0, -1),
     flagged(fields.flags, "p") and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {} }

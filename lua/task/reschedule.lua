@@ -14,12 +14,13 @@
 -- @include now_ms
 -- @include task_row
 -- @include is_waiting
+-- @include is_visible
 -- @include delay_task
 
 local root, task, delay, at = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local now, row = now_ms(), task_row(root, task)
-if not row.state then
+if not row.state or not is_visible(root, row) then
   return { "GONE" }
 elseif not is_waiting(row.state) then
   return { "STATE", row.state }

@@ -13,7 +13,7 @@
 --       7 events      length of the events stream
 --       8 steps       how many edges are followed to find a circle
 -- TOUCHES task:<id> def:<id> dead deadlines delayed blocked waits:<id> dependents:<id> lane:<n>
---       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events dag:<dag> unfinished
+--       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events dag:<dag> unfinished cancelling
 --       + what answer_waiting touches
 -- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag>
 --       | CYCLE <id>
@@ -62,7 +62,7 @@ if namesake then
 end
 
 local now, more = now_ms(), row.more
-revive_dag(root, now, row.flags, events)
+revive_dag(root, now, task, row.flags, events)
 redis.call("ZREM", root .. "dead", task)
 redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
   "due", "parents")

@@ -14,6 +14,7 @@
 
 -- @include now_ms
 -- @include is_waiting
+-- @include is_visible
 -- @include freeing
 -- @include promote_task
 -- @include enter_indexes
@@ -22,10 +23,10 @@
 local root, task, request, tries = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local key = root .. "task:" .. task
-local row = redis.call("HMGET", key, "state", "hurried")
+local row = redis.call("HMGET", key, "state", "hurried", "flags")
 if row[2] == request then
   return { "OK", 0, 1 }
-elseif not row[1] then
+elseif not row[1] or not is_visible(root, { state = row[1], flags = row[3] }) then
   return { "GONE" }
 elseif not is_waiting(row[1]) then
   return { "STATE", row[1] }

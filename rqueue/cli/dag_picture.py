@@ -74,6 +74,7 @@ def head(graph: DagGraph) -> list[str]:
         "policy": policy(dag),
         "spent": f"{dollars(dag.spent_usd)}{budget}" if dag.spent_usd or budget else None,
         "next": f"{dag.next}, when it has completed" if dag.next else None,
+        "waits": elsewhere(graph.waited_for),
         "roots": names(graph, graph.roots),
         "leaves": names(graph, graph.leaves),
         "critical": f"{MARKED} {len(path)} of its tasks{length}",
@@ -83,7 +84,7 @@ def head(graph: DagGraph) -> list[str]:
 
 def status(dag: Dag) -> str:
     """Where a DAG is, and why."""
-    marks = {"paused": dag.paused and not dag.ended, "closing": dag.closing}
+    marks = {"paused": dag.paused and not dag.ended, "closing": dag.closing and dag.open}
     shown = ", ".join([dag.status, *(word for word, there in marks.items() if there)])
     return f"{shown}: {dag.reason}" if dag.reason else shown
 
@@ -96,6 +97,12 @@ def policy(dag: Dag) -> str:
     most = f"{threshold:.0%}" if threshold < 1 else f"{threshold:g}"
     reached = ", which is reached" if dag.escalated else ""
     return f"{dag.spec.on_failure}; tells of {most} dead{reached}"
+
+
+def elsewhere(ids: Sequence[str]) -> str | None:
+    """The first few of the tasks of other DAGs for which a DAG waits."""
+    more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+    return f"for {', '.join(ids[:NAMED])}{more} of another DAG" if ids else None
 
 
 def names(graph: DagGraph, ids: Sequence[str]) -> str:

@@ -70,6 +70,12 @@ class DagGraph:
         """The tasks that no other of the DAG comes after."""
         return leaves(self.parents)
 
+    @property
+    def waited_for(self) -> list[str]:
+        """The tasks of other DAGs that its own wait for."""
+        waits = (parent for task in self.tasks.values() for parent in task.blocked_by)
+        return [parent for parent in dict.fromkeys(map(str, waits)) if parent not in self.tasks]
+
     def layers(self) -> dict[str, int]:
         """For each task how many are before it on the longest way from a root."""
         found: dict[str, int] = {}

@@ -110,10 +110,10 @@ class DagHandle:
     async def cancel(self, reason: str = "") -> bool:
         """Gives up all of it that has not ended; whether there was anything to give up."""
         try:
-            await dags.cancel(self.queue.shard, self.id, door.reason_of(reason) or "cancelled")
+            why = door.reason_of(reason) or "cancelled"
+            return await dags.cancel(self.queue.shard, self.id, why) > 0
         except DagEnded:
             return False
-        return True
 
     async def pause(self) -> None:
         """Hands out nothing more of it until it is resumed; what runs, runs on."""

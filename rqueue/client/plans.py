@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rqueue.errors import DagNotFound, InvalidGraph, InvalidTask
 from rqueue.model.call import written
+from rqueue.model.field import task_reference
 from rqueue.model.ids import TaskId
 from rqueue.model.lane import micro
 from rqueue.model.plan import Plan, PlanTask, resolved
@@ -15,7 +16,7 @@ from rqueue.model.state import State
 from rqueue.policy.path import ranks
 from rqueue.store import dags
 from rqueue.store.outputs import outputs
-from rqueue.store.planting import Node, Planting
+from rqueue.store.planting import Node, Planting, letters
 from rqueue.store.shard import MICRO
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
     ids = {task.name: task.id for task in tasks}
     drafts = {task.name: drafted(task, ids, drafter) for task in tasks}
     boosts = ranks({task.name: task.after for task in tasks})
-    flags = waiters(tasks, drafts)
+    flags = letters(
+        {task.name: [name for name in task.after if name in ids] for task in tasks},
+        {name for name, draft in drafts.items() if is_triggered(draft)},
+    )
     nodes = []
     for task in tasks:
         rank, draft = micro(boosts[task.name]), drafts[task.name]
@@ -50,7 +54,7 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
                 draft._replace(base=draft.base - rank),
                 parents=[ids[name].ulid for name in task.after if name in ids],
                 outside=[name[-26:] for name in task.after if name not in ids],
-                flags=flags.get(task.name, ""),
+                flags=flags[task.name],
                 rank=rank,
             )
         )
@@ -59,6 +63,7 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
         refuse_twins(plan)
         # Refused now, not when this one has completed.
         planting_of(following, drafter)
+    refuse_namesakes(plan)
     facts = facts_of(plan.spec, following)
     return Planting(plan.id, facts, nodes, "" if following is None else following.text())
 
@@ -72,6 +77,24 @@ def refuse_twins(plan: Plan) -> None:
             if id in seen:
                 raise InvalidGraph("what follows has the id of what it follows", (plan.id, id))
             seen.add(id)
+        one = one.on_complete
+
+
+def refuse_namesakes(plan: Plan) -> None:
+    """Raises InvalidGraph where two tasks of a plan and those that follow it have the same id of
+    their producer; all of them are drafted by now.
+    """
+    seen: dict[str, str] = {}
+    one: Plan | None = plan
+    while one is not None:
+        for task in one.tasks:
+            given = task.fields.get("external_id")
+            external = None if given is None else task_reference(given)
+            if external in seen:
+                rule = "two tasks have the same external_id"
+                raise InvalidGraph(rule, (seen[external], task.name))
+            if external is not None:
+                seen[external] = task.name
         one = one.on_complete
 
 
@@ -127,16 +150,6 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
         return drafter.of_member(written(given))
     except InvalidTask as error:
         raise InvalidTask(f"{task.name}.{error.field}", error.rule) from error
-
-
-def waiters(tasks: Sequence[PlanTask], drafts: Mapping[str, Draft]) -> dict[str, str]:
-    """Who is waited for, by name: d where completion is, h where any end is."""
-    found: dict[str, set[str]] = {}
-    for task in tasks:
-        letter = "h" if is_triggered(drafts[task.name]) else "d"
-        for parent in task.after:
-            found.setdefault(parent, set()).add(letter)
-    return {name: "".join(sorted(letters)) for name, letters in found.items()}
 
 
 def facts_of(spec: DagSpec, following: Plan | None) -> list[Argument]:

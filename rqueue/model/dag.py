@@ -47,7 +47,8 @@ class Dag(Checked):
     """One DAG at one moment. A DAG is failed while a task of it is dead; it may go on all the same.
 
     `open` counts the tasks that have not ended. `finished_at` is there when none can run any more.
-    `closing` is there while the rest of it is being given up, `next` names the one that follows.
+    `closing` is there when the rest of it is given up, until a dead task of it is revived; `next`
+    names the one that follows.
     """
 
     id: DagId

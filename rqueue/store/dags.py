@@ -115,8 +115,8 @@ def dag_of(dag: DagId, flat: Sequence[bytes]) -> Dag:
 
 
 async def cancel(shard: Shard, dag: DagId, reason: str = "") -> int:
-    """Gives up all of a DAG that has not ended; how many tasks that were. Without a reason, goes
-    on with what was begun. Raises DagNotFound and DagEnded.
+    """Gives up all of a DAG that has not ended; how many tasks that were, by whomever. Without a
+    reason, goes on with what was begun. Raises DagNotFound, and DagEnded where nothing is open.
     """
     args: dict[str, Argument] = {
         "reason": reason,
@@ -126,8 +126,7 @@ async def cancel(shard: Shard, dag: DagId, reason: str = "") -> int:
     }
     done, more = 0, 1
     while more:
-        more, number = map(int, await run(shard, "dag/cancel", dag, args))
-        done += number
+        more, done = map(int, await run(shard, "dag/cancel", dag, args))
     return done
 
 

@@ -11,6 +11,7 @@ from rqueue.store.lanes import read_lanes
 from rqueue.store.queue import in_hand
 
 if TYPE_CHECKING:
+    from rqueue.model.dag import Dag
     from rqueue.store.shard import Shard
 
 PAGE = 500
@@ -41,13 +42,15 @@ async def places(
     """
     if State.PENDING in states:
         yield walk(shard, shard.keys.blocked())
+        yield members(shard, lambda dag: dag.finished_at is None)
     if State.RETRYING in states:
         yield walk(shard, shard.keys.delayed())
     if State.READY in states:
         for lane, number in (await read_lanes(shard)).numbers.items():
             if type in (None, lane.type):
                 yield walk(shard, shard.keys.lane(number))
-        yield held_back(shard)
+        # Where a DAG is paused or given up, they are out of their lanes.
+        yield members(shard, lambda dag: dag.paused or dag.closing)
     if states & IN_HAND:
         yield held(shard)
     if State.DEAD_LETTERED in states:
@@ -76,13 +79,13 @@ async def held(shard: Shard) -> AsyncIterator[list[str]]:
         yield [lease.task for lease in page if lease.task]
 
 
-async def held_back(shard: Shard) -> AsyncIterator[list[str]]:
-    """READY tasks that are out of their lanes, because their DAG is paused or given up."""
+async def members(shard: Shard, chosen: Callable[[Dag], bool]) -> AsyncIterator[list[str]]:
+    """The tasks of the DAGs that are chosen. Tasks that wait for others of theirs are found so."""
     async for dag in dags.walk(shard):
-        if dag.paused or dag.closing:
-            members = await dags.members(shard, dag.id)
-            for start in range(0, len(members), PAGE):
-                yield members[start : start + PAGE]
+        if chosen(dag):
+            found = await dags.members(shard, dag.id)
+            for start in range(0, len(found), PAGE):
+                yield found[start : start + PAGE]
 
 
 async def call(shard: Shard, send: Callable[..., Any]) -> Any:

@@ -62,7 +62,7 @@ class Keys:
         return f"{self.root}delayed"
 
     def blocked(self) -> str:
-        """zset: PENDING tasks by the time they began to wait."""
+        """zset: PENDING tasks by the time they began to wait; not those that wait inside a DAG."""
         return f"{self.root}blocked"
 
     def deadlines(self) -> str:
@@ -88,6 +88,10 @@ class Keys:
     def members(self, dag: str) -> str:
         """list: the tasks of a DAG in the order they were written."""
         return f"{self.root}members:{dag}"
+
+    def fresh(self, dag: str) -> str:
+        """list: the tasks of a DAG that its commit must reach one by one. Goes with the commit."""
+        return f"{self.root}fresh:{dag}"
 
     def dags(self) -> str:
         """zset: committed DAGs of more than one task, by the time they were."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +32,7 @@ BEING_DROPPED = ["STATE", "dropping"]
 
 class Node(NamedTuple):
     """One task of a DAG ready to be sent. Parents are ULIDs of tasks before it; those outside the
-    DAG are named as a submit names them. `flags` says who waits for it: d and h, see the script.
+    DAG are named as a submit names them. `flags` says who waits for it, see `letters`.
     """
 
     id: TaskId
@@ -41,6 +41,27 @@ class Node(NamedTuple):
     outside: Sequence[str] = ()
     flags: str = ""
     rank: int = 0
+
+
+def letters(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> dict[str, str]:
+    """What the flags of tasks say of who waits for them, by name; `edges` has the parents of each.
+    d: some wait for its completion, h: for any end, being `triggered`. Where one alone waits for
+    the completion of each of its parents, that is u, and they are o: they name it in their hashes.
+    """
+    below: dict[str, list[str]] = {name: [] for name in edges}
+    for name, parents in edges.items():
+        for parent in parents if name not in triggered else ():
+            below[parent].append(name)
+    found: dict[str, set[str]] = {name: {"d"} if below[name] else set() for name in edges}
+    for name, parents in edges.items():
+        if name in triggered:
+            for parent in parents:
+                found[parent].add("h")
+        elif parents and all(len(below[parent]) == 1 for parent in parents):
+            found[name].add("u")
+            for parent in parents:
+                found[parent] = found[parent] - {"d"} | {"o"}
+    return {name: "".join(sorted(these)) for name, these in found.items()}
 
 
 class Row(NamedTuple):

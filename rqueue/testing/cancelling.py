@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.testing.claiming import answer
-from rqueue.testing.telling import Rule, lanes, leave_children
+from rqueue.testing.telling import Rule, lanes, leave_awaited, leave_children
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
     from rqueue.testing.records import Ended, Record
 
 CHILDREN = "children "
+
+
+class Cascade(NamedTuple):
+    """What the end of a task means for those who wait for it, and where what ends is noted."""
+
+    rule: str
+    word: str
+    settled: str
+    ended: list[Ended]
 
 
 def cancel(
@@ -36,7 +45,8 @@ def cancel(
     while model.cancelling:
         name, (rule, why) = next(iter(model.cancelling.items()))
         if name.startswith(CHILDREN):
-            touched |= cancel_children(model, name.removeprefix(CHILDREN), rule, why)
+            cascade = Cascade(rule, why, settled, ended)
+            touched |= cancel_children(model, name.removeprefix(CHILDREN), cascade)
         else:
             cancel_unseen(model, name, why)
             cancel_one(model, name, settled, ended, why=why)
@@ -53,17 +63,21 @@ def cancel_one(
     ended: list[Ended],
     *,
     why: str,
-    rule: Rule = "cascade",
+    rule: Rule | Literal["whole"] = "cascade",
 ) -> str:
-    """Ends a task if it has not ended, with a rule for those who wait for it; the word for it."""
+    """Ends a task if it has not ended, with a rule for those who wait for it and those for whom it
+    waits: where the whole DAG is given up, these need no word. The word for the task.
+    """
     record = model.seen(task)
     model.cancelling.pop(task, None)
     if record is None:
         return "GONE"
     if record.state in FINAL:
         return "OK" if record.settled == settled else f"STATE:{record.state}"
+    if rule == "cascade":
+        leave_awaited(model, record)
     ended.append(give_up(model, record, settled, why=why))
-    leave_children(model, record, rule, "cancelled")
+    leave_children(model, record, "unblock" if rule == "unblock" else "cascade", "cancelled")
     return "OK"
 
 
@@ -74,19 +88,24 @@ def cancel_unseen(model: Model, task: str, why: str) -> None:
         record.doomed = why
 
 
-def cancel_children(model: Model, parent: str, rule: str, word: str) -> set[int]:
+def cancel_children(model: Model, parent: str, cascade: Cascade) -> set[int]:
     """Those who wait for a task that will never complete are given up, or told that it is met;
-    the lanes they enter. One that waits for what it spawned goes on in any case.
+    the lanes they enter. One that waits for what it spawned goes on in any case; where the task
+    lives again, all wait on.
     """
     del model.cancelling[CHILDREN + parent]
-    entered = []
+    record = model.find(parent)
+    if record is not None and record.state not in (State.CANCELLED, State.DEAD_LETTERED):
+        return set()
+    entered, why = [], f"Parent {TaskId.from_ulid(parent)} {cascade.word}"
     for child in model.dependents(parent):
-        if rule == "unblock" or child.suspended:
+        if cascade.rule == "unblock" or child.suspended:
             entered.append(model.met(child, parent))
         elif parent not in child.waits:
             child.gathering.discard(parent)
         else:
-            model.cancelling[child.id] = "cascade", f"Parent {TaskId.from_ulid(parent)} {word}"
+            cancel_unseen(model, child.id, why)
+            cancel_one(model, child.id, cascade.settled, cascade.ended, why=why)
     return lanes(entered)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.cancelling import cancel_one
 from rqueue.testing.claiming import answer
+from rqueue.testing.graphs import counted
 from rqueue.testing.planting import Said, next_page
 
 if TYPE_CHECKING:
@@ -24,23 +25,27 @@ def there(model: Model, dag: str) -> Graph | None:
 
 
 def cancel(model: Model, dag: str, *, reason: str, request: str, limit: int) -> list[object]:
-    """Gives up all of a DAG that has not ended: OK, whether there is more, and how many that were.
-    Without a reason, goes on with what was begun.
+    """Gives up all of a DAG that has not ended: OK, whether there is more, and how many that were
+    so far. Without a reason, goes on with what was begun.
     """
     graph, step = there(model, dag), f"cancel {dag}"
     if graph is None:
         return ["GONE"]
-    if graph.finished_ms is not None and reason and graph.request != request:
+    fresh, counts = bool(reason) and graph.request != request, counted(model, graph)
+    if fresh and not counts.open:
         return ["STATE", graph.status]
-    if reason and not graph.closing and graph.request != request:
+    if fresh and not graph.closing:
         graph.closing, graph.why, graph.request = "cancelled", reason, request
-        model.unfinished[step] = 0
+        graph.before, model.unfinished[step] = counts.cancelled, 0
+    elif fresh:
+        graph.request = graph.request or request
     page, more = next_page(model, graph, step, limit)
     ended: list[Ended] = []
     for task in page:
-        cancel_one(model, task, f"cancel {request}", ended, why=graph.why)
+        cancel_one(model, task, f"cancel {request}", ended, why=graph.why, rule="whole")
     model.send(ended)
-    return ["OK", int(more), len(ended)]
+    cancelled = counted(model, graph).cancelled
+    return ["OK", int(more), 0 if graph.before is None else cancelled - graph.before]
 
 
 def hold(model: Model, dag: str, *, begin: bool, limit: int) -> Said:

@@ -32,9 +32,11 @@ def counted(model: Model, graph: Graph) -> Counts:
 
 
 def open_parents(
-    model: Model, names: Iterable[str], trigger: Trigger
+    model: Model, names: Iterable[str], trigger: Trigger, *, others: bool = False
 ) -> tuple[list[str], str | None]:
-    """Of the parents named those that a task waits for, or the first that can never be met."""
+    """Of the parents named those that a task waits for, or the first that can never be met. With
+    `others` beside them, it may wait for those alone.
+    """
     waits: list[str] = []
     over: str | None = None
     for name in names:
@@ -49,9 +51,15 @@ def open_parents(
             over = record.id
         else:
             waits.append(record.id)
-    if trigger == "one_failed" and not waits:
+    if trigger == "one_failed" and not waits and not others:
         return [], over
     return waits, None
+
+
+def is_fired(model: Model, names: Iterable[str], trigger: Trigger) -> bool:
+    """Whether a task waits for a failure that has come already."""
+    found = (parent_of(model, name) for name in names if trigger == "one_failed")
+    return any(one is not None and one.state is State.DEAD_LETTERED for one in found)
 
 
 def parent_of(model: Model, name: str) -> Record | None:
@@ -89,10 +97,13 @@ def adopt(model: Model, record: Record) -> Graph:
 
 
 def join(model: Model, record: Record, parents: Sequence[str]) -> None:
-    """A new task becomes one of its first parent's DAG, if that is open and has room."""
+    """A new task becomes one of its first parent's DAG, if that is open, has room, and lets its
+    own tasks add others.
+    """
     graph = adopt(model, model.tasks[parents[0]])
     full = len(graph.members) >= model.max_nodes
-    if graph.finished_ms is not None or graph.closing or full:
+    shut = graph.finished_ms is not None or graph.closing or graph.facts.get("spawn") == "none"
+    if shut or full:
         return
     record.dag = graph.id
     graph.members.append(record.id)
@@ -149,6 +160,7 @@ def fail(model: Model, graph: Graph, counts: Counts, *, died: bool) -> None:
         graph.escalated = counts.dead
     if died and graph.facts.get("on_failure") == "fail_fast" and not graph.closing:
         graph.closing, graph.why = "failed", "a task of the DAG failed for good"
+        graph.request, graph.before = "", counts.cancelled
         model.unfinished[f"cancel {graph.id}"] = 0
 
 

@@ -44,10 +44,13 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
 
 
 def revive_dag(model: Model, record: Record) -> None:
-    """The DAG of a task that lives again goes on, also where it was given up."""
+    """The DAG of a task that lives again goes on, also where it was given up; of those who wait for
+    it no more are cancelled.
+    """
     graph = model.dags.get(record.dag)
     if graph is not None:
         graph.closing = graph.why = ""
+        model.cancelling.pop(f"children {record.id}", None)
         changed(model, graph)
         tally(model, graph.id)
 

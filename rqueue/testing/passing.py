@@ -10,7 +10,7 @@ from rqueue.testing.cancelling import give_up
 from rqueue.testing.claiming import answer
 from rqueue.testing.records import TIME, Ended, Record, Verdict
 from rqueue.testing.settling import fail_one, give_back, held
-from rqueue.testing.telling import bury, leave_children
+from rqueue.testing.telling import bury, leave_awaited, leave_children
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -110,6 +110,7 @@ def expire(model: Model, *, again_ms: int) -> int:
         if record.in_hand or record.state is State.CREATED:
             model.deadlines[task] = model.now_ms + again_ms
         elif record.waiting and record.special.on_deadline == "cancel":
+            leave_awaited(model, record)
             ended.append(give_up(model, record, why="deadline passed"))
             leave_children(model, record, "cascade", "cancelled")
         elif record.waiting and record.special.on_deadline == "fail":

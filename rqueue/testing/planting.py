@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.claiming import answer
-from rqueue.testing.graphs import block, open_parents
+from rqueue.testing.graphs import block, is_fired, open_parents
 from rqueue.testing.operating import named_already
-from rqueue.testing.records import Draft, Graph, Record
+from rqueue.testing.records import TIME, Draft, Graph, Record
 from rqueue.testing.submitting import due_of, write
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ def plant(
 ) -> Said:
     """Writes a part of a DAG: OK, or why it cannot be. A part sent again changes nothing."""
     graph = model.graph(dag)
+    names: dict[str, str] = {}
     if graph is not None and graph.dropping:
         return "STATE", "dropping"
     for draft in drafts:
-        refused = refusal(model, graph, draft)
+        refused = refusal(model, graph, draft, names)
         if refused is not None:
             return refused
     if any(model.lane_number(lane) is None for lane in lanes):
@@ -44,16 +45,20 @@ def plant(
         model.dags[dag] = graph
     graph.written_ms = model.now_ms
     for draft in drafts:
+        if model.find(draft.id) is None and not waits_inside(draft):
+            graph.fresh.append(draft.id)
         create(model, graph, draft)
     return ("OK",)
 
 
-def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
-    """What a part is answered because of one of its tasks, if it is not simply written."""
+def refusal(model: Model, graph: Graph | None, draft: Draft, names: dict[str, str]) -> Said | None:
+    """What a part is answered because of one of its tasks, if it is not simply written; `names` are
+    the producer's ids of those before it.
+    """
     record = model.find(draft.id)
     known = record is not None
-    _, lost = open_parents(model, draft.parents, draft.special.trigger)
-    namesake = None if known else named_already(model, draft.special.ext, besides="")
+    _, lost = outside_of(model, draft)
+    namesake = None if known else namesake_of(model, draft, names)
     if graph is not None and graph.status != "writing":
         return ("OK",) if known else ("STATE", graph.status)
     if record is not None and (graph is None or record.dag != graph.id):
@@ -63,14 +68,35 @@ def refusal(model: Model, graph: Graph | None, draft: Draft) -> Said | None:
     return None if namesake is None else ("EXISTS", draft.id, namesake)
 
 
+def namesake_of(model: Model, draft: Draft, names: dict[str, str]) -> str | None:
+    """The task that bears the same id of its producer: one before it in the call, which is noted,
+    or one that is there.
+    """
+    ext = draft.special.ext
+    if ext is None:
+        return None
+    found = names.get(ext) or named_already(model, ext, besides="")
+    names[ext] = draft.id
+    return found
+
+
+def outside_of(model: Model, draft: Draft) -> tuple[list[str], str | None]:
+    """Which tasks outside its DAG a task waits for, or the first that can never be met."""
+    trigger, others = draft.special.trigger, bool(draft.inside)
+    return open_parents(model, draft.parents, trigger, others=others)
+
+
 def create(model: Model, graph: Graph, draft: Draft) -> Record:
     """A task of a DAG that nobody sees yet, or further parents of one."""
     record = model.find(draft.id)
     if record is None:
+        before = model.names.get(draft.special.ext or "", "")
         record = write(model, draft, model.lanes[draft.lane], due_ms=due_of(model, draft))
         record.state, record.dag, record.rank = State.CREATED, graph.id, draft.rank
+        record.namesake = before
         graph.members.append(record.id)
-        outside, _ = open_parents(model, draft.parents, draft.special.trigger)
+        outside, _ = outside_of(model, draft)
+        record.fired = is_fired(model, draft.parents, draft.special.trigger)
         block(model, record, outside)
         graph.edges += len(outside)
     fresh = [parent for parent in draft.inside if parent not in record.waits]
@@ -80,6 +106,15 @@ def create(model: Model, graph: Graph, draft: Draft) -> Record:
     return record
 
 
+def waits_inside(draft: Draft) -> bool:
+    """Whether nothing but completions in its DAG can free a task, so nothing before its commit.
+    The name that its producer gave one is looked at then.
+    """
+    asks = draft.parents or draft.delay_ms or draft.at_ms is not None
+    special = draft.special.trigger != "all_success" or draft.special.ext is not None
+    return bool(draft.inside) and not asks and not special
+
+
 def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
     """Makes a DAG that is written whole visible, and steps through its tasks: OK and whether there
     is more, or why it cannot be.
@@ -87,20 +122,33 @@ def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
     graph, step = model.graph(dag), f"commit {dag}"
     if graph is None:
         return ("GONE",)
+    refused = uncommitted(graph, total)
+    if refused is not None:
+        return refused
+    if graph.status == "writing":
+        graph.status, graph.listed_ms = "pending", model.now_ms
+        model.unfinished[step] = 0
+        model.submitted += len(graph.members)
+        for task in graph.members:
+            if task not in graph.fresh:
+                model.tasks[task].state = State.PENDING
+    page, more = next_page(model, graph, step, limit)
+    if not more:
+        graph.fresh = []
+    entered = {commit_one(model, model.tasks[task]) for task in page} - {None}
+    if entered:
+        answer(model, {lane for lane in entered if lane is not None})
+    return "OK", int(more)
+
+
+def uncommitted(graph: Graph, total: str) -> Said | None:
+    """Why a DAG cannot be committed, if so: it is not written whole, or is being taken back."""
     if graph.dropping:
         return "STATE", "dropping"
     written = str(len(graph.members))
     if graph.status == "writing" and written != total:
         return "STATE", f"writing {written} of {total}"
-    if graph.status == "writing":
-        graph.status, graph.listed_ms = "pending", model.now_ms
-        model.unfinished[step] = 0
-        model.submitted += len(graph.members)
-    page, more = next_page(model, graph, step, limit)
-    entered = {commit_one(model, model.tasks[task]) for task in page} - {None}
-    if entered:
-        answer(model, {lane for lane in entered if lane is not None})
-    return "OK", int(more)
+    return None
 
 
 def next_page(model: Model, graph: Graph, step: str, limit: int) -> tuple[list[str], bool]:
@@ -110,7 +158,8 @@ def next_page(model: Model, graph: Graph, step: str, limit: int) -> tuple[list[s
     if step not in model.unfinished:
         return [], False
     at = model.unfinished.pop(step)
-    page = graph.members[at : at + limit]
+    members = graph.fresh if step.startswith("commit") else graph.members
+    page = members[at : at + limit]
     if len(page) == limit:
         model.unfinished[step] = at + limit
     return page, len(page) == limit
@@ -120,6 +169,9 @@ def commit_one(model: Model, record: Record) -> int | None:
     """A CREATED task of a committed DAG waits or is READY; the lane it enters."""
     if record.state is not State.CREATED:
         return None
+    if record.fired:
+        record.waits &= {TIME}
+        record.fired = False
     if not record.waits:
         return model.make_ready(record)
     record.state = State.PENDING
@@ -158,8 +210,12 @@ def drop(model: Model, dag: str, *, limit: int, idle_ms: int) -> Said:
 
 
 def uncreate(model: Model, record: Record) -> None:
-    """Nothing of a task is left."""
+    """Nothing of a task is left; its producer's id is that of who bore it before."""
     model.deadlines.pop(record.id, None)
     ext = record.special.ext
-    if ext is not None and model.names.get(ext) == record.id:
+    if ext is None or model.names.get(ext) != record.id:
+        return
+    if model.find(record.namesake) is None:
         del model.names[ext]
+    else:
+        model.names[ext] = record.namesake

@@ -75,8 +75,9 @@ class Record:
     `above` are its parents in its DAG, met or not. `flags` says who has ever waited for it: "d"
     for its completion, "h" for its end. One that is
     `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
-    is `doomed` is given up when its DAG is committed; `gathering` is what it is to wait for by
-    `gathers`, with the name of that wait, while the wait is told in several calls.
+    is `doomed` is given up when its DAG is committed, one that is `fired` waits for no parent then.
+    `namesake` bore its producer's id before it. `gathering` is what it is to wait for by `gathers`,
+    with the name of that wait, while the wait is told in several calls.
     """
 
     id: str
@@ -122,6 +123,8 @@ class Record:
     gathers: Trigger = "all_success"
     archived: bool = False
     doomed: str = ""
+    fired: bool = False
+    namesake: str = ""
 
     @property
     def trigger(self) -> Trigger:
@@ -156,12 +159,14 @@ class Graph:
     listed_ms: int = 0
     facts: dict[str, str] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
     edges: int = 0
     dropping: bool = False
     paused: bool = False
     closing: str = ""
     why: str = ""
     request: str = ""
+    before: int | None = None
     escalated: int = 0
     spent: int = 0
     follow: str = ""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.claiming import answer
 from rqueue.testing.graphs import adopt, block, changed, open_parents
-from rqueue.testing.operating import named_already
-from rqueue.testing.planting import Said, commit_one, create
+from rqueue.testing.planting import Said, commit_one, create, namesake_of
 from rqueue.testing.settling import again, held
 from rqueue.testing.telling import lanes
 from rqueue.testing.walking import Walk
@@ -38,6 +37,23 @@ class Spawn:
         """The name of a wait of several calls, as it stands among what is waited for."""
         return f"@{self.gather}"
 
+    def keys(self) -> dict[str, Draft]:
+        """What each key stands for if it is new: the first that it is given for."""
+        found: dict[str, Draft] = {}
+        for key, draft in self.rows:
+            found.setdefault(key, draft)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the tasks of a call remembers: edges, where the parent is to wait for them,
+    and their producer's ids.
+    """
+
+    walk: Walk | None
+    names: dict[str, str] = field(default_factory=dict)
+
 
 def spawn(model: Model, call: Spawn) -> list[object]:
     """Adds the tasks of new keys, all or none: OK, whether the parent is SUSPENDED or GOING on, and
@@ -47,7 +63,7 @@ def spawn(model: Model, call: Spawn) -> list[object]:
     suspended = again(model, (call.parent, call.token), "suspend")
     if parent is None or not (suspended or goes_on(model, call, parent)):
         return ["LOST"]
-    fresh = [draft for key, draft in call.rows if key not in parent.spawned]
+    fresh = [draft for key, draft in call.keys().items() if key not in parent.spawned]
     if suspended and fresh:
         return ["LOST"]
     refused = None if suspended else refusal(model, call, parent, fresh)
@@ -55,7 +71,7 @@ def spawn(model: Model, call: Spawn) -> list[object]:
         return list(refused)
     graph = adopt(model, parent)
     touched = lanes([add(model, graph, draft) for draft in fresh])
-    parent.spawned |= {key: d.id for key, d in call.rows if key not in parent.spawned}
+    parent.spawned = {key: draft.id for key, draft in call.keys().items()} | parent.spawned
     children = [parent.spawned[key] for key, _ in call.rows]
     if fresh:
         changed(model, graph)
@@ -88,9 +104,9 @@ def waits(model: Model, call: Spawn, parent: Record, children: Sequence[str]) ->
 
 def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -> Said | None:
     """Why nothing can be added, if so."""
-    walk = Walk(call.steps)
-    for row in call.rows:
-        wrong = wrong_with(model, parent, row, walk if call.wait else None)
+    look = Look(Walk(call.steps) if call.wait else None)
+    for row in call.keys().items():
+        wrong = wrong_with(model, parent, row, look)
         if wrong is not None:
             return wrong
     if not fresh:
@@ -112,20 +128,20 @@ def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -
     return ("LANES",) if None in numbers else None
 
 
-def wrong_with(
-    model: Model, parent: Record, row: tuple[str, Draft], walk: Walk | None
-) -> Said | None:
-    """What a task to be spawned waits for is not there, or waits in turn for the parent."""
+def wrong_with(model: Model, parent: Record, row: tuple[str, Draft], look: Look) -> Said | None:
+    """What a task to be spawned waits for is not there, or waits in turn for the parent; or another
+    bears the same id of its producer.
+    """
     key, draft = row
     waits = [parent.spawned.get(key, "")]
     if key not in parent.spawned:
         waits, lost = open_parents(model, draft.parents, draft.special.trigger)
-        namesake = named_already(model, draft.special.ext, besides="")
+        namesake = namesake_of(model, draft, look.names)
         if lost is not None:
             return "PARENT", key, lost
         if namesake is not None:
             return "EXISTS", key, namesake
-    circle = walk.reaches(model, waits, parent.id) if walk is not None else None
+    circle = look.walk.reaches(model, waits, parent.id) if look.walk is not None else None
     return None if circle is None else (circle, key)
 
 

@@ -11,7 +11,7 @@ from rqueue.testing.claiming import MINUTE_MS, answer
 from rqueue.testing.graphs import block, join, open_parents
 from rqueue.testing.operating import named_already
 from rqueue.testing.records import TIME, Draft, Key, Record
-from rqueue.testing.telling import leave_children
+from rqueue.testing.telling import leave_awaited, leave_children
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -55,6 +55,7 @@ def submit_one(model: Model, draft: Draft) -> Record | Refusal:
     if number is None:
         return "LANES", ""
     if holder is not None:
+        leave_awaited(model, holder)
         line = give_up(model, holder, why=f"replaced by {draft.id}")
         leave_children(model, holder, "cascade", "cancelled")
         model.send([line])

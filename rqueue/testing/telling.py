@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
+from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.testing.claiming import answer
 from rqueue.testing.records import TIME, Ended, Record
@@ -31,9 +32,13 @@ def tell_heir(model: Model, child: Record, parent: Record) -> int | None:
     if parent.id not in child.waits:
         # It is only about to wait.
         return model.met(child, parent.id)
-    if child.trigger == "one_failed" and parent.state is State.DEAD_LETTERED:
+    failed = child.trigger == "one_failed" and parent.state is State.DEAD_LETTERED
+    last = child.trigger == "one_failed" and not child.waits - {TIME, parent.id}
+    if failed and child.state is State.CREATED:
+        child.fired = True
+    elif failed:
         child.waits &= {TIME, parent.id}
-    elif child.trigger == "one_failed" and not child.waits - {TIME, parent.id}:
+    elif last and not child.fired:
         # It waits on, so that it cannot run before it is given up.
         model.cancelling[child.id] = "cascade", "no parent failed"
         return None
@@ -70,6 +75,14 @@ def leave_children(model: Model, record: Record, rule: Rule, word: str) -> None:
     if "d" in record.flags:
         model.cancelling[f"children {record.id}"] = rule, word
     tell_later(model, record)
+
+
+def leave_awaited(model: Model, record: Record) -> None:
+    """A task is given up: what it has spawned and waits for is, too, by the next `cancel`."""
+    for child in sorted(record.waits - {TIME}) if record.suspended else ():
+        why = f"Parent {TaskId.from_ulid(record.id)} cancelled"
+        model.cancelling[child] = "cascade", why
+    record.suspended = None
 
 
 def bury(model: Model, record: Record, settled: str) -> Ended:

@@ -91,6 +91,25 @@ async def test_a_dag_is_drawn_with_states_and_its_critical_path(house: House, sh
     assert "\x1b" not in result.stdout
 
 
+async def test_a_dag_that_a_dead_task_of_another_holds_runs_on_and_names_it(
+    house: House, shell: Shell
+) -> None:
+    other = await planted(house, {"other": [], "more": []})
+    dead = await die(house, "other")
+    rows = [{"type": f"a{at}", "after": [dead]} for at in range(101)]
+    dag = (await house.queue.submit_plan({"tasks": [*rows, {"type": "b"}]})).id
+    await complete(house, "b")
+
+    found = await shell.run("dag", "show", dag)
+
+    head = found.stdout.splitlines()
+    assert "status   running" in head
+    assert f"waits    for {dead} of another DAG" in head
+    await shell.run("dag", "retry", other)
+    await complete(house, "other")
+    assert "waits" not in (await shell.run("dag", "show", dag)).stdout
+
+
 @pytest.mark.parametrize("form", ["bare", "UUID", "task", "task's own id"])
 async def test_a_dag_is_named_in_any_form(house: House, shell: Shell, form: str) -> None:
     dag = (

@@ -98,6 +98,24 @@ async def test_what_was_cancelled_with_the_dead_stays_so_and_is_named(
     assert "cancel" not in {step.verb for step in await dags.steps(house.queue.shard)}
 
 
+@pytest.mark.parametrize("rule", ["hold", "fail_fast"])
+async def test_one_that_was_given_up_but_for_the_dead_goes_on(
+    house: House, shell: Shell, rule: str
+) -> None:
+    dag = await planted(house, {"a": [], "b": ["a"], "c": []}, on_failure=rule)
+    dead = await die(house, "a")
+    assert (await shell.run("dag", "cancel", dag)).exit_code == 0
+    again = await shell.run("dag", "cancel", dag)
+    assert (again.exit_code, again.stderr) == (3, f"rqueue: {dag} is failed already\n")
+    assert "closing" not in (await shell.run("dag", "show", dag)).stdout
+
+    assert (await shell.json("dag", "retry", dag))[0]["revived"] == [dead]
+
+    assert (await house.queue.dag_desk.get(dag)).status == "running"
+    await complete(house, "a")
+    assert (await house.queue.dag_desk.get(dag)).status == "completed"
+
+
 async def test_a_task_of_a_dag_that_is_just_given_up_stays_dead(house: House) -> None:
     dag = await planted(house, {"a": [], "b": ["a"]}, on_failure="fail_fast")
     dead = await die(house, "a")

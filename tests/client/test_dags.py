@@ -228,6 +228,18 @@ async def test_it_is_paused_resumed_and_given_up(house: House) -> None:
         await dag.wait(1)
 
 
+async def test_there_is_nothing_to_give_up_where_only_the_dead_are_left(house: House) -> None:
+    async with house.queue.dag() as dag:
+        dag.add({"type": "a"})
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+    await lease.fail(permanent=True)
+
+    assert await dag.cancel("enough") is False
+
+    assert (await dag.status()).reason is None
+
+
 async def test_one_follows_the_other_with_what_its_handlers_say(house: House) -> None:
     @house.queue.task("deploy", priority=7)
     async def deploy(where: str) -> None: ...

@@ -93,6 +93,23 @@ async def test_an_id_twice_is_named(house: House) -> None:
     assert error.path == (id, id)
 
 
+async def test_an_id_of_its_producer_twice_is_named(house: House) -> None:
+    own = {"external_id": "mine"}
+
+    error = await refused(house, {**A, **own, "name": "one"}, {**B, **own, "name": "two"})
+
+    assert (error.rule, error.path) == ("two tasks have the same external_id", ("one", "two"))
+
+
+async def test_an_id_of_its_producer_is_not_there_again_in_what_follows(house: House) -> None:
+    ours = new_task_id()
+    after = {"tasks": [{**B, "external_id": str(ours.uuid), "name": "two"}]}
+
+    error = await refused(house, {**A, "external_id": ours, "name": "one"}, on_complete=after)
+
+    assert error.path == ("one", "two")
+
+
 async def test_too_many_tasks(narrow: House) -> None:
     assert "has 4 tasks; 3 are allowed" in (await refused(narrow, A, A, A, A)).rule
 

@@ -163,7 +163,7 @@ async def test_an_id_is_a_uuid_of_version_7_that_sorts_by_time(alone: House) -> 
 OWN = ("order-17", "0b6ee0b2-6f9e-4ef0-8a5b-6a3f3d4c9b11", "a b/c:d ä", str(new_task_id()))
 
 
-@pytest.mark.parametrize("own", OWN)
+@pytest.mark.parametrize("own", OWN, ids=("word", "uuid", "odd", "ours"))
 async def test_a_callers_own_id_is_as_good_as_ours(house: House, own: str) -> None:
     handle = await house.queue.enqueue("code", {"n": 1}, external_id=own)
     child = await house.queue.enqueue("code", depends_on=[own])

@@ -12,6 +12,7 @@ from rqueue.model.plan import Plan
 from rqueue.model.subtask import Wait
 from rqueue.store import dags, planting, ranking, spawning
 from rqueue.store.planting import Planting
+from rqueue.store.shard import GIVEN_UP
 from rqueue.store.spawning import Seedling
 from tests.house import House
 
@@ -68,8 +69,25 @@ async def given_up(house: House) -> DagId:
     return dag
 
 
-async def cancel(house: House, dag: DagId) -> None:
-    await dags.cancel(house.queue.shard, dag, "why")
+async def wide(house: House) -> DagId:
+    """More tasks than one call gives up."""
+    plan = Plan.parse({"tasks": [{"type": "code"}] * (GIVEN_UP + 50)})
+    await planting.submit(house.queue.shard, planting_of(plan, house.queue.drafter))
+    return plan.id
+
+
+async def failed_fast(house: House) -> DagId:
+    """A task is dead, and nothing of the rest is given up yet."""
+    plan = Plan.parse({"tasks": [{"type": "code"}] * 3, "on_failure": "fail_fast"})
+    await planting.submit(house.queue.shard, planting_of(plan, house.queue.drafter))
+    (lease,) = await house.queue.claim(worker="w1")
+    await lease.start()
+    await lease.fail(permanent=True)
+    return plan.id
+
+
+async def cancel(house: House, dag: DagId) -> int:
+    return await dags.cancel(house.queue.shard, dag, "why")
 
 
 async def gone(house: House) -> None:
@@ -101,7 +119,7 @@ CASES: dict[str, list[Row]] = {
     "dag/submit": [(nothing, submit)],
     "dag/commit": [(nothing, submit)],
     "dag/drop": [(half_written, lambda house, dag: planting.drop(house.queue.shard, dag))],
-    "dag/cancel": [(submitted, cancel), (paused, cancel)],
+    "dag/cancel": [(given, cancel) for given in (submitted, paused, wide, failed_fast)],
     "dag/hold": [(submitted, lambda house, dag: dags.pause(house.queue.shard, dag))],
     "dag/unhold": [(paused, lambda house, dag: dags.resume(house.queue.shard, dag))],
     "dag/forget": [(given_up, lambda house, dag: dags.forget(house.queue.shard, dag))],

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rqueue.store.planting import letters
 from rqueue.store.scripts import Argument
 from rqueue.store.submits import lanes_text
 from rqueue.testing import dags, planting, spawning
@@ -30,9 +31,9 @@ class Sown:
 
     def flags(self, draft: Draft) -> str:
         """What a task's own row says of it: who waits for it, and whether there is more."""
-        below = [d.special.trigger == "all_success" for d in self.drafts if draft.id in d.inside]
-        found = "m" if asks(draft)[0] else ""
-        return found + ("d" if True in below else "") + ("h" if False in below else "")
+        edges = {one.id: one.inside for one in self.drafts}
+        triggered = {one.id for one in self.drafts if one.special.trigger != "all_success"}
+        return ("m" if asks(draft)[0] else "") + letters(edges, triggered)[draft.id]
 
     def row(self, draft: Draft, lanes: Sequence[object]) -> tuple[Argument, ...]:
         """A task as the script reads it."""

@@ -35,6 +35,7 @@ LIMITS = st.sampled_from([1, 2, MANY, MANY])
 # Enough for any task and all that it waits for.
 ONE_TASK = 6
 KEYS = st.sampled_from(["k1", "k2", "k3"])
+OWN_IDS = st.sampled_from([None] * 6 + ["e1", "e2"])
 
 
 class GraphMachine(RuleBasedStateMachine):
@@ -109,7 +110,7 @@ class GraphMachine(RuleBasedStateMachine):
         )
         there = sorted(self.twin.model.tasks)
         far = data.draw(st.sampled_from([(), (), (), (data.draw(st.sampled_from(there)),)]))
-        special = Special(trigger=data.draw(TRIGGERS))
+        special = Special(trigger=data.draw(TRIGGERS), ext=data.draw(OWN_IDS))
         how: Literal["cancel", "fail"] | None
         how = data.draw(st.sampled_from([None, None, None, "cancel", "fail"]))
         if how is not None:
@@ -206,7 +207,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         wait=st.sampled_from(["", "success", "done"]),
-        keys=st.lists(KEYS, min_size=1, max_size=2, unique=True),
+        keys=st.lists(KEYS, min_size=1, max_size=2),
         part=st.booleans(),
     )
     def spawn(self, data: st.DataObject, wait: str, keys: list[str], part: bool) -> None:

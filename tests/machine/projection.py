@@ -51,6 +51,7 @@ class View:
     stream: Counter[str]
     pending: Counter[tuple[str, str]]
     keys: dict[str, tuple[str, bool]]
+    names: dict[str, str]
     counters: dict[str, int]
     waiting: dict[str, int]
     memos: dict[str, tuple[int, str, str]]
@@ -100,6 +101,7 @@ def of_server(dump: Dump) -> View:
         keys={
             sha: (task, f"idem:{sha}" in dump.expiring) for sha, task in dump.named("idem:").items()
         },
+        names=dump.named("ext:"),
         counters={name: int(n) for name, n in content.get("stats", {}).items() if int(n) != 0},
         waiting={w: int(at) for zset in dump.named("waiting:").values() for w, at in zset.items()},
         memos={
@@ -166,6 +168,7 @@ def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
         "rank": int(found.get("rank", 0)),
         "suspended": "suspended" in found and found["state"] == State.PENDING,
         "lost": "lost" in found,
+        "fired": "fired" in found,
     }
 
 
@@ -191,6 +194,7 @@ def of_model(model: Model) -> View:
         stream=Counter(record.id for record in model.among(State.READY, *IN_HAND)),
         pending=Counter((record.id, record.owner) for record in model.in_hand()),
         keys={sha: (key.task, key.until_ms is not None) for sha, key in model.keys.items()},
+        names=dict(model.names),
         counters=model_counters(model),
         waiting={
             name: waiter.since_ms
@@ -256,6 +260,7 @@ def model_task(record: Record) -> dict[str, Any]:
         "rank": record.rank,
         "suspended": record.suspended is not None and record.state is State.PENDING,
         "lost": bool(record.doomed),
+        "fired": record.fired,
     }
 
 

@@ -33,13 +33,13 @@ MUTATIONS = {
         "include/bury_task.lua", "tell_later(root, id, row.flags)", ""
     ),
     "who waits for a failure waits for ever": Mutation(
-        "include/skip_heir.lua", "return others == 1", "return false"
+        "include/skip_heir.lua", "return last", "return false"
     ),
     "who waits for a failure runs without one": Mutation(
         "include/tell_heirs.lua", 'if kind == "all_done" then', "if kind then"
     ),
     "a cascade ends at the first task": Mutation(
-        "include/cancel_children.lua", "list[#list + 1] =", "local _ ="
+        "include/cancel_children.lua", "cancel_one(root, now, child, why, rule, how)", ""
     ),
     "who waits for what it spawned is cancelled with it": Mutation(
         "include/cancel_children.lua",
@@ -80,6 +80,20 @@ MUTATIONS = {
     "what was lost before its commit waits for ever": Mutation(
         "include/commit_task.lua", "if row[5] then", "if false then"
     ),
+    "a failure before the commit is forgotten": Mutation(
+        "include/fire_heir.lua", 'redis.call("HSET", key, "fired", 1)', ""
+    ),
+    "a revival does not stop a cascade": Mutation(
+        "include/revive_dag.lua",
+        'redis.call("HDEL", root .. "cancelling", "children " .. task)',
+        "",
+    ),
+    "a producer's id is lost with who was dropped": Mutation(
+        "include/return_name.lua", 'redis.call("SET", name, before)', ""
+    ),
+    "what a cancelled parent waits for goes on": Mutation(
+        "include/cancel_one.lua", "cancel_awaited(root, id, row)", ""
+    ),
     "a DAG that is given up takes tasks": Mutation(
         "include/join_dag.lua", "row[2] or row[3] or", "row[2] or"
     ),
@@ -101,7 +115,7 @@ MUTATIONS = {
         "dag/spawn.lua", 'settled_by(root, parent, token, "suspend")', "false"
     ),
     "a spawned task is not counted": Mutation(
-        "include/spawn_tasks.lua", "how.counts.submitted = #fresh", ""
+        "include/spawn_tasks.lua", 'redis.call("HINCRBY", root .. "stats", "submitted", #fresh)', ""
     ),
 }
 

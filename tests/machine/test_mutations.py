@@ -56,7 +56,7 @@ MUTATIONS = {
         "include/submit_alone.lua", ' or redis.call("EXISTS", key) == 1', ""
     ),
     "a dependency is a matter of luck": Mutation(
-        "include/unblock_task.lua", 'if redis.call("EXISTS", waits) == 1 then', "if false then"
+        "include/unblock_task.lua", '(not sole and redis.call("EXISTS", waits) == 1)', "false"
     ),
     "a hand-off outlives its start": Mutation(
         "include/start_task.lua", 'redis.call("ZREM", root .. "handoffs", handoff(id, token))', ""
@@ -100,7 +100,7 @@ MUTATIONS = {
         "include/leave_indexes.lua", "    free_entry(root, entry)\n  elseif", "  elseif"
     ),
     "a cascade ends at the first task": Mutation(
-        "include/cancel_children.lua", "list[#list + 1] =", "local _ ="
+        "include/cancel_children.lua", "cancel_one(root, now, child, why, rule, how)", ""
     ),
     "a park spends nothing and counts nothing": Mutation(
         "include/retry_later.lua", 'count(root, lane, "RETRYING", 1)', ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,17 +119,53 @@ class Wire:
         return list(as_text(reply))
 
     def dump(self) -> Dump:
+        """What is there, and what stands in for something that is not written, written out."""
         found, held = as_text(self.client.execute_command("EVAL", DUMP, 0, KEYS.root))
-        return Dump(
+        dump = Dump(
             {key: kind for key, kind, _, _ in found},
             {key for key, _, ttl, _ in found if ttl >= 0},
             {key: shaped(kind, content) for key, kind, _, content in found},
             [(entry, consumer) for entry, consumer, _, _ in held],
         )
+        spell_out(dump)
+        return dump
 
     def age(self, entry: str, consumer: str, idle_ms: int) -> None:
         """Lets a lease look as if nobody had renewed it for so long."""
         self.client.xclaim(KEYS.ready(), "workers", consumer, 0, [entry], idle=idle_ms, justid=True)
+
+
+def spell_out(dump: Dump) -> None:
+    """A task that waits for one other has no set of what it waits for, one that has one dependent
+    names it itself, and one with parents in its DAG is in no list of those that wait. Where the DAG
+    is being written, such a one is PENDING, and CREATED for everyone: the DAG counts those.
+    """
+    content = dump.content
+    writing = {dag for dag, row in dump.named("dag:").items() if row.get("status") == "writing"}
+    hidden: Counter[tuple[str, str]] = Counter()
+    for task, row in dump.named("task:").items():
+        if row.pop("sole", "0") == "1":
+            content[f"waits:{task}"] = {row["up0"]}
+        dag = "".join(letter for letter in row.get("flags", "") if not letter.islower())
+        if row.get("state") == "PENDING" and dag in writing:
+            row["state"] = "CREATED"
+            hidden[dag, row["lane"]] += 1
+        elif row.get("state") == "PENDING" and "up0" in row:
+            content.setdefault("blocked", {})[task] = "0"
+    for task, row in dump.named("task:").items():
+        child = row.pop("down", None)
+        if child is not None and task in content.get(f"waits:{child}", ()):
+            content.setdefault(f"dependents:{task}", {})[child] = "0"
+    check_waiting(dump, hidden)
+
+
+def check_waiting(dump: Dump, hidden: Counter[tuple[str, str]]) -> None:
+    """What DAGs count of their hidden tasks, by lane, is what there is."""
+    for dag, row in dump.named("dag:").items():
+        lanes = [name for name in row if name.startswith("waiting:")]
+        counted = {name.removeprefix("waiting:"): int(row.pop(name)) for name in lanes}
+        for lane, number in counted.items():
+            assert number == hidden[dag, lane], f"{dag} counts {counted} that wait inside"
 
 
 def shaped(kind: str, content: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rqueue.store.claims import grant
-from rqueue.testing.records import Answer, Draft, Grant, Verdict
+from rqueue.testing.records import Answer, Draft, Grant, Special, Verdict
 from tests.machine.wire import compact
 
 
@@ -24,16 +24,6 @@ def fields(verdict: Verdict) -> tuple[Any, ...]:
 
 def asks(draft: Draft) -> tuple[str, str]:
     """What is special about a draft, in the words of the script: `more` and `ask`."""
-    special = draft.special
-    more: dict[str, object] = {}
-    if special.idem is not None:
-        more |= {"idem": special.idem, "window": special.window_ms, "unique": special.unique}
-    if special.timeout_ms is not None:
-        more["timeout"] = special.timeout_ms
-    if special.deadline_ms is not None:
-        more |= {"deadline": special.deadline_ms, "on_deadline": special.on_deadline}
-    if special.trigger != "all_success":
-        more["trigger"] = special.trigger
     ask: dict[str, object] = {}
     if draft.delay_ms:
         ask["delay"] = draft.delay_ms
@@ -41,7 +31,23 @@ def asks(draft: Draft) -> tuple[str, str]:
         ask["parents"] = list(draft.parents)
     if draft.if_exists != "keep":
         ask["if_exists"] = draft.if_exists
-    return compact(more), compact(ask)
+    return compact(kept(draft.special)), compact(ask)
+
+
+def kept(special: Special) -> dict[str, object]:
+    """What is kept with a task."""
+    more: dict[str, object] = {}
+    if special.idem is not None:
+        more |= {"idem": special.idem, "window": special.window_ms, "unique": special.unique}
+    if special.timeout_ms is not None:
+        more["timeout"] = special.timeout_ms
+    if special.deadline_ms is not None:
+        more |= {"deadline": special.deadline_ms, "on_deadline": special.on_deadline}
+    if special.ext is not None:
+        more["ext"] = special.ext
+    if special.trigger != "all_success":
+        more["trigger"] = special.trigger
+    return more
 
 
 def answer_of(reply: list[Any]) -> Answer:

@@ -136,7 +136,7 @@ async def test_a_cancel_of_a_parent_that_waits_is_final(house: House, worker: Wo
     parent = await house.queue.enqueue("tolerant")
     child = await child_of(house, parent.id)
 
-    await house.queue.cancel(parent.id, "enough")
+    await house.queue.cancel(parent.id, "enough", dependents="unblock")
     await house.queue.run_now(child)
     await ended(house.queue, child, State.COMPLETED)
 
@@ -144,6 +144,20 @@ async def test_a_cancel_of_a_parent_that_waits_is_final(house: House, worker: Wo
     dag = await settled(house, task.dag_id)
     assert (task.state, task.cancel_reason) == (State.CANCELLED, "enough")
     assert (dag.status, dag.open, dag.cancelled) == ("completed", 0, 1)
+
+
+async def test_a_parent_that_is_cancelled_takes_what_it_waits_for_with_it(
+    house: House, worker: Worker
+) -> None:
+    parent = await house.queue.enqueue("tolerant")
+    child = await child_of(house, parent.id)
+
+    await house.queue.cancel(parent.id, "enough")
+
+    found = await house.task(child)
+    dag = await settled(house, found.dag_id)
+    assert (found.state, found.cancel_reason) == (State.CANCELLED, f"Parent {parent.id} cancelled")
+    assert (dag.status, dag.open, dag.cancelled) == ("cancelled", 0, 2)
 
 
 async def test_an_end_that_no_handler_cares_for_is_final_for_it(

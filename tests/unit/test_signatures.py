@@ -250,7 +250,7 @@ def logged(function: Callable[..., Any]) -> Callable[..., Any]:
         (logged(scaled), "async"),
         (lambda n: n, "thread"),
     ],
-    ids=str,
+    ids=range(10),
 )
 def test_whatever_can_be_called_may_be_a_handler(function: Any, kind: str) -> None:
     handler = registered(function).handler

@@ -135,6 +135,7 @@ def fields_of(model: Model, graph: Graph) -> dict[str, str]:
         "closing": graph.closing,
         "why": graph.why,
         "request": graph.request,
+        "before": "" if graph.before is None else str(graph.before),
         "escalated": str(graph.escalated or ""),
         "spent": str(graph.spent or ""),
         "finished": str(graph.finished_ms or ""),

@@ -142,10 +142,7 @@ def a_plant(
     """A DAG that is nowhere yet; parents come before children. Facts are fields of its hash."""
     ids = dict(zip(edges, new_task_ids(len(edges)), strict=True))
     kept, wishes, others = more or {}, asks or {}, outside or {}
-    flags: dict[str, set[str]] = {name: set() for name in edges}
-    for name, parents in edges.items():
-        for parent in parents:
-            flags[parent].add("h" if "trigger" in kept.get(name, {}) else "d")
+    flags = planting.letters(edges, {name for name, facts in kept.items() if "trigger" in facts})
     nodes = [
         Node(
             ids[name],
@@ -158,7 +155,7 @@ def a_plant(
             ),
             parents=[ids[parent].ulid for parent in parents],
             outside=others.get(name, ()),
-            flags="".join(sorted(flags[name])),
+            flags=flags[name],
         )
         for name, parents in edges.items()
     ]
@@ -199,7 +196,7 @@ async def run(plant: Planted, **ends: str) -> None:
         while name not in held:
             leases = await running(plant.house, 100)
             assert leases, f"{name} cannot run: {await plant.states()}"
-            held |= {by_id[lease.id]: lease for lease in leases}
+            held |= {by_id.get(lease.id, lease.id): lease for lease in leases}
         lease = held.pop(name)
         await (lease.complete() if waiting[name] == "done" else lease.fail(permanent=True))
     for lease in held.values():

@@ -26,16 +26,16 @@ async def test_all_of_it_ends(house: House) -> None:
     assert found == LANE | {
         "dag:D": {
             "cancelled": "4", "closing": "cancelled", "created": "*", "dead": "0", "edges": "4",
-            "finished": "*", "on_failure": "hold", "open": "0", "request": "r",
+            "before": "0", "finished": "*", "on_failure": "hold", "open": "0", "request": "r",
             "status": "cancelled", "total": "4", "why": "no need",
         },
         "members:D": ["a", "b", "c", "d"],
         "dags": ["D"],
         "unfinished": {"forget D": "0"},
         "task:a": TASK | ENDED | {"flags": "dD", "entry": "*"},
-        "task:b": TASK | ENDED | {"flags": "dD", "up0": "a"},
-        "task:c": TASK | ENDED | {"flags": "dD", "up0": "a"},
-        "task:d": TASK | ENDED | {"flags": "D", "up0": "b c"},
+        "task:b": TASK | ENDED | {"flags": "oD", "up0": "a", "down": "d"},
+        "task:c": TASK | ENDED | {"flags": "oD", "up0": "a", "down": "d"},
+        "task:d": TASK | ENDED | {"flags": "uD", "up0": "b c"},
         "ready": ([], {}),
         "events": [
             *({"event": "task.cancelled", "task": name, "detail": "no need"} for name in "abcd"),
@@ -50,8 +50,8 @@ async def test_many_end_in_pages(house: House) -> None:
 
     assert await plant.cancel("no need") == ["OK", 1, 250]
     assert await plant.steps() == {"cancel": "250"}
-    assert await plant.cancel("no need") == ["OK", 1, 250]
-    assert await plant.cancel("no need") == ["OK", 0, 100]
+    assert await plant.cancel("no need") == ["OK", 1, 500]
+    assert await plant.cancel("no need") == ["OK", 0, 600]
 
     assert await plant.facts() == ("cancelled", "0", "0", "600")
     assert await plant.steps() == {"forget": "0"}
@@ -142,6 +142,36 @@ async def test_what_is_dead_stays_so_until_it_is_resolved(house: House) -> None:
     assert await plant.facts() == ("cancelled", "0", "0", "2")
 
 
+async def test_where_only_the_dead_are_left_there_is_nothing_to_give_up(house: House) -> None:
+    plant = await planted(house, {"a": [], "b": ["a"]})
+    await run(plant, a="dead")
+    await plant.cancel("no need")
+    before = await house.dump()
+
+    assert await plant.cancel("no need", request="another") == ["STATE", "failed"]
+    assert await house.dump() == before
+
+
+async def test_what_others_give_up_for_it_is_counted(house: House) -> None:
+    plant = await planted(house, fan(5), on_failure="fail_fast")
+    await run(plant, a="dead")
+    assert await plant.cancel(limit=2, request="keeper") == ["OK", 1, 1]
+
+    assert await plant.cancel("no need", limit=2) == ["OK", 1, 3]
+    assert await plant.cancel(limit=9, request="keeper") == ["OK", 0, 5]
+
+    assert await plant.cancel("no need", limit=2) == ["OK", 0, 5]
+    assert await plant.cancel("no need", request="another") == ["STATE", "failed"]
+
+
+async def test_what_a_cascade_of_it_cancels_first_is_counted(house: House) -> None:
+    plant = await planted(house, fan(5))
+    assert await plant.cancel("no need", limit=1) == ["OK", 1, 1]
+    await house.promoter.tick()
+
+    assert await plant.cancel("no need") == ["OK", 0, 6]
+
+
 async def test_one_that_has_ended_says_so(house: House) -> None:
     plant = await planted(house, {"a": []})
     await run(plant, a="done")
@@ -156,7 +186,7 @@ async def test_sent_again_it_says_the_same(house: House) -> None:
     await plant.cancel("no need")
     before = await house.dump()
 
-    assert await plant.cancel("no need") == ["OK", 0, 0]
+    assert await plant.cancel("no need") == ["OK", 0, 4]
     assert await plant.cancel("no need", request="another") == ["STATE", "cancelled"]
     assert await house.dump() == before
 
@@ -222,6 +252,6 @@ async def test_the_call_that_began_it_does_not_begin_again(house: House) -> None
     assert await plant.cancel(limit=9, request="other") == ["OK", 0, 2]
     await house.queue.revive(plant.ids["a"])
 
-    assert await plant.cancel("enough", limit=1) == ["OK", 0, 0]
+    assert await plant.cancel("enough", limit=1) == ["OK", 0, 2]
 
     assert await plant.states() == {"a": "READY", "b": "CANCELLED", "c": "CANCELLED"}

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from rqueue import State
 from rqueue.errors import InvalidGraph
 from rqueue.store import dags, planting
 from tests.house import House
-from tests.lua.dag.planted import DIAMOND, Planted, a_plant, fan, planted, settled
+from tests.lua.dag.planted import DIAMOND, Planted, a_plant, fan, planted, running, settled
 from tests.lua.rows import submitted
 
 MORE = {"ext": "own", "tags": ["t"], "deadline": 99}
@@ -52,6 +53,54 @@ async def test_a_parent_outside_forgets_who_was_to_wait_for_it(house: House) -> 
     await dropped(plant)
 
     assert not {f"dependents:{parent}", f"heirs:{parent}"} & set(await plant.after())
+
+
+@pytest.mark.parametrize("state", ["dead", "cancelled", "gone"])
+async def test_a_producers_id_is_left_as_it_was_found(house: House, state: str) -> None:
+    task = await submitted(house, more={"ext": "own"})
+    (lease,) = await running(house)
+    await (lease.fail(permanent=True) if state == "dead" else house.queue.cancel(lease.id))
+    name = house.keys.external("own")
+    before = await house.client.pttl(name)
+    plant = await a_plant(house, {"a": []}, more={"a": {"ext": "own"}}).written()
+    if state == "gone":
+        await house.client.delete(house.keys.task(task))
+
+    await dropped(plant)
+
+    found = await house.client.get(name)
+    assert found == (None if state == "gone" else task.encode())
+    if state != "gone":
+        left = await house.client.pttl(name)
+        assert (left == -1) if state == "dead" else 0 < left <= before
+
+
+async def test_a_refused_dag_leaves_a_producers_id_to_the_dead_that_bears_it(house: House) -> None:
+    dead = await house.queue.enqueue("code", external_id="mine")
+    (lease,) = await running(house)
+    await lease.fail(permanent=True)
+    await house.queue.enqueue("code", external_id="other")
+    rows: list[dict[str, str]] = [{"type": "code"} for _ in range(400)]
+    rows[0]["external_id"], rows[-1]["external_id"] = "mine", "other"
+    before = await keys(house)
+
+    with pytest.raises(InvalidGraph):
+        await house.queue.submit_plan({"tasks": rows})
+
+    assert await keys(house) == before
+    assert (await house.queue.get("mine")).id == dead.id
+
+
+async def test_a_committed_one_keeps_nothing_of_who_bore_its_id_before(house: House) -> None:
+    await submitted(house, more={"ext": "own"})
+    (lease,) = await running(house)
+    await lease.fail(permanent=True)
+
+    plant = await planted(house, {"a": []}, more={"a": {"ext": "own"}})
+
+    found = await plant.after()
+    assert "namesake" not in found["task:a"]
+    assert found["ext:own"] == "a"
 
 
 async def test_it_goes_in_bounded_steps(house: House) -> None:
@@ -122,7 +171,8 @@ async def test_one_that_was_written_to_a_moment_ago_is_left_to_its_producer(hous
 async def test_the_services_drop_what_its_producer_left(house: House) -> None:
     plant = await a_plant(house, DIAMOND).written()
     await settled(house)
-    assert await plant.counted() == {"CREATED": 4}
+    assert (await house.queue.counts())[State.PENDING] == 0
+    assert await plant.counted() == {"CREATED": 1, "PENDING": 3}
 
     await house.client.zadd(house.keys.writing(), {plant.dag: 1})
     await settled(house)

@@ -9,6 +9,7 @@ import pytest
 from rqueue import State
 from rqueue.errors import DagEnded
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import ending
 from tests.house import House
 from tests.lua.dag.planted import a_plant, fan, planted, run, running, settled
 from tests.lua.task.afterwards import ask
@@ -35,7 +36,7 @@ async def test_hold_lets_the_others_wait_and_run(house: House) -> None:
     assert await plant.facts() == ("failed", "3", "1", "0")
     found = await plant.after()
     assert events(found) == [("dag.failed", "1")]
-    assert (found["waits:b"], found["dependents:a"]) == (["a"], ["b"])
+    assert (found["task:b"]["sole"], found["task:a"]["down"]) == ("1", "b")
 
 
 async def test_reviving_the_dead_goes_on(house: House) -> None:
@@ -63,6 +64,48 @@ async def test_continue_gives_up_what_depends_on_the_dead(house: House) -> None:
     assert await plant.field("finished") is None
 
 
+async def test_continue_spares_what_depends_on_one_that_lives_again(house: House) -> None:
+    plant = await planted(house, FORK, on_failure="continue")
+    await run(plant, a="dead")
+
+    await house.queue.revive(plant.ids["a"])
+
+    assert "cancelling" not in await plant.after()
+    await settled(house)
+    assert await plant.facts() == ("running", "4", "0", "0")
+    await run(plant, a="done", b="done", c="done", z="done")
+    assert await plant.facts() == ("completed", "0", "0", "0")
+
+
+async def test_what_a_cascade_has_not_reached_is_spared(house: House) -> None:
+    plant = await planted(house, fan(9), on_failure="continue")
+    await run(plant, a="dead")
+    terms = house.queue.shard.terms
+    args: dict[str, Argument] = {
+        "reason": "", "dependents": "cascade", "limit": 3, "how": ending(terms), "tries": 9,
+        "request": "r",
+    }  # fmt: skip
+    assert await ask(house, "task/cancel", args) == ["OK", 2, 3]
+
+    await house.queue.revive(plant.ids["a"])
+    await settled(house)
+
+    assert await plant.counted() == {"READY": 1, "CANCELLED": 3, "PENDING": 6}
+    await run(plant, a="done")
+    assert await plant.counted() == {"COMPLETED": 1, "CANCELLED": 3, "READY": 6}
+
+
+async def test_a_cascade_looks_whether_the_parent_is_still_dead(house: House) -> None:
+    plant = await planted(house, FORK, on_failure="continue")
+    step = {f"children {plant.ids['a'].ulid}": "cascade dead-lettered"}
+    await house.client.hset(house.keys.cancelling(), mapping=step)
+
+    await house.promoter.tick()
+
+    assert (await plant.states())["b"] == "PENDING"
+    assert "cancelling" not in await plant.after()
+
+
 async def test_fail_fast_hands_out_nothing_more_at_once_and_gives_up_the_rest(
     house: House,
 ) -> None:
@@ -78,6 +121,34 @@ async def test_fail_fast_hands_out_nothing_more_at_once_and_gives_up_the_rest(
     reasons = {(await house.queue.get(plant.ids[name])).cancel_reason for name in "bcz"}
     assert "a task of the DAG failed for good" in reasons
     assert "held:D" not in await plant.after()
+
+
+@pytest.mark.parametrize("first", ["discard", "cancel"])
+async def test_a_failure_is_told_of_once(house: House, first: str) -> None:
+    plant = await planted(house, FORK, on_failure="fail_fast")
+    await run(plant, a="dead")
+    if first == "cancel":
+        await settled(house)
+
+    await house.queue.discard(plant.ids["a"])
+    await settled(house)
+
+    assert await plant.facts() == ("failed", "0", "0", "4")
+    assert await plant.field("finished") is not None
+    assert events(await plant.after()) == [("dag.failed", "1")]
+
+
+async def test_each_passage_into_failed_is_told_of(house: House) -> None:
+    plant = await planted(house, {"a": []}, on_failure="fail_fast")
+    await run(plant, a="dead")
+    await settled(house)
+    await house.queue.revive(plant.ids["a"])
+
+    await run(plant, a="dead")
+    await settled(house)
+    await house.queue.discard(plant.ids["a"])
+
+    assert events(await plant.after()) == [("dag.failed", "1")] * 2
 
 
 async def test_one_that_is_being_given_up_cannot_go_on(house: House) -> None:

@@ -26,9 +26,9 @@ async def test_what_may_run_leaves_its_lane(house: House) -> None:
             "open": "2", "paused": "1", "status": "pending", "total": "2",
         },
         "members:D": ["a", "b"], "dags": ["D"], "held:D": ["a"],
-        "task:a": TASK | {"flags": "dD", "state": "READY", "entry": "*"},
-        "task:b": TASK | {"flags": "D", "state": "PENDING", "up0": "a"},
-        "waits:b": ["a"], "dependents:a": ["b"], "blocked": ["b"], "ready": (["a"], {}),
+        "task:a": TASK | {"flags": "oD", "state": "READY", "entry": "*", "down": "b"},
+        "task:b": TASK | {"flags": "uD", "state": "PENDING", "up0": "a", "sole": "1"},
+        "ready": (["a"], {}),
         "stats": {"1:PENDING": 1, "1:READY": 1, "submitted": 2},
     }  # fmt: skip
     assert await house.queue.claim(worker="w1") == []

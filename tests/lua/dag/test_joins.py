@@ -74,6 +74,23 @@ async def test_the_whole_of_it_ends_with_the_last(house: House) -> None:
     assert "finished" in found["dag:p"]
 
 
+@pytest.mark.parametrize(("rule", "total"), [("none", "1"), ("own_dag", "2"), (None, "2")])
+async def test_a_dag_to_which_nothing_may_be_added_takes_no_child_in(
+    house: House, rule: str | None, total: str
+) -> None:
+    plant = await planted(house, {"a": []}, **({"spawn": rule} if rule else {}))
+    (lease,) = await running(house)
+
+    child = await joined(house, plant.ids["a"].ulid)
+
+    assert await plant.field("total") == total
+    found = await afterwards(house, c=child, **plant.names)
+    assert found["task:c"]["state"] == "PENDING"
+    assert (found["waits:c"], found["dependents:a"]) == (["a"], ["c"])
+    await lease.complete()
+    assert (await afterwards(house, c=child))["task:c"]["state"] == "READY"
+
+
 async def test_one_of_a_dag_takes_its_child_in(house: House) -> None:
     plant = await planted(house, {"a": [], "b": []})
 

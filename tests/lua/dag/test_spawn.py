@@ -146,6 +146,21 @@ async def test_known_keys_are_not_spawned_again(house: House) -> None:
     assert (await dag_fields(house, lease.id.ulid))["total"] == "3"
 
 
+@pytest.mark.parametrize("wait", ["", "success"])
+async def test_a_key_that_is_there_twice_means_one_task(house: House, wait: str) -> None:
+    lease = await house.running()
+    first, second = row("one"), row("one", more={"ext": "own"})
+
+    said = await spawn(house, lease, [first, second], wait=wait)
+
+    assert said[3:] == [first[1], "READY"] * 2
+    assert (await dag_fields(house, lease.id.ulid))["total"] == "2"
+    found = await afterwards(house, P=lease.id, c=first[1])
+    assert (found["spawned:P"], found["members:P"]) == ({"one": "c"}, ["P", "c"])
+    assert not {f"task:{second[1]}", "ext:own"} & set(found)
+    assert found["stats"]["submitted"] == 2
+
+
 @pytest.mark.parametrize("wait", ["", "success", "done"])
 async def test_sent_again_it_says_the_same_and_changes_nothing(house: House, wait: str) -> None:
     lease = await house.running()
@@ -235,6 +250,15 @@ async def test_one_wrong_task_keeps_all_out(house: House, wait: str) -> None:
 
     assert lost == ["PARENT", "two", gone]
     assert exists == ["EXISTS", "two", other.id.ulid]
+    assert await house.dump() == before
+
+
+async def test_two_of_the_same_producers_id_keep_all_out(house: House) -> None:
+    lease = await house.running()
+    rows = [row("one", more={"ext": "own"}), row("two", more={"ext": "own"})]
+    before = await house.dump()
+
+    assert await spawn(house, lease, rows) == ["EXISTS", "two", rows[0][1]]
     assert await house.dump() == before
 
 

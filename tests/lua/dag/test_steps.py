@@ -20,7 +20,7 @@ async def test_with_nothing_begun_there_are_none(house: House) -> None:
 
 
 async def test_every_verb_is_named_with_its_dag_and_position(house: House) -> None:
-    one, two = [await a_plant(house, fan(5)).written() for _ in range(2)]
+    one, two = [await a_plant(house, fan(5, to_one=True)).written() for _ in range(2)]
     await one.commit(limit=2)
     await two.commit()
     await two.hold(limit=3)

@@ -19,8 +19,11 @@ TASK = {
     "created": "*", "def0": "*", "lane": "1", "rank": "0", "score": "*", "state": "CREATED",
 }  # fmt: skip
 
+# One that waits for others of its DAG alone: PENDING, and CREATED for everyone until the commit.
+INSIDE = TASK | {"state": "PENDING"}
 
-async def test_tasks_are_written_as_created_and_stand_in_no_index(house: House) -> None:
+
+async def test_tasks_are_written_and_stand_in_no_index(house: House) -> None:
     plant = a_plant(house, DIAMOND, title="T", follow="{}")
 
     assert [await plant.write(rows) for rows in plant.parts()] == [["OK"]]
@@ -30,17 +33,17 @@ async def test_tasks_are_written_as_created_and_stand_in_no_index(house: House) 
     assert await plant.after() == LANE | {
         "dag:D": {
             "cancelled": "0", "created": "*", "dead": "0", "edges": "4", "on_failure": "hold",
-            "open": "4", "status": "writing", "title": "T", "total": "4",
+            "open": "4", "status": "writing", "title": "T", "total": "4", "waiting:1": "3",
         },
         "members:D": ["a", "b", "c", "d"],
+        "fresh:D": ["a"],
         "writing": ["D"],
         "follow:D": "{}",
         "task:a": TASK | {"flags": "dD"},
-        "task:b": TASK | {"flags": "dD", "up0": "a"},
-        "task:c": TASK | {"flags": "dD", "up0": "a"},
-        "task:d": TASK | {"flags": "D", "up0": "b c"},
-        "waits:b": ["a"], "waits:c": ["a"], "waits:d": ["b", "c"],
-        "dependents:a": ["b", "c"], "dependents:b": ["d"], "dependents:c": ["d"],
+        "task:b": INSIDE | {"flags": "oD", "up0": "a", "sole": "1", "down": "d"},
+        "task:c": INSIDE | {"flags": "oD", "up0": "a", "sole": "1", "down": "d"},
+        "task:d": INSIDE | {"flags": "uD", "up0": "b c"},
+        "waits:d": ["b", "c"], "dependents:a": ["b", "c"],
         "stats": {"1:CREATED": 4},
     }  # fmt: skip
 
@@ -135,6 +138,21 @@ async def test_a_task_of_the_same_producers_id_is_told(house: House) -> None:
     before = await house.dump()
 
     assert await plant.write(plant.parts()[0]) == ["EXISTS", plant.ids["a"].ulid, known]
+    assert await house.dump() == before
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+async def test_two_tasks_of_the_same_producers_id_are_not_taken(house: House, parts: int) -> None:
+    more = {"a": {"ext": "own"}, "b": {"ext": "own"}}
+    plant = a_plant(house, {"a": [], "b": []}, more=more)
+    (rows,) = plant.parts()
+    for row in rows[: parts - 1]:
+        await plant.write([row])
+    before = await house.dump()
+
+    said = await plant.write(rows[parts - 1 :])
+
+    assert said == ["EXISTS", plant.ids["b"].ulid, plant.ids["a"].ulid]
     assert await house.dump() == before
 
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests.house import House
-from tests.lua.dag.planted import Planted, planted, run, settled
+from tests.lua.dag.planted import Planted, a_plant, planted, run, settled
 from tests.lua.rows import a_row, submit, submitted
 from tests.lua.task.afterwards import ask
 
@@ -157,3 +157,83 @@ async def test_a_task_enqueued_alone_may_wait_for_any_end(house: House) -> None:
 
     states = [await house.client.hget(house.keys.task(row.task), "state")]
     assert states == [b"READY"]
+
+
+async def alarmed(house: House, how: str, *, far: str = "") -> tuple[Planted, Planted]:
+    """A DAG with a task that waits for a failure of one within and one elsewhere, and the DAG of
+    the latter, which has ended so before.
+    """
+    elsewhere = await planted(house, {"e": [], "f": []})
+    await end(elsewhere, "e", how)
+    outside = {"x": [elsewhere.ids["e"].ulid, *([elsewhere.ids["f"].ulid] if far else [])]}
+    more = {"x": {"trigger": "one_failed"}}
+    return await planted(house, {"a": [], "x": ["a"]}, more=more, outside=outside), elsewhere
+
+
+async def test_a_parent_elsewhere_that_is_dead_already_is_the_first_failure(house: House) -> None:
+    plant, _ = await alarmed(house, "dead")
+
+    assert (await plant.states())["x"] == "READY"
+    found = await plant.after()
+    assert not {"waits:x", "blocked", "telling"} & set(found)
+    assert "fired" not in found["task:x"]
+    await end(plant, "a", "done")
+    await run(plant, x="done")
+    assert await plant.facts() == ("completed", "0", "0", "0")
+
+
+@pytest.mark.parametrize("how", ["done", "cancelled"])
+@pytest.mark.parametrize("then", ENDS)
+async def test_one_elsewhere_that_ended_without_leaves_it_to_those_within(
+    house: House, how: str, then: str
+) -> None:
+    plant, _ = await alarmed(house, how)
+    assert (await plant.states())["x"] == "PENDING"
+
+    await end(plant, "a", then)
+
+    assert (await plant.states())["x"] == ("READY" if then == "dead" else "CANCELLED")
+
+
+@pytest.mark.parametrize(("first", "then"), [*product(ENDS, ENDS)])
+async def test_parents_within_and_elsewhere_count_alike(
+    alone: House, first: str, then: str
+) -> None:
+    plant, elsewhere = await alarmed(alone, "done", far="f")
+
+    await end(plant, "a", first)
+    assert (await plant.states())["x"] == ("READY" if first == "dead" else "PENDING")
+    await end(elsewhere, "f", then)
+
+    assert (await plant.states())["x"] == ("READY" if "dead" in (first, then) else "CANCELLED")
+
+
+async def test_a_failure_before_the_commit_is_kept_whatever_is_sent_again(house: House) -> None:
+    elsewhere = await planted(house, {"e": []})
+    outside = {"x": [elsewhere.ids["e"].ulid]}
+    edges = {"a": [], "x": ["a"]}
+    more = {"x": {"trigger": "one_failed"}}
+    plant = await a_plant(house, edges, more=more, outside=outside).written()
+    await end(elsewhere, "e", "dead")
+    before = await house.dump()
+
+    await plant.written()
+
+    assert (await house.dump()).keys() == before.keys()
+    await plant.commit(limit=1)
+    await end(plant, "a", "done")
+    await plant.commit()
+    await settled(house)
+    assert await plant.states() == {"a": "COMPLETED", "x": "READY"}
+
+
+async def test_its_own_time_is_waited_for_after_a_failure_elsewhere(house: House) -> None:
+    elsewhere = await planted(house, {"e": []})
+    await end(elsewhere, "e", "dead")
+    outside = {"x": [elsewhere.ids["e"].ulid]}
+    more, asks = {"x": {"trigger": "one_failed"}}, {"x": {"delay": 60_000}}
+
+    plant = await planted(house, {"a": [], "x": ["a"]}, more=more, asks=asks, outside=outside)
+
+    assert (await plant.after())["waits:x"] == ["@time"]
+    assert (await plant.states())["x"] == "PENDING"
