@@ -21,8 +21,10 @@ local function complete_special(root, id, row, how)
   if traits.watched then
     tell_watchers(root, id, flags)
   end
-  if traits.only then
-    note_met(how, redis.call("HGET", root .. "task:" .. id, "down"), id)
+  -- Where it was dead before, its one dependent may have been given up.
+  local child = traits.only and redis.call("HGET", root .. "task:" .. id, "down")
+  if child then
+    note_met(how, child, id)
   end
   if traits.dependents then
     unblock_dependents(root, id, how)
