@@ -83,6 +83,12 @@ class Settings(BaseModel):
     max_lanes: int = Field(512, ge=1, le=4096, description="kinds of task in one shard")
     max_dag_nodes: int = Field(10_000, ge=2, le=1_000_000, description="tasks in one DAG")
     max_dag_edges: int = Field(100_000, ge=1, le=10_000_000, description="edges in one DAG")
+    max_depends_on: int = Field(
+        500, ge=1, le=1000, description="tasks outside its DAG that one task may wait for"
+    )
+    rank_interval_sec: SecondsOrNone = Field(
+        10, description="how often at most the critical path of a DAG that changes is found anew"
+    )
     spawn_policy: SpawnRule = Field(
         "own_dag", description="what a task may spawn: any, those of its own agent, or none"
     )

@@ -26,9 +26,11 @@ local root, dag, total = ARGV[1], ARGV[2], ARGV[3]
 local limit, tries = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local key = root .. "dag:" .. dag
-local row = redis.call("HMGET", key, "status", "total")
+local row = redis.call("HMGET", key, "status", "total", "dropping")
 if not row[1] then
   return { "GONE" }
+elseif row[3] then
+  return { "STATE", "dropping" }
 elseif row[1] == "writing" and row[2] ~= total then
   return { "STATE", "writing " .. row[2] .. " of " .. total }
 end

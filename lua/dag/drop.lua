@@ -1,12 +1,13 @@
 -- drop: no move
 --
 -- Takes back a DAG that was never committed, because it was refused or its producer is gone: so
--- many tasks in each call, and at last the DAG itself. Nothing of it is left.
+-- many tasks and edges in each call, and at last the DAG itself. Nothing of it is left, and until
+-- then nothing is written to it.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
---       3 limit       how many tasks at most in this call
+--       3 limit       how many tasks and edges in this call; a task is begun where all of it fits
 --       4 idle_ms     how long nothing may have been written to it; 0: it is the writer who asks
 -- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
 --       blocked dependents:<id> heirs:<id> stats ext:<sha> tag:<t> deadlines
@@ -15,9 +16,10 @@
 
 -- @include now_ms
 -- @include task_row
+-- @include leave_parents
 -- @include uncreate_task
 
-local root, dag, limit, idle_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local root, dag, limit, idle_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local key = root .. "dag:" .. dag
 local status = redis.call("HGET", key, "status")
@@ -27,16 +29,30 @@ if status and status ~= "writing" then
 elseif written and tonumber(written) > now_ms() - idle_ms then
   return { "OK", 0 }
 end
-local page = redis.call("LPOP", root .. "members:" .. dag, limit) or {}
-for _, id in ipairs(page) do
+local members, left, number = root .. "members:" .. dag, limit, 0
+local id = redis.call("LINDEX", members, 0)
+while id do
+  local edges = redis.call("HGET", root .. "task:" .. id, "sole") == "1" and 1
+    or redis.call("SCARD", root .. "waits:" .. id)
+  if number > 0 and edges >= left then
+    break
+  end
+  leave_parents(root, id, "waits", limit)
+  if edges > limit then
+    break
+  end
   uncreate_task(root, id, task_row(root, id))
+  redis.call("LPOP", members)
+  left, number = left - edges - 1, number + 1
+  id = redis.call("LINDEX", members, 0)
 end
--- Its producer may send it again before all of it is gone: what is written must be what is counted.
-if status and #page > 0 then
-  redis.call("HINCRBY", key, "total", -#page)
-  redis.call("HINCRBY", key, "open", -#page)
+if status then
+  -- Sent again before all of it is gone, it would be half of the old and half of the new.
+  redis.call("HSET", key, "dropping", 1)
+  redis.call("HINCRBY", key, "total", string.format("%d", -number))
+  redis.call("HINCRBY", key, "open", string.format("%d", -number))
 end
-if redis.call("EXISTS", root .. "members:" .. dag) == 1 then
+if id then
   return { "OK", 1 }
 end
 redis.call("DEL", key, root .. "fresh:" .. dag, root .. "follow:" .. dag)

@@ -10,22 +10,25 @@
 --       2 parent      the task that runs
 --       3 token       the claim's token
 --       4 wait        "": goes on; "success": until all are completed; "done": until all have
---                     ended; "later": goes on, and is to wait for them by a call that follows
+--                     ended
 --       5 rule        who may spawn what where the DAG does not say: own_dag, same_agent, none
 --       6 max_nodes   how many tasks a DAG may have
 --       7 lanes       a line "<rate> <signature>" for each lane of this call
 --       8 max_lanes   how many lanes the shard may have
 --       9 steps       how many edges are followed to find a cycle
 --      10 tries       how many parked claims may be looked at
+--      11 gather      "", or the name of a wait of several calls that this one is a part of
+--      12 part        of such a wait: first, next; last: it waits from now on for those of all
+--      13 keep_ms     how long what the parts have noted is kept for the next
 -- EACH  key           under which the parent knows it
 --       task          its id if it is new
 --       place         "<number of its line> <base> <rank>", see lua/dag/submit.lua
 --       def           the definition, opaque
 --       special       two lines of JSON, each may be empty: what is kept with the task, and what is
 --                     asked of this call {delay, at, outside}: the tasks that it waits for
--- TOUCHES task:<id> def:<id> spawned:<id> dag:<dag> members:<dag> dags unfinished waits:<id>
---       dependents:<id> heirs:<id> blocked delayed lane:<n> lanes stats handoffs ext:<sha> tag:<t>
---       deadlines + what answer_waiting touches
+-- TOUCHES task:<id> def:<id> spawned:<id> gather:<id> dag:<dag> members:<dag> dags unfinished
+--       waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> lanes stats handoffs
+--       ext:<sha> tag:<t> deadlines + what answer_waiting touches
 -- REPLY OK <more> <GOING | SUSPENDED> [id state]... | LOST | RULE <rule> | FULL | CLOSED | LANES
 --       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id>
 
@@ -35,12 +38,16 @@
 -- @include spawn_all
 
 local root, parent, token, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first, stride = 11, 5
+local first, stride = 14, 5
+local gather = ARGV[11] ~= "" and { "@" .. ARGV[11], ARGV[12], ARGV[13] } or nil
 
 local now = now_ms()
 local held, row = lease_held(root, parent, token)
 local suspended = not held and settled_by(root, parent, token, "suspend")
 if not suspended and not (held and row[1] == "RUNNING") then
+  return { "LOST" }
+elseif not suspended and gather and gather[2] ~= "first"
+  and redis.call("SISMEMBER", root .. "gather:" .. parent, gather[1]) == 0 then
   return { "LOST" }
 end
 local rows = {}
@@ -50,4 +57,5 @@ for at = first, #ARGV, stride do
 end
 return spawn_all(root, now, { id = parent, row = row, suspended = suspended, rows = rows,
   wait = wait, rule = ARGV[5], room = tonumber(ARGV[6]), lanes = ARGV[7], max_lanes = ARGV[8],
-  names = {}, walk = { left = tonumber(ARGV[9]), seen = {} }, tries = tonumber(ARGV[10]) })
+  names = {}, walk = { left = tonumber(ARGV[9]), seen = {} }, tries = tonumber(ARGV[10]),
+  gather = gather })

@@ -37,8 +37,11 @@ local follow, first, stride = ARGV[6], 7, 6
 
 local now, key, news = now_ms(), root .. "dag:" .. dag, {}
 local kinds = kinds_of(lanes, now)
-local status = redis.call("HGET", key, "status")
-local ids, names = {}, {}
+local row = redis.call("HMGET", key, "status", "dropping")
+local status, ids, names = row[1], {}, {}
+if row[2] then
+  return { "STATE", "dropping" }
+end
 for at = first, #ARGV, stride do
   ids[#ids + 1] = root .. "task:" .. ARGV[at]
 end

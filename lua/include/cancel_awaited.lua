@@ -1,7 +1,7 @@
 -- @include flagged
 -- @include cancel_later
 -- A task that waits for others which it spawned is given up: so are they, by the next call of
--- `cancel`. They are no more than one spawn has named.
+-- `cancel`.
 local function cancel_awaited(root, id, row)
   local key, list = root .. "task:" .. id, {}
   if row.state ~= "PENDING" or not flagged(row.flags, "s")

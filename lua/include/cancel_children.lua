@@ -19,6 +19,8 @@ local function cancel_children(root, now, id, rule, word, how)
       unblock_task(root, child, id, how)
     elseif waits_for(root, child, id) then
       cancel_one(root, now, child, why, rule, how)
+    else
+      redis.call("SREM", root .. "gather:" .. child, id)
     end
   end
   how.left = how.left - #children / 2 - 1

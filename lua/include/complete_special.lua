@@ -2,7 +2,7 @@
 -- @include more_of
 -- @include tally_in
 -- @include tell_watchers
--- @include note_met
+-- @include unblock_only
 -- @include unblock_dependents
 -- @include tell_heirs rarely
 -- @include forget_later
@@ -22,7 +22,7 @@ local function complete_special(root, id, row, how)
     tell_watchers(root, id, flags)
   end
   if traits.only then
-    note_met(how, redis.call("HGET", root .. "task:" .. id, "down"), id)
+    unblock_only(root, id, how)
   end
   if traits.dependents then
     unblock_dependents(root, id, how)

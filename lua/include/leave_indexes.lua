@@ -1,6 +1,7 @@
 -- @include free_entry
 -- @include handoff
 -- @include unhold_task
+-- @include leave_each
 -- @include waits_of
 -- Takes a live task out of every index that its state names; its hash is the caller's.
 local function leave_indexes(root, id, state, lane, entry, token)
@@ -11,12 +12,9 @@ local function leave_indexes(root, id, state, lane, entry, token)
     free_entry(root, entry)
   elseif state == "PENDING" or state == "CREATED" then
     local waits = root .. "waits:" .. id
-    -- Thousands of parents would take too long: they pass over one that waits no more.
-    local few = redis.call("SCARD", waits) <= 1000
-    for _, parent in ipairs(few and waits_of(root, id) or {}) do
-      if redis.call("ZREM", root .. "dependents:" .. parent, id) == 0 then
-        redis.call("HDEL", root .. "heirs:" .. parent, id)
-      end
+    -- Many would take too long: they pass over one that waits no more.
+    if redis.call("SCARD", waits) <= 16 then
+      leave_each(root, id, waits_of(root, id))
     end
     redis.call("ZREM", root .. "blocked", id)
     redis.call("ZREM", root .. "delayed", id)

@@ -3,7 +3,10 @@
 -- where more edges than `walk.left` must be followed to find out; nil where none does. What one
 -- walk has seen, the next one of the same call passes over.
 local function reaches(root, from, target, walk)
-  local stack = {}
+  local stack, key = {}, root .. "dependents:" .. target
+  -- Mostly nobody waits for it: then it can only be one of them itself.
+  local awaited = redis.call("EXISTS", key, root .. "heirs:" .. target) > 0
+    or redis.call("HEXISTS", root .. "task:" .. target, "down") == 1
   for i, id in ipairs(from) do
     stack[i] = id
   end
@@ -11,9 +14,13 @@ local function reaches(root, from, target, walk)
     local id = table.remove(stack)
     if id == target then
       return "CYCLE"
-    elseif not walk.seen[id] then
+    elseif awaited and not walk.seen[id] then
       walk.seen[id] = true
-      for _, parent in ipairs(waits_of(root, id)) do
+      local parents = waits_of(root, id)
+      if #parents == 0 then
+        parents = redis.call("SMEMBERS", root .. "gather:" .. id)
+      end
+      for _, parent in ipairs(parents) do
         stack[#stack + 1] = parent
         walk.left = walk.left - 1
       end

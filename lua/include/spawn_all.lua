@@ -2,6 +2,7 @@
 -- @include freeing
 -- @include spawn_tasks
 -- @include enter_indexes
+-- @include gather_tasks rarely
 -- @include suspend_task
 -- @include answer_touched
 -- The reply of lua/dag/spawn.lua to a call that may be made: checks all, writes all, and lets the
@@ -23,13 +24,17 @@ local function spawn_all(root, now, ask)
       or (state == "DEAD_LETTERED" and lenient)
     open[#open + 1] = not ended and new.id or nil
   end
-  local waits = ask.wait == "success" or ask.wait == "done"
-  if ask.suspended or (waits and #open > 0) then
-    reply[3] = "SUSPENDED"
+  local suspended, trigger = ask.suspended, lenient and "all_done" or nil
+  if ask.wait ~= "" and not suspended then
+    suspended = #open > 0
+    if ask.gather then
+      suspended, open = gather_tasks(root, ask, open, trigger), {}
+    end
+    if suspended then
+      suspend_task(root, now, ask.id, ask.row, open, trigger)
+    end
   end
-  if reply[3] == "SUSPENDED" and not ask.suspended then
-    suspend_task(root, now, ask.id, ask.row, open, lenient and "all_done" or nil)
-  end
+  reply[3] = suspended and "SUSPENDED" or "GOING"
   reply[2] = answer_touched(root, now, how.touched, ask.tries) and 1 or 0
   return reply
 end

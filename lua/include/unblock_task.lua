@@ -8,7 +8,11 @@ local function unblock_task(root, id, met, how)
   if not sole then
     redis.call("SREM", waits, met)
   end
-  if (not sole and redis.call("EXISTS", waits) == 1) or row[1] ~= "PENDING" then
+  if not sole and redis.call("EXISTS", waits) == 1 then
+    return nil
+  elseif row[1] ~= "PENDING" then
+    -- It may be about to wait for what it spawned, see gather_tasks.
+    redis.call("SREM", root .. "gather:" .. id, met, unpack(how.met[id] or {}))
     return nil
   end
   tally_lane(how, lane, "PENDING", -1)

@@ -1,9 +1,11 @@
 -- read: no move
 --
--- All that is known of tasks, at one moment.
+-- All that is known of tasks, at one moment: of the first ones, until they are too much for one
+-- call, and at least of one.
 --
 -- KEYS  1 ready       stream  its pending list says when a holder was last heard of
 -- ARGV  1 root        prefix of every key of the shard
+--       2 limit       about how many bytes in this call
 -- EACH  task          its id
 -- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id> notes:<id> logs:<id> parents:<id>
 --       dag:<dag>
@@ -17,14 +19,18 @@
 -- @include def_of
 -- @include is_visible
 -- @include flagged
+-- @include bytes_of
 -- @include waits_of
 
 local ready = KEYS[1]
-local root = ARGV[1]
-local first, stride = 2, 1
+local root, limit = ARGV[1], tonumber(ARGV[2])
+local first, stride = 3, 1
 
-local reply = { "OK", string.format("%.0f", now_ms()) }
+local reply, left = { "OK", string.format("%.0f", now_ms()) }, limit
 for at = first, #ARGV, stride do
+  if left <= 0 and at > first then
+    break
+  end
   local id = ARGV[at]
   local fields, flat = fields_of(root .. "task:" .. id)
   if not is_visible(root, fields) then
@@ -35,12 +41,16 @@ for at = first, #ARGV, stride do
     local held = redis.pcall("XPENDING", ready, "workers", fields.entry, fields.entry, 1)
     idle = held[1] and held[1][3] or ""
   end
-  reply[#reply + 1] = { flat, def_of(root, id, fields),
+  local row = { flat, def_of(root, id, fields),
     redis.call("GET", root .. "result:" .. id) or "",
     redis.call("LRANGE", root .. "failures:" .. id, 0, -1),
     waits_of(root, id), idle,
     redis.call("HGETALL", root .. "notes:" .. id),
     redis.call("LRANGE", root .. "logs:" .. id, 0, -1),
     flagged(fields.flags, "p") and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {} }
+  reply[#reply + 1] = row
+  -- Ids are many and small: they are not looked at one by one.
+  left = left - #row[2] - #row[3] - bytes_of(row[4]) - bytes_of(row[7]) - bytes_of(row[8])
+    - 26 * (#row[5] + #row[9])
 end
 return reply

@@ -13,7 +13,7 @@
 --       7 events      length of the events stream
 --       8 steps       how many edges are followed to find a circle
 -- TOUCHES task:<id> def:<id> dead deadlines delayed blocked waits:<id> dependents:<id> lane:<n>
---       stats heirs:<id> idem:<sha> ext:<sha> events dag:<dag> unfinished cancelling
+--       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events dag:<dag> unfinished cancelling
 --       + what answer_waiting touches
 -- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag>
 --       | CYCLE <id>

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rqueue.errors import InvalidTask
 from rqueue.model.call import Call, merged, written
 from rqueue.model.definition import plain
 from rqueue.model.forms import Form, form_of, read
@@ -117,7 +118,18 @@ class Drafter:
         if spec.inputs:
             above = dict.fromkeys([*spec.depends_on, *tasks_in(spec.references())])
             spec = spec.model_copy(update={"depends_on": tuple(above)})
+        self.refuse_many("depends_on", len(spec.depends_on))
         return self.drawn(spec)
+
+    def refuse_many(self, field: str, number: int) -> None:
+        """Raises InvalidTask where a task is to wait for too many that are there already: each is
+        looked at in the one call that takes it.
+        """
+        most = self.settings.max_depends_on
+        if number > most:
+            way_out = "submit them as one DAG, or let tasks between them wait for a part each"
+            rule = f"names {number} tasks; {most} are allowed (max_depends_on): {way_out}"
+            raise InvalidTask(field, rule)
 
     def drawn(self, spec: TaskSpec) -> Draft:
         """The draft of a spec as it stands."""

@@ -133,12 +133,14 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
     """The draft of one task. Its DAG and its parents there are kept beside its definition, which
     stays as short as a single task's; only parents outside stand in it.
     """
+    outside = [name for name in task.after if name not in ids]
+    drafter.refuse_many(f"{task.name}.after", len(outside))
     for name in REFUSED.keys() & task.fields.keys():
         raise InvalidTask(f"{task.name}.{name}", REFUSED[name])
     given = dict(task.fields)
     if task.given_name is not None:
         given["name"] = task.given_name
-    if any(name not in ids for name in task.after):
+    if outside:
         given["depends_on"] = [ids.get(name, name) for name in task.after]
     if task.inputs:
         given["inputs"] = resolved(task.inputs, ids)

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 from rqueue.client.plans import is_taken, planting_of
 from rqueue.errors import Overloaded, RQueueError, StoreUnavailable
 from rqueue.model.lane import micro
-from rqueue.model.state import LIVE
 from rqueue.policy.path import ranks
-from rqueue.store import dags, planting
+from rqueue.store import dags, planting, ranking
 
 if TYPE_CHECKING:
     from rqueue.client.drafts import Drafter
     from rqueue.model.ids import DagId
-    from rqueue.model.task import Task
     from rqueue.store.dags import Step
-    from rqueue.store.reader import Reader
     from rqueue.store.shard import Shard
 
 log = logging.getLogger("rqueue.scheduler")
@@ -59,15 +56,17 @@ class Keeper:
     name = "keeper"
     interval_sec = 1.0
 
-    def __init__(self, shard: Shard, reader: Reader, drafter: Drafter) -> None:
+    def __init__(self, shard: Shard, drafter: Drafter) -> None:
         self.shard = shard
-        self.reader = reader
         self.drafter = drafter
+        self.ranked: dict[DagId, float] = {}
 
     async def tick(self) -> Kept:
         """Goes on with everything that is named."""
         kept = Kept()
         for step in await dags.steps(self.shard):
+            if step.verb == "rank" and self.was_ranked(step.dag):
+                continue
             try:
                 kept.refused += not await self.go_on(step)
                 kept.done += 1
@@ -89,13 +88,20 @@ class Keeper:
             await STEPS[step.verb](self.shard, step.dag)
         return True
 
+    def was_ranked(self, dag: DagId) -> bool:
+        """Whether it is too soon to rank it anew: one that grows all the time is never done."""
+        now, interval = self.drafter.clock.monotonic(), self.drafter.settings.rank_interval_sec
+        self.ranked = {one: at for one, at in self.ranked.items() if now - at < interval}
+        return dag in self.ranked
+
     async def rank(self, dag: DagId, seen: str) -> None:
         """Writes the boosts of the critical path anew, after the graph has changed."""
-        tasks = await self.reader.read(await dags.members(self.shard, dag))
-        live = [task for task in tasks if task is not None and task.state in LIVE]
-        found = ranks({task.id.ulid: waited_for(task) for task in live})
-        rows = [(ulid, micro(rank)) for ulid, rank in found.items()]
-        await dags.rank(self.shard, dag, rows, seen=seen)
+        self.ranked[dag] = self.drafter.clock.monotonic()
+        live = await ranking.edges(self.shard, dag)
+        found = ranks({one.task: one.parents for one in live})
+        rows = [(one.task, micro(found[one.task])) for one in live]
+        moved = [row for row, one in zip(rows, live, strict=True) if row[1] != one.rank]
+        await ranking.rank(self.shard, dag, moved, seen=seen)
 
     async def follow(self, dag: DagId) -> bool:
         """Submits the DAG that follows one that has completed: its ids were made with it, so that
@@ -117,8 +123,3 @@ class Keeper:
                 log.error("what follows %s cannot be submitted: %s", dag, refused)
         await dags.followed(self.shard, dag, refused=refused)
         return not refused
-
-
-def waited_for(task: Task) -> list[str]:
-    """The ULIDs of the tasks that a task still waits for."""
-    return [parent[-26:] for parent in task.blocked_by]

@@ -71,7 +71,7 @@ def standard(
     return [
         Paced("promoter", PROMOTE_SEC, promoter.tick),
         Paced("reaper", reaper.interval_sec, reap),
-        Keeper(shard, reader, Drafter(settings, clock)),
+        Keeper(shard, Drafter(settings, clock)),
         Rescorer(shard, reader),
         Sweeper(shard),
         Janitor(shard),

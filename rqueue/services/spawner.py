@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rqueue.store.spawning import Spawned
     from rqueue.store.submits import Draft
 
-# Tasks that are read in one call, with all that is known of them.
-PAGE = 100
 # What makes a task the same as another: one that is spawned is known by its key instead.
 IDENTITY = ("idem", "window", "unique")
 
@@ -56,11 +54,11 @@ class Spawner:
         """What a handler is told: of those that it waited for, how they ended."""
         if not wait:
             return [Subtask(one.id, one.state) for one in spawned]
-        ids = [one.id.ulid for one in spawned]
-        pages = [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]
-        found = [task for page in pages for task in await self.reader.read(page)]
+        found = await self.reader.read([one.id.ulid for one in spawned])
         return [
-            Subtask(one.id) if task is None else Subtask(*one, task.result, reason_of(task))
+            Subtask(one.id)
+            if task is None
+            else Subtask(one.id, task.state, task.result, reason_of(task))
             for one, task in zip(spawned, found, strict=True)
         ]
 

@@ -11,7 +11,7 @@ from rqueue.model.dag import Dag, DagSpec, DagStatus
 from rqueue.model.ids import DagId
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
-from rqueue.store.shard import CHUNK, MICRO, TRIES, ending
+from rqueue.store.shard import CHUNK, GIVEN_UP, MICRO, TRIES, ending
 from rqueue.store.stored import moment
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Tasks that one call holds back or lets go of.
 STEP = 250
-# Tasks that one call gives up: each leaves the stream, which is more than most else.
-GIVEN_UP = 100
 # For so long a DAG may be written without a sign of its producer.
 WRITING_MS = 600_000
 
@@ -158,14 +156,6 @@ async def forget(shard: Shard, dag: DagId) -> None:
     }
     while int((await run(shard, "dag/forget", dag, args))[0]):
         continue
-
-
-async def rank(shard: Shard, dag: DagId, ranks: Sequence[tuple[str, int]], *, seen: str) -> None:
-    """Gives tasks their part for the critical path anew; `seen` is the position of its step."""
-    for start in range(0, max(len(ranks), 1), STEP):
-        page = ranks[start : start + STEP]
-        last = start + STEP >= len(ranks)
-        await run(shard, "dag/rank", dag, {"seen": seen if last else ""}, rows=page)
 
 
 async def set_budget(shard: Shard, dag: DagId, usd: float | None) -> None:

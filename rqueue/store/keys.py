@@ -129,6 +129,12 @@ class Keys:
         """hash: key -> task: what a task has spawned."""
         return f"{self.root}spawned:{task}"
 
+    def gather(self, task: str) -> str:
+        """set: what a RUNNING task is to wait for, and `@<name>` of that wait, while it is told in
+        several calls. It expires where the last one never comes.
+        """
+        return f"{self.root}gather:{task}"
+
     def draining(self) -> str:
         """hash: lane of tasks that run alone -> `<until ms> <worker>` that keeps its hands free."""
         return f"{self.root}draining"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import ok
-from rqueue.store.shard import LIMIT, TOLD, TRIES, ending
+from rqueue.store.shard import GIVEN_UP, LIMIT, TOLD, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -40,7 +40,7 @@ async def recall(shard: Shard, *, limit: int = LIMIT) -> Step:
     return Step(int(moved), bool(int(more)))
 
 
-async def expire(shard: Shard, *, limit: int = LIMIT) -> Step:
+async def expire(shard: Shard, *, limit: int = GIVEN_UP) -> Step:
     """Ends waiting tasks whose deadline has passed, where they asked for it."""
     args: dict[str, Argument] = {"limit": limit, "how": ending(shard.terms), "again_ms": AGAIN_MS}
     more, moved = ok("task/expire", "", await shard.run("task/expire", args))

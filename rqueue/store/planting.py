@@ -17,7 +17,6 @@ from rqueue.store.submits import Draft, lanes_text
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
-    from rqueue.store.runner import Reply
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
 
@@ -31,6 +30,8 @@ ID_TAKEN = "its id is that of a task which is there already; leave `id` out, or 
 NAME_TAKEN = (
     "its external_id is that of a task which is neither dead nor cancelled; give it another"
 )
+# What a part is answered while an earlier writing of its DAG is taken back.
+BEING_DROPPED = ["STATE", "dropping"]
 
 
 class Node(NamedTuple):
@@ -95,18 +96,30 @@ async def submit(shard: Shard, dag: Planting) -> None:
     """Takes a DAG, whole or not at all; sent again, it is the same one. Raises InvalidGraph,
     TooManyLanes, and what calls raise: it may have been taken then, and is if it is sent again.
     """
+    refused = await write(shard, dag)
+    if refused == BEING_DROPPED:
+        await drop(shard, dag.id)
+        refused = await write(shard, dag)
+    fault = refusal(shard, dag, refused)
+    if fault is not None:
+        # One that was committed under this id before is another's.
+        if refused[0] != "STATE":
+            await drop(shard, dag.id)
+        raise fault
+    await commit(shard, dag.id, total=len(dag.nodes))
+
+
+async def write(shard: Shard, dag: Planting) -> list[str]:
+    """Writes all parts, and the first reply that is not plainly OK, if there is one."""
     lanes = tuple(dict.fromkeys(node.draft.lane for node in dag.nodes))
     calls = [partial(asked, shard, dag, lanes, rows) for rows in pages(numbered(dag.nodes, lanes))]
+    found = ["OK"]
     for reply in await shard.run_all("dag/submit", calls):
         if isinstance(reply, RQueueError):
             raise reply
-        refused = refusal(shard, dag, reply)
-        if refused is not None:
-            # One that was committed under this id before is another's.
-            if text(reply[0]) != "STATE":
-                await drop(shard, dag.id)
-            raise refused
-    await commit(shard, dag.id, total=len(dag.nodes))
+        if found == ["OK"]:
+            found = [text(word) for word in reply]
+    return found
 
 
 def asked(
@@ -165,9 +178,9 @@ def pages(rows: Iterator[tuple[int, Row]]) -> Iterator[list[Row]]:
         yield page
 
 
-def refusal(shard: Shard, dag: Planting, reply: Reply) -> RQueueError | None:
+def refusal(shard: Shard, dag: Planting, words: list[str]) -> RQueueError | None:
     """Why a part was not taken, if it was not."""
-    match [text(word) for word in reply]:
+    match words:
         case ["OK"]:
             return None
         case ["LANES"]:
@@ -178,7 +191,7 @@ def refusal(shard: Shard, dag: Planting, reply: Reply) -> RQueueError | None:
         case ["EXISTS", task, other]:
             rule = ID_TAKEN if task == other else NAME_TAKEN
             return InvalidGraph(rule, (named(dag, task), TaskId.from_ulid(other)))
-        case ["STATE", _]:
+        case ["STATE", *_]:
             return InvalidGraph("another DAG of this id was committed", (dag.id,))
         case found:
             return ScriptFault("dag/submit", found)

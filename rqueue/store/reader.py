@@ -10,16 +10,19 @@ from rqueue.errors import ScriptFault
 from rqueue.model.ids import TaskId
 from rqueue.store.lanes import read_lanes
 from rqueue.store.replies import ok
-from rqueue.store.shard import CHUNK
+from rqueue.store.shard import BYTES
 from rqueue.store.stored import UNREADABLE, Stored
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
     from rqueue.model.task import Task
+    from rqueue.store.runner import Reply
     from rqueue.store.shard import Shard
 
 log = logging.getLogger("rqueue.store")
 
+# Tasks a call: of each there are up to ten keys to look at.
+PAGE = 200
 # So many warnings are remembered, not to repeat them: a task that stays is read often.
 MEMORY = 10_000
 
@@ -40,30 +43,32 @@ class Reader:
     async def read(self, tasks: Sequence[str]) -> list[Task | None]:
         """The tasks of these ULIDs, None for those that are not there; each page one moment."""
         found: list[Task | None] = []
-        for start in range(0, len(tasks), CHUNK):
-            found += await self.read_page(tasks[start : start + CHUNK])
+        while len(found) < len(tasks):
+            found += await self.read_page(tasks[len(found) : len(found) + PAGE])
         return found
 
     async def read_page(self, page: Sequence[str]) -> list[Task | None]:
-        """`read` for as many as one call takes."""
+        """The first tasks of a page, as many as one call reads."""
         try:
-            reply = await self.shard.run("task/read", rows=[(task,) for task in page])
+            reply = await self.ask(page)
         except ScriptFault as fault:
             if "WRONGTYPE" not in str(fault.reply):
                 raise
             if len(page) == 1:
                 self.warn(page[0], "is passed over: a key of it has another type")
                 return [None]
-            half = len(page) // 2
-            return await self.read_page(page[:half]) + await self.read_page(page[half:])
+            return await self.read_page(page[: len(page) // 2])
         now_ms, *rows = ok("task/read", "", reply)
-        return [
-            await self.task_of(task, row, int(now_ms)) for task, row in zip(page, rows, strict=True)
-        ]
+        seen = zip(page[: len(rows)], rows, strict=True)
+        return [await self.task_of(task, row, int(now_ms)) for task, row in seen]
+
+    async def ask(self, page: Sequence[str]) -> Reply:
+        """One call of the script."""
+        return await self.shard.run("task/read", {"limit": BYTES}, [(task,) for task in page])
 
     async def definition(self, task: str) -> bytes:
         """The bytes of a task's definition, as they are stored."""
-        (_, row) = ok("task/read", "", await self.shard.run("task/read", rows=[(task,)]))
+        (_, row) = ok("task/read", "", await self.ask([task]))
         return bytes(row[1])
 
     async def task_of(self, task: str, row: list[Any], now_ms: int) -> Task | None:

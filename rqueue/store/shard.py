@@ -22,7 +22,11 @@ CHUNK = 500
 LIMIT = 1000
 # Dependents that one call tells: each becomes READY, which is more than most else that is counted.
 TOLD = 300
+# Tasks that one call gives up: each leaves the stream and its lists, which is more still.
+GIVEN_UP = 100
 TRIES = 100
+# What one call reads of what may be large, in bytes; of one that is larger alone, all.
+BYTES = 1_000_000
 # Money is counted in millionths of a dollar: whole numbers, never floats.
 MICRO = 1_000_000
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rqueue.errors import (
     InvalidGraph,
@@ -20,9 +21,10 @@ from rqueue.store.planting import NAME_TAKEN
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
 from rqueue.store.shard import TRIES
-from rqueue.store.submits import Draft, lanes_text
+from rqueue.store.submits import Draft, fitting, lanes_text
 
 if TYPE_CHECKING:
+    from rqueue.model.lane import Lane
     from rqueue.model.subtask import Wait
     from rqueue.store.leases import Held
     from rqueue.store.scripts import Argument
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 
 # New tasks a call: the server does nothing else meanwhile.
 PAGE = 100
+# How long the parts of a wait are kept for the next one; a worker that is silent has lost its task.
+GATHER_MS = 3_600_000
 # Edges that are followed to find a cycle.
-STEPS = 20_000
+STEPS = 2_500
 # What is wrong with a task to be spawned, by the script's word.
 WRONG = {
     "PARENT": "depends on a task that is not there or was cancelled",
@@ -63,44 +67,64 @@ class Grown(NamedTuple):
     tasks: list[Spawned]
 
 
+class Part(NamedTuple):
+    """Until when the parent is to wait, and which part of a wait of several calls a call is, by its
+    name; one that is whole is of no such wait.
+    """
+
+    wait: Wait
+    gather: str = ""
+    part: Literal["", "first", "next", "last"] = ""
+
+
 async def spawn(shard: Shard, parent: Held, tasks: Sequence[Seedling], *, wait: Wait = "") -> Grown:
     """Adds tasks to the DAG of the one that runs, those of new keys, and tells of all. Raises
     LeaseLost, SpawnRefused, InvalidGraph and TooManyLanes, and then nothing was added: of more
     than a page, nothing of the page that was refused and of those behind it.
+
+    Of more than a page the parent waits for none until all are there: the last call lets it.
     """
-    if len(tasks) > PAGE:
-        for start in range(0, len(tasks), PAGE):
-            await send(shard, parent, tasks[start : start + PAGE], "later" if wait else "")
-    return await send(shard, parent, tasks, wait)
+    parts = list(pages(tasks))
+    if len(parts) <= 1:
+        return await send(shard, parent, tasks, Part(wait))
+    gather = secrets.token_hex(8)
+    found: list[Spawned] = []
+    for at, page in enumerate(parts):
+        part = Part(wait, gather, "next" if at else "first") if wait else Part(wait)
+        found += (await send(shard, parent, page, part)).tasks
+    if not wait:
+        return Grown(False, found)
+    last = await send(shard, parent, (), Part(wait, gather, "last"))
+    return Grown(last.suspended, found)
 
 
-async def send(shard: Shard, parent: Held, tasks: Sequence[Seedling], wait: str) -> Grown:
+def pages(tasks: Sequence[Seedling]) -> Iterator[Sequence[Seedling]]:
+    """The tasks in the portions that are sent."""
+    drafts, start = [task.draft for task in tasks], 0
+    while start < len(tasks):
+        end = fitting(drafts, start, min(start + PAGE, len(tasks)))
+        yield tasks[start:end]
+        start = end
+
+
+async def send(shard: Shard, parent: Held, tasks: Sequence[Seedling], part: Part) -> Grown:
     """One call, safe to send again: what is there is only told of."""
     lanes = tuple(dict.fromkeys(task.draft.lane for task in tasks))
-    indexes = {lane: index for index, lane in enumerate(lanes, 1)}
     args: dict[str, Argument] = {
         "parent": parent.task,
         "token": parent.token,
-        "wait": wait,
+        "wait": part.wait,
         "rule": shard.terms.spawn_rule,
         "max_nodes": shard.terms.max_nodes,
         "lanes": lanes_text(lanes),
         "max_lanes": shard.terms.max_lanes,
         "steps": STEPS,
         "tries": TRIES,
+        "gather": part.gather,
+        "part": part.part,
+        "keep_ms": GATHER_MS,
     }
-    rows = [
-        (
-            task.key,
-            task.id.ulid,
-            # Its rank among the others is found when the DAG's critical path is.
-            f"{indexes[task.draft.lane]} {task.draft.base} 0",
-            task.draft.definition,
-            f"{task.draft.more}\n{wishes(task.draft)}",
-        )
-        for task in tasks
-    ]
-    reply = await shard.run("dag/spawn", args, rows)
+    reply = await shard.run("dag/spawn", args, rows_of(tasks, lanes))
     if text(reply[0]) != "OK":
         raise refusal(shard, parent, [text(word) for word in reply])
     if int(reply[1]):
@@ -113,6 +137,22 @@ async def send(shard: Shard, parent: Held, tasks: Sequence[Seedling], wait: str)
             for ulid, state in zip(found[::2], found[1::2], strict=True)
         ],
     )
+
+
+def rows_of(tasks: Sequence[Seedling], lanes: Sequence[Lane]) -> list[tuple[Argument, ...]]:
+    """The tasks as lua/dag/spawn.lua reads them."""
+    indexes = {lane: index for index, lane in enumerate(lanes, 1)}
+    return [
+        (
+            task.key,
+            task.id.ulid,
+            # Its rank among the others is found when the DAG's critical path is.
+            f"{indexes[task.draft.lane]} {task.draft.base} 0",
+            task.draft.definition,
+            f"{task.draft.more}\n{wishes(task.draft)}",
+        )
+        for task in tasks
+    ]
 
 
 def wishes(draft: Draft) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Tasks a call: while the server works on one page the next is made, so the first is small and
 # each is twice the one before; the largest stops the server for about a millisecond.
 FIRST_PAGE, LAST_PAGE = 16, 64
+# Parents that the tasks of one call may wait for, and the fewest letters that one of them takes.
+MOST_PARENTS, PARENT_LETTERS = 500, 29
 # A reply with nothing to tell of any task: OK, and whether more who wait are to be answered.
 PLAIN_REPLY = 2
 
@@ -105,9 +107,20 @@ def pages_of(drafts: Sequence[Draft], ids: Sequence[TaskId] = ()) -> Iterator[Pa
     """The drafts, with their ids where they have some, in the portions that are sent."""
     start, size = 0, FIRST_PAGE
     while start < len(drafts):
-        end = start + size
+        end = fitting(drafts, start, min(start + size, len(drafts)))
         yield Page(drafts[start:end], ids[start:end])
         start, size = end, min(2 * size, LAST_PAGE)
+
+
+def fitting(drafts: Sequence[Draft], start: int, end: int) -> int:
+    """Where a call's tasks end: before the first that would wait for too much, at least one."""
+    left = MOST_PARENTS
+    for at in range(start, end):
+        if drafts[at].ask:
+            left -= len(drafts[at].ask) // PARENT_LETTERS
+            if left < 0:
+                return max(at, start + 1)
+    return end
 
 
 async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.state import State
 from rqueue.store.replies import lease_fault, ok, text
-from rqueue.store.shard import TOLD, TRIES, ending
+from rqueue.store.shard import GIVEN_UP, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.model.ids import TaskId
@@ -30,7 +30,7 @@ async def cancel(
     words: list[str] = []
     left = list(tasks)
     while True:
-        page, left = left[:TOLD], left[TOLD:]
+        page, left = left[:GIVEN_UP], left[GIVEN_UP:]
         reply = await cancel_page(shard, page, reason, dependents)
         words += [text(word) for word in reply[2:]]
         # Where only claims are left to answer, another call finds the same.
@@ -45,7 +45,7 @@ async def cancel_page(
     args: dict[str, Argument] = {
         "reason": reason,
         "dependents": dependents,
-        "limit": TOLD,
+        "limit": GIVEN_UP,
         "how": ending(shard.terms),
         "tries": TRIES,
         "request": secrets.token_hex(8),

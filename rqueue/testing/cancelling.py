@@ -101,6 +101,8 @@ def cancel_children(model: Model, parent: str, cascade: Cascade) -> set[int]:
     for child in model.dependents(parent):
         if cascade.rule == "unblock" or child.suspended:
             entered.append(model.met(child, parent))
+        elif parent not in child.waits:
+            child.gathering.discard(parent)
         else:
             cancel_unseen(model, child.id, why)
             cancel_one(model, child.id, cascade.settled, cascade.ended, why=why)

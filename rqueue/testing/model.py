@@ -105,12 +105,19 @@ class Model:
         }
 
     def dependents(self, task: str) -> list[Record]:
-        """Who waits for a task to complete."""
-        return [r for r in self.waiting_for(task) if r.trigger == "all_success"]
+        """Who waits for a task to complete, or is about to."""
+        waiting = [r for r in self.waiting_for(task) if r.trigger == "all_success"]
+        return [*waiting, *self.gathering(task, success=True)]
 
     def heirs(self, task: str) -> list[Record]:
-        """Who waits for a task to end, whatever its end is."""
-        return [r for r in self.waiting_for(task) if r.trigger != "all_success"]
+        """Who waits for a task to end, whatever its end is, or is about to."""
+        waiting = [r for r in self.waiting_for(task) if r.trigger != "all_success"]
+        return [*waiting, *self.gathering(task, success=False)]
+
+    def gathering(self, task: str, *, success: bool) -> list[Record]:
+        """Who is about to wait for a task, and does not yet."""
+        found = [r for r in self.tasks.values() if task in r.gathering and task not in r.waits]
+        return [r for r in found if (r.gathers == "all_success") is success]
 
     def waiting_for(self, task: str) -> list[Record]:
         """All who wait for a task."""
@@ -169,7 +176,10 @@ class Model:
     def met(self, record: Record, what: str) -> int | None:
         """One thing a task waited for is there; the lane it enters when it was the last."""
         record.waits.discard(what)
-        if record.waits or record.state is not State.PENDING:
+        if record.waits:
+            return None
+        if record.state is not State.PENDING:
+            record.gathering.discard(what)
             return None
         return self.make_ready(record)
 

@@ -32,6 +32,8 @@ def plant(
     """Writes a part of a DAG: OK, or why it cannot be. A part sent again changes nothing."""
     graph = model.graph(dag)
     names: dict[str, str] = {}
+    if graph is not None and graph.dropping:
+        return "STATE", "dropping"
     for draft in drafts:
         refused = refusal(model, graph, draft, names)
         if refused is not None:
@@ -120,9 +122,9 @@ def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
     graph, step = model.graph(dag), f"commit {dag}"
     if graph is None:
         return ("GONE",)
-    written = str(len(graph.members))
-    if graph.status == "writing" and written != total:
-        return "STATE", f"writing {written} of {total}"
+    refused = uncommitted(graph, total)
+    if refused is not None:
+        return refused
     if graph.status == "writing":
         graph.status, graph.listed_ms = "pending", model.now_ms
         model.unfinished[step] = 0
@@ -137,6 +139,16 @@ def commit(model: Model, dag: str, *, total: str, limit: int) -> Said:
     if entered:
         answer(model, {lane for lane in entered if lane is not None})
     return "OK", int(more)
+
+
+def uncommitted(graph: Graph, total: str) -> Said | None:
+    """Why a DAG cannot be committed, if so: it is not written whole, or is being taken back."""
+    if graph.dropping:
+        return "STATE", "dropping"
+    written = str(len(graph.members))
+    if graph.status == "writing" and written != total:
+        return "STATE", f"writing {written} of {total}"
+    return None
 
 
 def next_page(model: Model, graph: Graph, step: str, limit: int) -> tuple[list[str], bool]:
@@ -170,7 +182,9 @@ def commit_one(model: Model, record: Record) -> int | None:
 
 
 def drop(model: Model, dag: str, *, limit: int, idle_ms: int) -> Said:
-    """Takes back a DAG that was never committed: OK and whether there is more of it."""
+    """Takes back a DAG that was never committed, so many tasks and edges: OK and whether there is
+    more of it. Which edges of one that has more of them go first is the server's choice.
+    """
     graph = model.graph(dag)
     if graph is None:
         return "OK", 0
@@ -178,9 +192,17 @@ def drop(model: Model, dag: str, *, limit: int, idle_ms: int) -> Said:
         return "STATE", graph.status
     if graph.written_ms > model.now_ms - idle_ms:
         return "OK", 0
-    for task in graph.members[:limit]:
-        uncreate(model, model.tasks.pop(task))
-    del graph.members[:limit]
+    graph.dropping, left = True, limit
+    while graph.members:
+        record = model.tasks[graph.members[0]]
+        edges = len(record.waits)
+        if edges >= left and left < limit:
+            break
+        if edges > limit:
+            record.waits -= set(sorted(record.waits)[:limit])
+            break
+        uncreate(model, model.tasks.pop(graph.members.pop(0)))
+        left -= edges + 1
     if graph.members:
         return "OK", 1
     del model.dags[dag]

@@ -76,7 +76,8 @@ class Record:
     for its completion, "h" for its end. One that is
     `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
     is `doomed` is given up when its DAG is committed, one that is `fired` waits for no parent then.
-    `namesake` bore its producer's id before it.
+    `namesake` bore its producer's id before it. `gathering` is what it is to wait for by `gathers`,
+    with the name of that wait, while the wait is told in several calls.
     """
 
     id: str
@@ -118,6 +119,8 @@ class Record:
     above: list[str] = field(default_factory=list)
     suspended: Trigger | None = None
     spawned: dict[str, str] = field(default_factory=dict)
+    gathering: set[str] = field(default_factory=set)
+    gathers: Trigger = "all_success"
     archived: bool = False
     doomed: str = ""
     fired: bool = False
@@ -158,6 +161,7 @@ class Graph:
     members: list[str] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
     edges: int = 0
+    dropping: bool = False
     paused: bool = False
     closing: str = ""
     why: str = ""

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from rqueue.testing.model import Model
     from rqueue.testing.records import Draft, Graph, Record
 
-# What a parent may ask for that lets it wait at once.
-WAITS = ("success", "done")
-
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
@@ -32,6 +29,13 @@ class Spawn:
     wait: str = ""
     rule: str = "own_dag"
     steps: int = 20_000
+    gather: str = ""
+    part: str = ""
+
+    @property
+    def mark(self) -> str:
+        """The name of a wait of several calls, as it stands among what is waited for."""
+        return f"@{self.gather}"
 
     def keys(self) -> dict[str, Draft]:
         """What each key stands for if it is new: the first that it is given for."""
@@ -55,10 +59,9 @@ def spawn(model: Model, call: Spawn) -> list[object]:
     """Adds the tasks of new keys, all or none: OK, whether the parent is SUSPENDED or GOING on, and
     what each key stands for; or why nothing was added.
     """
-    parent, lease = model.find(call.parent), (call.parent, call.token)
-    suspended = again(model, lease, "suspend")
-    running = held(model, lease) is not None and parent is not None
-    if parent is None or not (suspended or (running and parent.state is State.RUNNING)):
+    parent = model.find(call.parent)
+    suspended = again(model, (call.parent, call.token), "suspend")
+    if parent is None or not (suspended or goes_on(model, call, parent)):
         return ["LOST"]
     fresh = [draft for key, draft in call.keys().items() if key not in parent.spawned]
     if suspended and fresh:
@@ -72,17 +75,31 @@ def spawn(model: Model, call: Spawn) -> list[object]:
     children = [parent.spawned[key] for key, _ in call.rows]
     if fresh:
         changed(model, graph)
-    reply: list[object] = ["OK", 0, "GOING"]
-    reply += [word for child in children for word in (child, state_of(model, child))]
-    lenient = call.wait == "done" or graph.facts.get("on_failure") == "continue"
-    waits = [child for child in children if not over(model, child, lenient)]
-    if suspended or (call.wait in WAITS and waits):
-        reply[2] = "SUSPENDED"
-    if reply[2] == "SUSPENDED" and not suspended:
-        suspend(model, parent, waits, lenient=lenient)
+    states = [word for child in children for word in (child, state_of(model, child))]
+    if call.wait and not suspended:
+        suspended = waits(model, call, parent, children)
     if touched:
         answer(model, touched)
-    return reply
+    return ["OK", 0, "SUSPENDED" if suspended else "GOING", *states]
+
+
+def goes_on(model: Model, call: Spawn, parent: Record) -> bool:
+    """Whether it is the holder of a running task who asks, and its wait is as it left it."""
+    if held(model, (call.parent, call.token)) is None or parent.state is not State.RUNNING:
+        return False
+    return call.part not in ("next", "last") or call.mark in parent.gathering
+
+
+def waits(model: Model, call: Spawn, parent: Record, children: Sequence[str]) -> bool:
+    """Lets a task wait for those of its children that have not ended; whether it does now."""
+    on_failure = model.dags[parent.dag].facts.get("on_failure")
+    lenient = call.wait == "done" or on_failure == "continue"
+    found = [child for child in children if not over(model, child, lenient)]
+    if call.part:
+        found = gather(model, parent, call, found, lenient=lenient)
+    if found:
+        suspend(model, parent, found, lenient=lenient)
+    return bool(found)
 
 
 def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -> Said | None:
@@ -144,6 +161,22 @@ def over(model: Model, task: str, lenient: bool) -> bool:
     """Whether there is nothing to wait for: a dead one may live again."""
     state = state_of(model, task)
     return state in ("COMPLETED", "CANCELLED", "GONE") or (lenient and state == "DEAD_LETTERED")
+
+
+def gather(
+    model: Model, record: Record, call: Spawn, children: Sequence[str], *, lenient: bool
+) -> list[str]:
+    """Notes what a running task is to wait for; with the last part, all that is still to come."""
+    if call.mark not in record.gathering:
+        record.gathering.clear()
+    record.gathers = "all_done" if lenient else "all_success"
+    record.gathering |= {call.mark, *children}
+    for child in children:
+        model.tasks[child].flags.add("h" if lenient else "d")
+    if call.part != "last" or record.gathering == {call.mark}:
+        return []
+    waits, record.gathering = record.gathering - {call.mark}, set()
+    return sorted(waits)
 
 
 def suspend(model: Model, record: Record, children: Sequence[str], *, lenient: bool) -> None:

@@ -29,6 +29,9 @@ def tell_heirs(model: Model, parent: Record) -> set[int]:
 
 def tell_heir(model: Model, child: Record, parent: Record) -> int | None:
     """One that waits for a failure runs at the first, and is given up where none has come."""
+    if parent.id not in child.waits:
+        # It is only about to wait.
+        return model.met(child, parent.id)
     failed = child.trigger == "one_failed" and parent.state is State.DEAD_LETTERED
     last = child.trigger == "one_failed" and not child.waits - {TIME, parent.id}
     if failed and child.state is State.CREATED:

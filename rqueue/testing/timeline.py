@@ -32,7 +32,7 @@ class Timeline:
         self.promoter = Promoter(shard)
         self.reaper = Reaper(shard, reader, settings, clock=clock, random=random)
         self.rescorer = Rescorer(shard, reader)
-        self.keeper = Keeper(shard, reader, Drafter(settings, clock))
+        self.keeper = Keeper(shard, Drafter(settings, clock))
         self.stuck: set[str] = set()
 
     def move(self, until_ms: int) -> None:

@@ -22,14 +22,16 @@ class Walk:
         that is more to find out than is left.
         """
         stack = list(tasks)
+        awaited = bool(model.dependents(target) or model.heirs(target))
         while stack:
             task = stack.pop()
             if task == target:
                 return "CYCLE"
-            if task in self.seen:
+            if not awaited or task in self.seen:
                 continue
             self.seen.add(task)
-            waits = model.tasks[task].waits if task in model.tasks else set()
+            record = model.tasks.get(task)
+            waits = set() if record is None else record.waits or record.gathering
             stack += sorted(waits)
             self.left -= len(waits)
             if self.left < 0:

@@ -356,3 +356,24 @@ async def test_what_follows_has_ids_of_its_own(alone: House) -> None:
 
     with pytest.raises(InvalidGraph, match="what follows"):
         await alone.queue.submit_plan(again)
+
+
+async def test_one_task_waits_for_so_many_outside_its_dag_and_no_more(valkey: Server) -> None:
+    async with opened(valkey, max_depends_on=3) as house:
+        there = [(await house.queue.enqueue("a")).id for _ in range(4)]
+        inside = [{**A, "name": name} for name in "xyz"]
+        names = [task["name"] for task in inside]
+        await house.queue.submit_plan({"tasks": [*inside, {**B, "after": [*names, *there[:3]]}]})
+        child = await house.queue.enqueue("b", depends_on=there[:3])
+        before = await house.dump()
+
+        with pytest.raises(InvalidTask, match=r"max_depends_on.*as one DAG") as single:
+            await house.queue.enqueue("b", depends_on=there)
+        with pytest.raises(InvalidTask, match="names 4 tasks; 3 are allowed") as member:
+            await house.queue.submit_plan(
+                {"tasks": [*inside, {**B, "name": "end", "after": there}]}
+            )
+
+        assert (single.value.field, member.value.field) == ("depends_on", "end.after")
+        assert await house.dump() == before
+        assert len((await house.task(child.id)).blocked_by) == 3

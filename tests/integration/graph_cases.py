@@ -10,8 +10,9 @@ from rqueue.client.plans import planting_of
 from rqueue.model.ids import DagId, new_task_ids
 from rqueue.model.plan import Plan
 from rqueue.model.subtask import Wait
-from rqueue.store import dags, planting, spawning
+from rqueue.store import dags, planting, ranking, spawning
 from rqueue.store.planting import Planting
+from rqueue.store.shard import GIVEN_UP
 from rqueue.store.spawning import Seedling
 from tests.house import House
 
@@ -70,7 +71,7 @@ async def given_up(house: House) -> DagId:
 
 async def wide(house: House) -> DagId:
     """More tasks than one call gives up."""
-    plan = Plan.parse({"tasks": [{"type": "code"}] * (dags.GIVEN_UP + 50)})
+    plan = Plan.parse({"tasks": [{"type": "code"}] * (GIVEN_UP + 50)})
     await planting.submit(house.queue.shard, planting_of(plan, house.queue.drafter))
     return plan.id
 
@@ -106,15 +107,15 @@ async def listed(house: House, _: Any) -> int:
 
 async def ranked(house: House, dag: DagId) -> None:
     tasks = await dags.members(house.queue.shard, dag)
-    await dags.rank(house.queue.shard, dag, [(task, 7) for task in tasks], seen="1")
+    await ranking.rank(house.queue.shard, dag, [(task, 7) for task in tasks], seen="1")
 
 
 async def running(house: House) -> Lease:
     return await house.running()
 
 
-async def spawn(house: House, lease: Lease, wait: Wait) -> bool:
-    draft, ids = house.queue.drafter.draft({"type": "code"}), new_task_ids(2)
+async def spawn(house: House, lease: Lease, wait: Wait, number: int = 2) -> bool:
+    draft, ids = house.queue.drafter.draft({"type": "code"}), new_task_ids(number)
     seeds = [Seedling(f"k{at}", id, draft) for at, id in enumerate(ids)]
     grown = await spawning.spawn(house.queue.shard, lease.held, seeds, wait=wait)
     return grown.suspended
@@ -139,6 +140,7 @@ CASES: dict[str, list[Row]] = {
         (running, lambda house, lease: spawn(house, lease, "")),
         (running, lambda house, lease: spawn(house, lease, "success")),
         (running, lambda house, lease: spawn(house, lease, "done")),
+        (running, lambda house, lease: spawn(house, lease, "success", 2 * spawning.PAGE)),
     ],
 }
-READS = {"dag/read", "dag/steps"}
+READS = {"dag/read", "dag/edges", "dag/steps"}

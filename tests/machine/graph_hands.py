@@ -17,6 +17,9 @@ from tests.machine.twin import MANY, MAX_LANES, MAX_NODES, TTL_MS
 from tests.machine.wire import compact
 from tests.machine.words import asks
 
+SPAWNED = ("parent", "token", "wait", "rule", "steps", "gather", "part")
+KEPT_MS = 3_600_000
+
 
 @dataclass(frozen=True, slots=True)
 class Sown:
@@ -88,7 +91,8 @@ class GraphHands(Hands):
     def spawn(self, call: Spawn) -> list[Any]:
         lanes = list(dict.fromkeys(draft.lane for _, draft in call.rows))
         args: dict[str, Argument] = {
-            **{name: getattr(call, name) for name in ("parent", "token", "wait", "rule", "steps")},
+            **{name: getattr(call, name) for name in SPAWNED},
+            "keep_ms": KEPT_MS,
             "max_nodes": MAX_NODES,
             "lanes": lanes_text(tuple(lanes)),
             "max_lanes": MAX_LANES,

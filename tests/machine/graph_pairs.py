@@ -73,6 +73,12 @@ class GraphScene:
         call = Spawn(*self.lease, [(key, a_draft(f"{self.made:026}"))], wait)
         self.twin.spawn(call)
 
+    def gather(self, part: str, wait: str = "success") -> None:
+        """A part of a wait; the last one has no tasks of its own."""
+        self.made += part != "last"
+        rows = [] if part == "last" else [(f"g{self.made}", a_draft(f"{self.made:026}"))]
+        self.twin.spawn(Spawn(*self.lease, rows, wait, gather=wait, part=part))
+
     def go_on(self) -> None:
         """A tick of the keeper and of the promoter."""
         for step in sorted(self.twin.model.unfinished):
@@ -98,6 +104,8 @@ STATES: dict[str, list[Step]] = {
     "dead and told": [*RUNNING, lambda s: s.fail(), lambda s: s.go_on()],
     "completed": [*RUNNING, lambda s: s.twin.complete([(*s.lease, b"r")])],
     "suspended": [*RUNNING, lambda s: s.spawn("success")],
+    "about to wait": [*RUNNING, lambda s: s.gather("first")],
+    "about to wait for an end": [*RUNNING, lambda s: s.gather("first", "done")],
     "resumed": [
         *RUNNING,
         lambda s: s.spawn("done"),
@@ -124,6 +132,10 @@ MOVES: dict[str, Step] = {
     "spawn": lambda s: s.spawn(""),
     "spawn and wait": lambda s: s.spawn("success"),
     "spawn and wait for the end": lambda s: s.spawn("done", "other"),
+    "wait for more": lambda s: s.gather("next"),
+    "wait for all": lambda s: s.gather("last"),
+    "wait for the end of all": lambda s: s.gather("last", "done"),
+    "the awaited is cancelled": lambda s: s.twin.cancel([f"{s.made:026}"], request="r3"),
     "stale spawn": lambda s: s.twin.spawn(Spawn(*s.old, [("k", a_draft(f"{99:026}"))], "done")),
     "cancel": lambda s: s.twin.cancel([ROOT], request="r1"),
     "cancel unblock": lambda s: s.twin.cancel([ROOT], request="r2", dependents="unblock"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rqueue.model.state import State
@@ -21,11 +22,15 @@ def dag_in(flags: str) -> str:
 
 def server_edges(dump: Dump) -> dict[str, Any]:
     """Who waits for completions and for ends. One that is about to be given up is told no more. One
-    that waited for a failure and was told of it has left its name with its other parents.
+    that waited for a failure and was told of it has left its name with its other parents, and so
+    has one that is only about to wait.
     """
     told = set(dump.content.get("cancelling", {}))
     told |= {task for task, found in dump.named("task:").items() if "lost" in found}
-    dependents = {parent: set(found) - told for parent, found in dump.named("dependents:").items()}
+    dependents = {
+        parent: set(found) - told - about_to_wait(dump, parent, found)
+        for parent, found in dump.named("dependents:").items()
+    }
     heirs = {
         parent: {
             child: kind
@@ -42,6 +47,15 @@ def server_edges(dump: Dump) -> dict[str, Any]:
         "dependents": {parent: found for parent, found in dependents.items() if found},
         "heirs": {parent: found for parent, found in heirs.items() if found},
     }
+
+
+def about_to_wait(dump: Dump, parent: str, tasks: Iterable[str]) -> set[str]:
+    """Those who are to wait for a task, and do not yet: what they have gathered tells it."""
+    gathering = dump.named("gather:")
+    return {
+        task for task in tasks
+        if parent in gathering.get(task, ()) and parent not in waits_of(dump, task)
+    }  # fmt: skip
 
 
 def waits_of(dump: Dump, task: str) -> set[str]:

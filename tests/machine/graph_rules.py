@@ -32,6 +32,8 @@ TRIGGERS: st.SearchStrategy[Trigger] = st.sampled_from(
     ["all_success", "all_success", "all_done", "one_failed"]
 )
 LIMITS = st.sampled_from([1, 2, MANY, MANY])
+# Enough for any task and all that it waits for.
+ONE_TASK = 6
 KEYS = st.sampled_from(["k1", "k2", "k3"])
 OWN_IDS = st.sampled_from([None] * 6 + ["e1", "e2"])
 
@@ -49,6 +51,7 @@ class GraphMachine(RuleBasedStateMachine):
         self.seats = [Seat(number) for number in range(2)]
         self.writing: dict[str, Sown] = {}
         self.sown: list[Sown] = []
+        self.waits: dict[str, Spawn] = {}
 
     def teardown(self) -> None:
         self.client.close()
@@ -133,7 +136,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert self.twin.commit(dag, str(len(sown.drafts)), limit=limit)[0] == "OK"
 
     @precondition(lambda self: self.writing)
-    @rule(data=st.data(), limit=LIMITS)
+    @rule(data=st.data(), limit=st.sampled_from([ONE_TASK, MANY]))
     def drop(self, data: st.DataObject, limit: int) -> None:
         """Its producer gives up; what was begun to be dropped may be sent again."""
         dag = data.draw(st.sampled_from(sorted(self.writing)))
@@ -203,17 +206,34 @@ class GraphMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.running())
     @rule(
         data=st.data(),
-        wait=st.sampled_from(["", "later", "success", "done"]),
+        wait=st.sampled_from(["", "success", "done"]),
         keys=st.lists(KEYS, min_size=1, max_size=2),
+        part=st.booleans(),
     )
-    def spawn(self, data: st.DataObject, wait: str, keys: list[str]) -> None:
-        """Children of new keys and known ones, perhaps after tasks that are there; sent twice."""
+    def spawn(self, data: st.DataObject, wait: str, keys: list[str], part: bool) -> None:
+        """Children of new keys and known ones, perhaps after tasks that are there; sent twice. It
+        may be a part of a wait that goes on with the next, or never does.
+        """
         parent = data.draw(st.sampled_from(self.running()))
         rows = []
         for key in keys:
             draft = self.node(data, [])
             rows.append((key, replace(draft, rank=0)))
         call = Spawn(parent.id, parent.token, rows, wait)
+        if part and wait:
+            begun = self.waits.get(parent.id)
+            goes_on = begun is not None and (begun.token, begun.wait) == (parent.token, wait)
+            name = begun.gather if begun is not None and goes_on else self.id()
+            call = replace(call, gather=name, part="next" if goes_on else "first")
+            self.waits[parent.id] = call
+        self.twice("spawn", lambda: self.twin.spawn(call)[2:3])
+
+    @precondition(lambda self: self.waits)
+    @rule(data=st.data())
+    def wait_for_all(self, data: st.DataObject) -> None:
+        """The last part of a wait, whatever has become of its task and of the others."""
+        parent = data.draw(st.sampled_from(sorted(self.waits)))
+        call = replace(self.waits.pop(parent), rows=[], part="last")
         self.twice("spawn", lambda: self.twin.spawn(call)[2:3])
 
     def twice(self, verb: str, send: Callable[[], list[str]]) -> None:

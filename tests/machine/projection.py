@@ -46,6 +46,7 @@ class View:
     held: dict[str, set[str]]
     telling: set[str]
     spawned: dict[str, dict[str, str]]
+    gathering: dict[str, set[str]]
     handoffs: dict[str, int]
     stream: Counter[str]
     pending: Counter[tuple[str, str]]
@@ -93,6 +94,7 @@ def of_server(dump: Dump) -> View:
         unfinished={step: int(at) for step, at in content.get("unfinished", {}).items()},
         telling=content.get("telling", set()),
         spawned=dump.named("spawned:"),
+        gathering=dump.named("gather:"),
         handoffs=open_handoffs(content, times(content.get("handoffs", {}))),
         stream=Counter(entries.values()),
         pending=Counter((entries.get(entry, "?"), who) for entry, who in dump.pending),
@@ -187,6 +189,7 @@ def of_model(model: Model) -> View:
         unfinished=dict(model.unfinished),
         telling=set(model.telling),
         spawned={task: record.spawned for task, record in tasks.items() if record.spawned},
+        gathering={t: record.gathering for t, record in tasks.items() if record.gathering},
         handoffs={f"{task}:{epoch}": due for (task, epoch), due in model.handoffs.items()},
         stream=Counter(record.id for record in model.among(State.READY, *IN_HAND)),
         pending=Counter((record.id, record.owner) for record in model.in_hand()),

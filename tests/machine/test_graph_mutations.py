@@ -46,6 +46,11 @@ MUTATIONS = {
         ' or redis.call("HEXISTS", root .. "task:" .. child, "suspended") == 1',
         "",
     ),
+    "what ends before a wait begins is waited for": Mutation(
+        "include/unblock_task.lua",
+        'redis.call("SREM", root .. "gather:" .. id, met, unpack(how.met[id] or {}))',
+        "",
+    ),
     "a suspended task keeps its lease": Mutation(
         "include/suspend_task.lua", "  free_entry(root, entry)\n", ""
     ),

@@ -27,7 +27,7 @@ async def settled(house: House, dag: DagId | None = None) -> Any:
     """Goes on with all that scripts have left to others; the DAG afterwards, if one is named."""
     queue = house.queue
     await house.promoter.tick()
-    await Keeper(queue.shard, queue.runtime.reader, queue.drafter).tick()
+    await Keeper(queue.shard, queue.drafter).tick()
     await house.promoter.tick()
     return None if dag is None else await dags.read(queue.shard, dag)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from rqueue import DagStatus, Plan, State
+from rqueue.client.drafts import Drafter
 from rqueue.client.plans import planting_of
 from rqueue.errors import DagNotFound, InvalidGraph, Overloaded
 from rqueue.services.keeper import STEPS, Keeper, Kept
-from rqueue.store import dags, planting
+from rqueue.store import dags, planting, ranking
+from rqueue.testing.clock import ManualClock
 from tests.house import House, opened
 from tests.lua.dag.planted import DIAMOND, Planted, a_plant, fan, planted, run
 from tests.servers import Server
 
 
 def keeper_of(house: House) -> Keeper:
-    return Keeper(house.queue.shard, house.queue.runtime.reader, house.queue.drafter)
+    return Keeper(house.queue.shard, house.queue.drafter)
 
 
 async def status_of(house: House, plant: Planted) -> DagStatus:
@@ -172,6 +175,42 @@ async def test_the_critical_path_is_another_when_the_graph_has_changed(house: Ho
     assert len({score for _, score in scores}) == 1
 
 
+async def test_a_dag_that_changes_all_the_time_is_ranked_once_in_a_while(house: House) -> None:
+    clock = ManualClock(datetime(2030, 1, 1, tzinfo=UTC))
+    keeper = Keeper(house.queue.shard, Drafter(house.queue.settings, clock))
+    parent = await house.queue.enqueue("code")
+    done = []
+
+    for _ in range(3):
+        await house.queue.enqueue("code", depends_on=[parent.id])
+        done.append((await keeper.tick()).done)
+    clock.ms += 10_000
+    done.append((await keeper.tick()).done)
+
+    assert done == [1, 0, 0, 1]
+    assert await dags.steps(house.queue.shard) == []
+
+
+async def test_only_what_has_changed_is_written(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan.parse({"tasks": [{"type": "code"}, {"type": "code", "after": ["0"]}]})
+    await house.queue.submit_plan(plan)
+    await house.client.hset(house.keys.unfinished(), f"rank {plan.id.ulid}", 1)
+    sent: list[Any] = []
+    rank = ranking.rank
+
+    async def counted(shard: Any, dag: Any, ranks: Any, *, seen: str) -> None:
+        sent.append(ranks)
+        await rank(shard, dag, ranks, seen=seen)
+
+    monkeypatch.setattr(ranking, "rank", counted)
+    await keeper_of(house).tick()
+
+    assert sent == [[]]
+    assert await dags.steps(house.queue.shard) == []
+
+
 async def ranks_of(house: House, plan: Plan) -> dict[str, float]:
     """What the critical path gives each task."""
     return {task.name: (await house.task(task.id)).dependency_boost for task in plan.tasks}
@@ -262,6 +301,7 @@ async def test_a_revival_that_would_close_a_circle_is_refused(house: House) -> N
     await house.client.delete(house.keys.waits(child.id.ulid))
     await house.client.zadd(house.keys.dead(), {child.id.ulid: 1})
     await house.client.sadd(house.keys.waits(parent.id.ulid), child.id.ulid)
+    await house.client.zadd(house.keys.dependents(child.id.ulid), {parent.id.ulid: 0})
     before = await house.dump()
 
     with pytest.raises(InvalidGraph, match="discard one of them"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rqueue.model.ids import new_task_ids
-from rqueue.store.submits import Taken, submit
+from rqueue.store.submits import Taken, pages_of, submit
 from tests.house import House
 
 
@@ -28,3 +28,14 @@ async def test_an_id_that_is_there_already_is_left_as_it_is(house: House) -> Non
     assert answers == [Taken(task, True) for task in ids]
     assert [(await house.task(task)).payload for task in ids] == [0, 1]
     assert (await house.queue.counts()).submitted == 2
+
+
+async def test_tasks_that_wait_for_many_go_in_smaller_portions(house: House) -> None:
+    above = new_task_ids(200)
+    many = house.queue.drafter.draft({"type": "code", "depends_on": above})
+    more = house.queue.drafter.draft({"type": "code", "depends_on": [*above, *new_task_ids(300)]})
+    plain = house.queue.drafter.draft({"type": "code"})
+
+    pages = list(pages_of([plain, many, many, many, more, plain, more]))
+
+    assert [len(page.drafts) for page in pages] == [3, 1, 2, 1]

@@ -15,6 +15,7 @@ VERBS: dict[str, Verb] = {
     "dag/cancel": dags.cancel,
     "dag/commit": dags.commit,
     "dag/drop": dags.drop,
+    "dag/edges": dags.edges,
     "dag/follow": dags.follow,
     "dag/forget": dags.forget,
     "dag/hold": dags.hold,

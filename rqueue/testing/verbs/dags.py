@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rqueue.model.state import FINAL
 from rqueue.testing import dags, planting, spawning
 from rqueue.testing.graphs import counted
 from rqueue.testing.spawning import Spawn
@@ -42,7 +43,8 @@ def spawn(model: Model, asked: Asked) -> Reply:
     """Tasks that a running one adds."""
     lanes = lanes_of(asked)
     rows = [(text(row["key"]), draft_of(row, lanes)) for row in asked.rows]
-    named = {name: asked.text(name) for name in ("parent", "token", "wait", "rule")}
+    names = ("parent", "token", "wait", "rule", "gather", "part")
+    named = {name: asked.text(name) for name in names}
     return spawning.spawn(model, Spawn(**named, rows=rows, steps=asked.number("steps")))
 
 
@@ -73,6 +75,17 @@ def rank(model: Model, asked: Asked) -> Reply:
     ranks = [(text(row["task"]), int(row["rank"])) for row in asked.rows]
     dags.rank(model, asked.text("dag"), ranks, seen=asked.text("seen"))
     return ["OK"]
+
+
+def edges(model: Model, asked: Asked) -> Reply:
+    """What the tasks of a DAG wait for, all in one page."""
+    graph = dags.there(model, asked.text("dag"))
+    if graph is None:
+        return ["GONE"]
+    found = [model.tasks[task] for task in graph.members[asked.number("from") :]]
+    live = [record for record in found if record.state not in FINAL]
+    rows = [(record.id, str(record.rank), " ".join(sorted(record.waits))) for record in live]
+    return ["OK", "", *(word for row in rows for word in row)]
 
 
 def follow(model: Model, asked: Asked) -> Reply:
@@ -118,6 +131,7 @@ def fields_of(model: Model, graph: Graph) -> dict[str, str]:
     """The hash of a DAG: what is not there is not said."""
     numbers = {"total": len(graph.members), "edges": graph.edges} | counted(model, graph)._asdict()
     rare = {
+        "dropping": "1" if graph.dropping else "",
         "paused": "1" if graph.paused else "",
         "closing": graph.closing,
         "why": graph.why,

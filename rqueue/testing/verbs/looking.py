@@ -24,10 +24,14 @@ def read(model: Model, asked: Asked) -> Reply:
 
 
 def outputs(model: Model, asked: Asked) -> Reply:
-    """What tasks have returned."""
+    """What the first tasks have returned, as many as fit."""
     reply: Reply = ["OK"]
-    for row in asked.rows:
+    left = asked.number("limit")
+    for at, row in enumerate(asked.rows):
         record = model.seen(text(row["task"]))
+        left -= 0 if record is None else len(record.result)
+        if left < 0 and at:
+            break
         reply += ["GONE", b""] if record is None else [str(record.state), record.result]
     return reply
 

@@ -206,7 +206,7 @@ async def run(plant: Planted, **ends: str) -> None:
 async def settled(house: House) -> None:
     """Lets the services take every step that was left to them."""
     runtime = house.queue.runtime
-    keeper = Keeper(house.queue.shard, runtime.reader, Drafter(runtime.settings, SYSTEM))
+    keeper = Keeper(house.queue.shard, Drafter(runtime.settings, SYSTEM))
     for _ in range(3):
         await house.promoter.tick()
         await keeper.tick()

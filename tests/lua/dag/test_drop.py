@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rqueue import State
@@ -104,7 +106,10 @@ async def test_a_committed_one_keeps_nothing_of_who_bore_its_id_before(house: Ho
 async def test_it_goes_in_bounded_steps(house: House) -> None:
     plant = await a_plant(house, fan(5)).written()
 
-    assert [await plant.drop(limit=4) for _ in range(3)] == [["OK", 1], ["OK", 0], ["OK", 0]]
+    said = [await plant.drop(limit=4) for _ in range(4)]
+
+    # One and its edge are two.
+    assert said == [["OK", 1], ["OK", 1], ["OK", 0], ["OK", 0]]
 
     assert set(await plant.after()) == {"lanes", "stats"}
 
@@ -112,12 +117,39 @@ async def test_it_goes_in_bounded_steps(house: House) -> None:
 async def test_one_that_is_sent_again_while_it_is_dropped_is_whole(house: House) -> None:
     plant = await a_plant(house, fan(5)).written()
     await plant.drop(limit=2)
+    assert await plant.write(plant.parts()[0]) == ["STATE", "dropping"]
 
     await planting.submit(house.queue.shard, plant.planting)
 
     assert await plant.counted() == {"READY": 1, "PENDING": 5}
-    assert (await plant.field("total"), await plant.field("open")) == ("6", "6")
+    assert [await plant.field(name) for name in ("total", "open", "edges")] == ["6", "6", "5"]
     assert len((await plant.after())["dependents:a"]) == 5
+
+
+async def test_a_wide_one_that_is_sent_again_while_it_is_dropped_waits_for_all(
+    house: House,
+) -> None:
+    outside = [await submitted(house) for _ in range(3)]
+    plant = await a_plant(house, {"a": [], "b": ["a"]}, outside={"b": outside}).written()
+    assert [await plant.drop(limit=2) for _ in range(2)] == [["OK", 1], ["OK", 1]]
+
+    await planting.submit(house.queue.shard, plant.planting)
+
+    assert sorted((await plant.after())["waits:b"]) == sorted(["a", *outside])
+    assert await plant.field("edges") == "4"
+
+
+async def test_nothing_is_left_of_a_wide_one_that_is_refused(house: House) -> None:
+    await house.queue.enqueue("code", external_id="mine")
+    before = await keys(house)
+    names = [str(at) for at in range(2500)]
+    rows: list[dict[str, Any]] = [{"type": "code", "name": name} for name in names]
+    rows[0]["external_id"] = "mine"
+
+    with pytest.raises(InvalidGraph, match="its external_id is that"):
+        await house.queue.submit_plan({"tasks": [*rows, {"type": "code", "after": names}]})
+
+    assert await keys(house) == before
 
 
 async def test_a_committed_one_is_not_dropped(house: House) -> None:

@@ -317,3 +317,17 @@ async def test_by_choice_those_who_wait_for_a_cancelled_one_go_on(house: House) 
     assert (await house.queue.counts())[State.READY] == 3
     await run(plant, **{str(at): "done" for at in range(3)})
     assert await plant.facts() == ("completed", "0", "0", "1")
+
+
+async def test_one_that_lives_again_completes_where_its_one_dependent_was_given_up(
+    house: House,
+) -> None:
+    plant = await planted(house, {"a": [], "b": ["a"], "c": []}, on_failure="continue")
+    await run(plant, a="dead")
+    await settled(house)
+    await house.queue.revive(plant.ids["a"])
+
+    await run(plant, a="done", c="done")
+
+    assert await plant.states() == {"a": "COMPLETED", "b": "CANCELLED", "c": "COMPLETED"}
+    assert await plant.facts() == ("completed", "0", "0", "1")

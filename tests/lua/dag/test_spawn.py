@@ -40,7 +40,7 @@ async def spawn(house: House, lease: Lease, rows: Sequence[Row], **changes: Any)
     args: dict[str, Argument] = {
         "parent": lease.id.ulid, "token": lease.token, "wait": "", "rule": "own_dag",
         "max_nodes": 10, "lanes": lanes_text((PLAIN,)), "max_lanes": 512, "steps": 100,
-        "tries": 100,
+        "tries": 100, "gather": "", "part": "", "keep_ms": 60_000,
     }  # fmt: skip
     assert not set(changes) - set(args)
     return await ask(house, "dag/spawn", args | changes, rows)
@@ -161,7 +161,7 @@ async def test_a_key_that_is_there_twice_means_one_task(house: House, wait: str)
     assert found["stats"]["submitted"] == 2
 
 
-@pytest.mark.parametrize("wait", ["", "success", "done", "later"])
+@pytest.mark.parametrize("wait", ["", "success", "done"])
 async def test_sent_again_it_says_the_same_and_changes_nothing(house: House, wait: str) -> None:
     lease = await house.running()
     rows = [row("one"), row("two", more={"tags": ["t"]}, delay=3_600_000)]
@@ -280,10 +280,22 @@ async def test_a_circle_is_found_and_one_that_is_too_long_to_look_for_is_refused
     before = await house.dump()
 
     assert await spawn(house, lease, [row("x"), after_b], wait="success") == ["CYCLE", "s"]
-    assert await spawn(house, lease, [row("x"), after_b], wait="later") == ["CYCLE", "s"]
+    part = {"gather": "g", "part": "first"}
+    assert await spawn(house, lease, [after_b], wait="success", **part) == ["CYCLE", "s"]
     assert await spawn(house, lease, [row("x"), after_b], wait="done", steps=1) == ["FAR", "s"]
     assert await house.dump() == before
     assert (await spawn(house, lease, [after_b]))[2] == "GOING"
+
+
+async def test_nothing_is_followed_where_nobody_waits_for_the_one_that_spawns(
+    house: House,
+) -> None:
+    lease = await house.running()
+    chain = await planted(house, {"a": [], "b": ["a"], "c": ["b"]})
+    far, own = row("far", outside=[chain.ids["c"].ulid]), row("own", outside=[lease.id.ulid])
+
+    assert await spawn(house, lease, [own], wait="success") == ["CYCLE", "own"]
+    assert (await spawn(house, lease, [far], wait="success", steps=1))[2] == "SUSPENDED"
 
 
 async def test_a_circle_through_one_that_is_there_already_is_found(house: House) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from rqueue import State
-from rqueue.store import dags, planting, shard
+from rqueue.model.ids import new_task_ids
+from rqueue.store import dags, planting, shard, spawning, tasks
+from rqueue.store.spawning import Seedling
 from tests.house import House
 from tests.lua.dag.planted import Planted, a_plant, fan, planted, run, running, settled
 from tests.lua.task.afterwards import ask
@@ -128,5 +130,47 @@ async def test_no_step_takes_the_server_long(alone: House, to_one: bool) -> None
     found["cancel"] = await typical(alone, dags.cancel(here, dag, "no need"))
     found["cascade"] = await typical(alone, alone.promoter.tick())
     found["forget"] = await typical(alone, dags.forget(here, dag))
+
+    assert max(found.values()) < MOST_MS, found
+
+
+async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: House) -> None:
+    plant = await planted(alone, fan(2500))
+    here, left = alone.queue.shard, [plant.ids["a"].ulid]
+    ended = []
+
+    async def cascade() -> None:
+        more = tasks.CASCADING
+        while more == tasks.CASCADING:
+            reply = await tasks.cancel_page(here, left, "no need", "cascade")
+            left.clear()
+            more, number, *_ = map(int, reply[:2])
+            ended.append(number)
+
+    longest = await typical(alone, cascade())
+
+    assert (sum(ended), longest < MOST_MS) == (2501, True)
+    assert max(ended) <= shard.GIVEN_UP
+
+
+async def test_a_task_that_waits_for_thousands_takes_the_server_not_long(alone: House) -> None:
+    lease, draft = await alone.running(), alone.queue.drafter.draft({"type": "code"})
+    many = [Seedling(str(at), id, draft) for at, id in enumerate(new_task_ids(WIDE))]
+    spawned = spawning.spawn(alone.queue.shard, lease.held, many, wait="success")
+
+    longest = await typical(alone, spawned)
+
+    assert longest < MOST_MS
+    assert await alone.client.scard(alone.keys.waits(lease.id.ulid)) == WIDE
+
+
+async def test_one_that_waits_for_all_it_may_takes_the_server_not_long(alone: House) -> None:
+    queue = alone.queue
+    most = queue.settings.max_depends_on
+    above = [one.id for one in await queue.enqueue_many([queue.call("code")] * most)]
+    plan = {"tasks": [{"type": "code", "after": [str(parent) for parent in above]}] * 3}
+
+    found = {"enqueue": await typical(alone, queue.enqueue("code", depends_on=above))}
+    found["submit"] = await typical(alone, queue.submit_plan(plan))
 
     assert max(found.values()) < MOST_MS, found

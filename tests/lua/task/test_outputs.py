@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rqueue.model.state import State
 from rqueue.policy.inputs import Returned
 from rqueue.store import outputs as store
@@ -12,8 +14,9 @@ from tests.house import House
 from tests.lua.rows import held, submitted, words
 
 
-async def outputs(house: House, *tasks: str) -> list[Any]:
-    reply = words(await house.queue.shard.run("task/outputs", rows=[(task,) for task in tasks]))
+async def outputs(house: House, *tasks: str, limit: int = 1000) -> list[Any]:
+    rows = [(task,) for task in tasks]
+    reply = words(await house.queue.shard.run("task/outputs", {"limit": limit}, rows))
     assert reply[0] == "OK"
     found: list[Any] = reply[1:]
     return found
@@ -57,3 +60,27 @@ async def test_many_are_read_in_pages(house: House) -> None:
     found = await store.outputs(house.queue.shard, [*many, done.task])
 
     assert found == [Returned(None)] * store.PAGE + [Returned(State.COMPLETED, b"1")]
+
+
+async def test_as_many_are_read_as_fit_and_at_least_one(house: House) -> None:
+    leases = [await held(house) for _ in range(3)]
+    await complete(house.queue.shard, [Settled(*lease, b'"1234567"') for lease in leases])
+    tasks = [lease.task for lease in leases]
+
+    found = [len(await outputs(house, *tasks, limit=limit)) // 2 for limit in (1, 17, 18, 27)]
+
+    assert found == [1, 1, 2, 3]
+
+
+async def test_large_ones_are_read_in_several_calls(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BYTES", 10)
+    leases = [await held(house) for _ in range(5)]
+    results = [b'"%d"' % at * 2 for at in range(5)]
+    rows = [Settled(*lease, result) for lease, result in zip(leases, results, strict=True)]
+    await complete(house.queue.shard, rows)
+
+    found = await store.outputs(house.queue.shard, [lease.task for lease in leases])
+
+    assert [one.result for one in found] == results

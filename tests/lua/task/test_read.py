@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rqueue.store.leases import Settled, complete
 from rqueue.store.reaping import read_seen
 from tests.house import House
 from tests.lua.rows import DEFINITION, everything, held, submitted, words
 
 
-async def read(house: House, *tasks: str) -> tuple[int, list[Any]]:
+async def read(house: House, *tasks: str, limit: int = 100_000) -> tuple[int, list[Any]]:
     """The server's time, and a row of text for each task: hash, definition and so on."""
     before = await house.dump()
     word, now, *rows = words(
-        await house.queue.shard.run("task/read", rows=[(task,) for task in tasks])
+        await house.queue.shard.run("task/read", {"limit": limit}, [(task,) for task in tasks])
     )
     assert word == "OK"
     assert await house.dump() == before
@@ -98,3 +100,22 @@ async def test_nothing_asked_is_nothing_told(house: House) -> None:
 
     assert rows == []
     assert await house.dump() == {}
+
+
+async def test_it_reads_until_it_is_too_much_and_at_least_one(house: House) -> None:
+    tasks = [await submitted(house, definition=letter * 1000) for letter in "abc"]
+
+    found = [len((await read(house, *tasks, limit=limit))[1]) for limit in (1, 1500, 9000)]
+
+    assert found == [1, 2, 3]
+
+
+async def test_all_are_read_in_the_end(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rqueue.store.reader.BYTES", 1)
+    tasks = [await submitted(house) for _ in range(3)]
+    await house.client.set(house.keys.failures(tasks[1]), "no list")
+
+    found = await house.queue.desk.reader.read([*tasks, "NOBODY"])
+
+    seen = [None if task is None else task.id.ulid for task in found]
+    assert seen == [tasks[0], None, tasks[2], None]

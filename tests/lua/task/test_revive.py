@@ -98,7 +98,7 @@ async def test_one_without_a_history_has_a_new_life_too(archived_house: House) -
 
 async def test_with_a_delay_it_waits_first(house: House) -> None:
     task = await dead(house)
-    _, earliest = await ask(house, "task/read")
+    _, earliest = await ask(house, "task/read", {"limit": 1})
 
     said = await ask(house, "task/revive", about(task, delay=60_000))
 
