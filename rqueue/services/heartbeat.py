@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import RQueueError
 from rqueue.model.attempt import Reason
@@ -30,6 +30,8 @@ BATCH = 1000
 # How often the thread looks whether the event loop still turns, and when it says that it does not.
 LOOK_SEC = 1.0
 BLOCKED_SEC = 5.0
+# How often it looks again at what a loop is doing that moves on meanwhile.
+LOOKS = 3
 
 
 @dataclass
@@ -133,7 +135,15 @@ class Heartbeat:
 
     def blocker(self) -> dict[str, str]:
         """What the worker's event loop is doing: the code, and of an attempt its task and type."""
-        frame = sys._current_frames().get(self.owner)
-        where = "".join(traceback.format_stack(frame, limit=5)) if frame else "?"
-        task = asyncio.current_task(self.loop) if self.loop is not None else None
+        for _ in range(LOOKS):
+            task = self.current()
+            frame = sys._current_frames().get(self.owner)
+            where = "".join(traceback.format_stack(frame, limit=5)) if frame else "?"
+            # One that turns after all is at other code by now, which is not to blame.
+            if self.current() is task:
+                break
         return {**attempt_of(task.get_name() if task is not None else ""), "by": where}
+
+    def current(self) -> asyncio.Task[Any] | None:
+        """The task that the worker's event loop is running."""
+        return asyncio.current_task(self.loop) if self.loop is not None else None

@@ -38,7 +38,7 @@ class Hearing(logging.Handler):
 def hearing(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Hears what is said of the loop, which is looked at more often than it is by default."""
     monkeypatch.setattr(heartbeat, "LOOK_SEC", 0.02)
-    monkeypatch.setattr(heartbeat, "BLOCKED_SEC", 0.3)
+    monkeypatch.setattr(heartbeat, "BLOCKED_SEC", 1.0)
     found = Hearing()
     logging.getLogger("rqueue.worker").addHandler(found)
     yield found
