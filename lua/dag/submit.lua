@@ -21,6 +21,7 @@
 --       parents       ids of its parents in this DAG, a space between two
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task, and
 --                     what is asked of this call {delay, at, outside}: parents in no part of it
+--       below         "" or, of one that is o, the id of its one dependent
 -- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
 --       parents:<id> dependents:<id> heirs:<id> lanes stats ext:<sha> tag:<t> deadlines
 -- REPLY OK | LANES | STATE <found> | PARENT <task> <id> | EXISTS <task> <id>
@@ -33,7 +34,7 @@
 -- @include read_new
 
 local root, dag, facts, lanes, max_lanes = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local follow, first, stride = ARGV[6], 7, 6
+local follow, first, stride = ARGV[6], 7, 7
 
 local now, key, news = now_ms(), root .. "dag:" .. dag, {}
 local kinds = kinds_of(lanes, now)

@@ -2,7 +2,7 @@
 -- @include more_of
 -- @include tally_in
 -- @include tell_watchers
--- @include unblock_only
+-- @include note_met
 -- @include unblock_dependents
 -- @include tell_heirs rarely
 -- @include forget_later
@@ -11,18 +11,18 @@
 local function complete_special(root, id, row, how)
   local flags = row[5]
   local traits = traits_of(how, flags)
-  local more = traits.more and more_of(root, id, flags) or {}
-  if more.idem and redis.call("GET", root .. "idem:" .. more.idem) == id then
+  local more = traits.more and more_of(root, id, flags)
+  if more and more.idem and redis.call("GET", root .. "idem:" .. more.idem) == id then
     redis.call("PEXPIRE", root .. "idem:" .. more.idem, more.window)
   end
-  if more.deadline then
+  if more and more.deadline then
     redis.call("ZREM", root .. "deadlines", id)
   end
   if traits.watched then
     tell_watchers(root, id, flags)
   end
-  if traits.only then
-    unblock_only(root, id, how)
+  if traits.only and row[6] then
+    note_met(how, row[6], id)
   end
   if traits.dependents then
     unblock_dependents(root, id, how)
@@ -33,7 +33,8 @@ local function complete_special(root, id, row, how)
   if traits.dag then
     tally_in(how, traits.dag, "open")
   elseif not how.archive then
-    forget_later(root, id, how.ttl, flags, more)
+    forget_later(root, id, how.ttl, flags, more or {})
   end
-  return more.life or 1
+  -- Text: a number made text for each task would cost more than the rest of this line.
+  return more and more.life or "1"
 end

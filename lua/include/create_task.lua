@@ -4,11 +4,11 @@
 -- @include block_task
 -- @include due_of
 -- @include note_namesake
--- Writes a task of a DAG that is not committed yet. `new` is { id, place, def, flags, above, text,
--- more, ask, outside, fired, inside, sole }; `at` is the time as text. It is CREATED until the
--- commit reaches it; one that waits inside is PENDING at once, and nobody sees it. Up to 16 parents
--- are in the hash, two in a field, so that it stays a listpack; more are in a list. Where there is
--- but one, `sole` says so instead of a set, see link_task.
+-- Writes a task of a DAG that is not committed yet. `new` is { id, place, def, flags, above, below,
+-- text, more, ask, outside, fired, inside, sole }; `at` is the time as text. It is CREATED until
+-- the commit reaches it; one that waits inside is PENDING at once, and nobody sees it. Up to 16
+-- parents are in the hash, two in a field, so that it stays a listpack; more are in a list. Where
+-- there is but one, `sole` says so instead of a set, see link_task.
 local function create_task(root, now, at, dag, new)
   local place, above = new.place, new.above
   local fields = { "state", new.inside and "PENDING" or "CREATED", "lane", place.kind.number,
@@ -17,6 +17,7 @@ local function create_task(root, now, at, dag, new)
   add_field(fields, "sole", new.sole and 1)
   add_field(fields, "more", new.text)
   add_field(fields, "due", due)
+  add_field(fields, "down", new.below ~= "" and new.below)
   add_field(fields, "fired", new.fired and 1)
   if new.text then
     note_namesake(root, fields, new.more.ext)

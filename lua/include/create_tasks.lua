@@ -10,7 +10,7 @@ local function create_tasks(root, now, dag, news)
   local at = string.format("%.0f", now)
   for _, new in ipairs(news) do
     if not new.known then
-      local short = #new.def > 64 and #new.def <= 128 and not new.more
+      local short = #new.def > 64 and #new.def <= 192 and not new.more and new.below ~= ""
       if short and new.sole then
         create_sole(root, at, dag, new)
       else

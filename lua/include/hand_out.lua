@@ -11,9 +11,9 @@ local function hand_out(root, now, picks, open, who)
   for _, id in ipairs(picks) do
     local row = redis.call("HMGET", task .. id,
       "entry", "token", "flags", "def0", "def1", "def2", "created")
-    local dag = row[3] and dag_of(row[3])
-    if dag and not (seen[dag] or dag_gate(root, dag, seen)) then
-      held[id] = dag
+    local flags = row[3]
+    if flags and not (seen[flags] or dag_gate(root, flags, seen)) then
+      held[id] = dag_of(flags)
     else
       local n = #kept + 1
       kept[n], rows[n], entries[n] = id, row, row[1] or "0-1"

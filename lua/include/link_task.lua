@@ -1,13 +1,15 @@
 -- @include flagged
+-- @include add_child
 -- Lets a task of a DAG wait for parents that were written before it, and notes in `children` who
--- is to be told of it. Many parents are also kept in a list, one alone needs no set. Returns how
--- many it did not wait for yet: none where this was sent before.
+-- is to know of it; those whose one dependent it is name it already. Many parents are also kept in
+-- a list, one alone needs no set. Returns how many it did not wait for yet: none where this was
+-- sent before.
 local function link_task(root, new, children)
   local alone = flagged(new.flags, "u")
-  if new.sole and not alone then
-    local list = children[new.above] or {}
-    list[#list + 1], list[#list + 2] = 0, new.id
-    children[new.above] = list
+  if new.sole then
+    if not alone then
+      add_child(children, new.above, new.id)
+    end
     return new.known and 0 or 1
   end
   local parents, trigger = {}, new.more and new.more.trigger
@@ -15,16 +17,9 @@ local function link_task(root, new, children)
     parents[#parents + 1] = parent
     if trigger then
       redis.call("HSET", root .. "heirs:" .. parent, new.id, trigger)
-    elseif alone then
-      redis.call("HSET", root .. "task:" .. parent, "down", new.id)
-    else
-      local list = children[parent] or {}
-      list[#list + 1], list[#list + 2] = 0, new.id
-      children[parent] = list
+    elseif not alone then
+      add_child(children, parent, new.id)
     end
-  end
-  if new.sole then
-    return new.known and 0 or 1
   end
   local fresh = redis.call("SADD", root .. "waits:" .. new.id, unpack(parents))
   if fresh > 0 and (#new.above > 431 or new.known) then

@@ -8,26 +8,27 @@
 -- tasks of its DAG alone, so not before its commit; `sole`: by one alone.
 local function read_new(root, dag, at, any_known, names)
   local id, special = ARGV[at], ARGV[at + 5]
-  local there = any_known and redis.call("HMGET", root .. "task:" .. id, "state", "flags") or {}
-  local new = { id = id, place = ARGV[at + 1], def = ARGV[at + 2], flags = ARGV[at + 3],
-    above = ARGV[at + 4], known = there[1] and true }
-  if there[1] and dag_of(there[2]) ~= dag then
-    return new, { "EXISTS", id, id }
+  local def, above = ARGV[at + 2], ARGV[at + 4]
+  -- With all its fields at once: a table that grows is made anew.
+  local new = { id = id, place = ARGV[at + 1], def = def, flags = ARGV[at + 3], above = above,
+    below = ARGV[at + 6], inside = above ~= "", sole = #above == 26 and def ~= "" }
+  if any_known then
+    local there = redis.call("HMGET", root .. "task:" .. id, "state", "flags")
+    new.known = there[1] and true
+    if there[1] and dag_of(there[2]) ~= dag then
+      return new, { "EXISTS", id, id }
+    end
   end
   if special == "" then
-    new.inside = new.above ~= ""
-    new.sole = #new.above == 26 and new.def ~= ""
     return new
   end
   local text, asked = string.match(special, "^([^\n]*)\n(.*)$")
-  new.more, new.ask = decoded(text), decoded(asked)
-  new.text = text ~= "" and text or nil
-  new.inside = new.above ~= "" and asked == "" and not new.more.trigger and not new.more.ext
-  new.sole = new.inside and #new.above == 26 and new.def ~= ""
-  local lost
-  new.outside, lost, new.fired = open_parents(root, new.ask.outside or {}, new.more.trigger,
-    new.above ~= "")
-  local ext = new.more.ext
+  new.more, new.ask, new.text = decoded(text), decoded(asked), text ~= "" and text or nil
+  local ext, trigger = new.more.ext, new.more.trigger
+  new.inside = new.inside and asked == "" and not trigger and not ext
+  new.sole = new.inside and new.sole
+  local outside, lost, fired = open_parents(root, new.ask.outside or {}, trigger, above ~= "")
+  new.outside, new.fired = outside, fired
   local namesake = ext and not new.known and (names[ext] or named_already(root, ext))
   if ext then
     names[ext] = id

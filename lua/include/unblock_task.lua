@@ -1,18 +1,21 @@
 -- @include free_task
--- One thing a PENDING task waited for is there; READY when it was the last. `how` collects it for
--- the indexes, see enter_indexes. Returns its lane then.
+-- @include take_off
+-- What a PENDING task waited for is there, one parent or a list of them; READY when it was the
+-- last. `how` collects it for the indexes, see enter_indexes. Returns its lane then.
 local function unblock_task(root, id, met, how)
-  local key, waits = root .. "task:" .. id, root .. "waits:" .. id
-  local row = redis.call("HMGET", key, "state", "lane", "score", "due", "suspended", "sole")
-  local lane, sole = row[2], row[6] == "1"
+  local key = root .. "task:" .. id
+  local row = redis.call("HMGET", key, "state", "lane", "score", "sole", "due", "suspended")
+  local lane, sole = row[2], row[4] == "1"
   if not sole then
-    redis.call("SREM", waits, met)
+    local waits = root .. "waits:" .. id
+    take_off(waits, met)
+    if redis.call("EXISTS", waits) == 1 then
+      return nil
+    end
   end
-  if not sole and redis.call("EXISTS", waits) == 1 then
-    return nil
-  elseif row[1] ~= "PENDING" then
+  if row[1] ~= "PENDING" then
     -- It may be about to wait for what it spawned, see gather_tasks.
-    redis.call("SREM", root .. "gather:" .. id, met, unpack(how.met[id] or {}))
+    take_off(root .. "gather:" .. id, met)
     return nil
   end
   tally_lane(how, lane, "PENDING", -1)
@@ -21,7 +24,7 @@ local function unblock_task(root, id, met, how)
   end
   how.readied[#how.readied + 1] = id
   free_task(root, id, lane, row[3], how, sole)
-  if row[4] or row[5] then
+  if row[5] or row[6] then
     redis.call("HDEL", key, "due", "suspended")
   end
   return lane

@@ -1,5 +1,4 @@
--- @include more_of
--- @include free_key
+-- @include free_at_start rarely
 -- @include holder_row
 -- @include long_def rarely
 -- @include flagged
@@ -8,21 +7,18 @@
 -- entry, token, flags, def0, def1, def2, created.
 local function write_claim(root, now, id, row, who, begins)
   local epoch = row[2] and string.match(row[2], "^%d+") + 1 or "1"
-  local token = epoch .. ":" .. who.bits
+  local token, special = epoch .. ":" .. who.bits, flagged(row[3], "m")
   if who.started then
     redis.call("HSET", root .. "task:" .. id, "state", "RUNNING", "token", token,
       "holder", now .. (begins and " " .. now or " 0") .. " " .. who.consumer)
-    if row[3] then
-      local more = more_of(root, id, row[3])
-      if more.unique == "until_start" then
-        free_key(root, id, more)
-      end
+    if special then
+      free_at_start(root, id)
     end
   else
     redis.call("HSET", root .. "task:" .. id, "state", "CLAIMED", "token", token,
       "holder", now .. " 0 " .. who.consumer)
   end
-  if row[2] or flagged(row[3], "m") then
+  if row[2] or special then
     return holder_row(root, id, token, row[1])
   end
   -- Fresh, and nothing special to say: one that has waited for others is older than its entry.

@@ -16,7 +16,7 @@ from rqueue.model.state import State
 from rqueue.policy.path import ranks
 from rqueue.store import dags
 from rqueue.store.outputs import outputs
-from rqueue.store.planting import Node, Planting, letters
+from rqueue.store.planting import Node, Planting, dependents, letters
 from rqueue.store.shard import MICRO
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
     drafts = {task.name: drafted(task, ids, drafter) for task in tasks}
     refuse_namesakes(tasks)
     boosts = ranks({task.name: task.after for task in tasks})
-    flags = letters(
-        {task.name: [name for name in task.after if name in ids] for task in tasks},
-        {name for name, draft in drafts.items() if is_triggered(draft)},
-    )
+    edges = {task.name: [name for name in task.after if name in ids] for task in tasks}
+    triggered = {name for name, draft in drafts.items() if is_triggered(draft)}
+    flags, below = letters(edges, triggered), dependents(edges, triggered)
     nodes = []
     for task in tasks:
         rank, draft = micro(boosts[task.name]), drafts[task.name]
@@ -59,10 +58,11 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
                 task.id,
                 draft._replace(base=draft.base - rank),
                 task.name,
-                parents=[ids[name].ulid for name in task.after if name in ids],
+                parents=[ids[name].ulid for name in edges[task.name]],
                 outside=[name[-26:] for name in task.after if name not in ids],
                 flags=flags[task.name],
                 rank=rank,
+                below=ids[below[task.name]].ulid if task.name in below else "",
             )
         )
     following = plan.on_complete

@@ -36,8 +36,8 @@ BEING_DROPPED = ["STATE", "dropping"]
 
 class Node(NamedTuple):
     """One task of a DAG ready to be sent. Parents are ULIDs of tasks before it; those outside the
-    DAG are named as a submit names them. `flags` says who waits for it, see `letters`. Its `name`
-    is for people.
+    DAG are named as a submit names them. `flags` says who waits for it, see `letters`, and
+    `below` is its one dependent where it has but one. Its `name` is for people.
     """
 
     id: TaskId
@@ -47,6 +47,7 @@ class Node(NamedTuple):
     outside: Sequence[str] = ()
     flags: str = ""
     rank: int = 0
+    below: str = ""
 
 
 def letters(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> dict[str, str]:
@@ -54,20 +55,31 @@ def letters(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> d
     d: some wait for its completion, h: for any end, being `triggered`. Where one alone waits for
     the completion of each of its parents, that is u, and they are o: they name it in their hashes.
     """
+    only = dependents(edges, triggered)
+    found: dict[str, set[str]] = {name: {"o"} if name in only else set() for name in edges}
+    for name in only.values():
+        found[name].add("u")
+    for name, parents in edges.items():
+        letter = "h" if name in triggered else "d"
+        for parent in parents if "u" not in found[name] else ():
+            found[parent].add(letter)
+    return {name: "".join(sorted(these)) for name, these in found.items()}
+
+
+def dependents(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> dict[str, str]:
+    """The one task that waits for the completion of another, where there is but one, and where that
+    is so with each of its parents: the name of such a parent, and of the one.
+    """
     below: dict[str, list[str]] = {name: [] for name in edges}
     for name, parents in edges.items():
         for parent in parents if name not in triggered else ():
             below[parent].append(name)
-    found: dict[str, set[str]] = {name: {"d"} if below[name] else set() for name in edges}
-    for name, parents in edges.items():
-        if name in triggered:
-            for parent in parents:
-                found[parent].add("h")
-        elif parents and all(len(below[parent]) == 1 for parent in parents):
-            found[name].add("u")
-            for parent in parents:
-                found[parent] = found[parent] - {"d"} | {"o"}
-    return {name: "".join(sorted(these)) for name, these in found.items()}
+    alone = [
+        name
+        for name, parents in edges.items()
+        if name not in triggered and all(len(below[parent]) == 1 for parent in parents)
+    ]
+    return {parent: name for name in alone for parent in edges[name]}
 
 
 class Row(NamedTuple):
@@ -79,6 +91,7 @@ class Row(NamedTuple):
     flags: str
     parents: str
     special: str
+    below: str
 
 
 class Planting(NamedTuple):
@@ -147,11 +160,11 @@ def numbered(nodes: Sequence[Node], lanes: Sequence[Lane]) -> Iterator[tuple[int
         first = parents[:PAGE]
         yield (
             1 + len(first) + len(node.outside),
-            Row(node.id.ulid, place, draft.definition, flags, " ".join(first), special),
+            Row(node.id.ulid, place, draft.definition, flags, " ".join(first), special, node.below),
         )
         for start in range(PAGE, len(parents), PAGE):
             more = parents[start : start + PAGE]
-            yield len(more), Row(node.id.ulid, place, b"", flags, " ".join(more), kept)
+            yield len(more), Row(node.id.ulid, place, b"", flags, " ".join(more), kept, node.below)
 
 
 def special_of(node: Node) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rqueue.store.planting import letters
+from rqueue.store.planting import dependents, letters
 from rqueue.store.scripts import Argument
 from rqueue.store.submits import lanes_text
 from rqueue.testing import dags, planting, spawning
@@ -29,17 +29,21 @@ class Sown:
     facts: Mapping[str, str]
     drafts: Sequence[Draft]
 
+    def graph(self) -> tuple[dict[str, tuple[str, ...]], set[str]]:
+        """Its edges, and who waits for something else than completions."""
+        triggered = {one.id for one in self.drafts if one.special.trigger != "all_success"}
+        return {one.id: one.inside for one in self.drafts}, triggered
+
     def flags(self, draft: Draft) -> str:
         """What a task's own row says of it: who waits for it, and whether there is more."""
-        edges = {one.id: one.inside for one in self.drafts}
-        triggered = {one.id for one in self.drafts if one.special.trigger != "all_success"}
-        return ("m" if asks(draft)[0] else "") + letters(edges, triggered)[draft.id]
+        return ("m" if asks(draft)[0] else "") + letters(*self.graph())[draft.id]
 
     def row(self, draft: Draft, lanes: Sequence[object]) -> tuple[Argument, ...]:
         """A task as the script reads it."""
         place = f"{lanes.index(draft.lane) + 1} {draft.base} {draft.rank}"
-        above = " ".join(draft.inside)
-        return draft.id, place, draft.definition, self.flags(draft), above, special(draft)
+        above, below = " ".join(draft.inside), dependents(*self.graph()).get(draft.id, "")
+        flags = self.flags(draft)
+        return draft.id, place, draft.definition, flags, above, special(draft), below
 
 
 def special(draft: Draft) -> str:

@@ -48,7 +48,7 @@ MUTATIONS = {
     ),
     "what ends before a wait begins is waited for": Mutation(
         "include/unblock_task.lua",
-        'redis.call("SREM", root .. "gather:" .. id, met, unpack(how.met[id] or {}))',
+        'take_off(root .. "gather:" .. id, met)',
         "",
     ),
     "a suspended task keeps its lease": Mutation(

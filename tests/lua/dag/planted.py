@@ -142,7 +142,8 @@ def a_plant(
     """A DAG that is nowhere yet; parents come before children. Facts are fields of its hash."""
     ids = dict(zip(edges, new_task_ids(len(edges)), strict=True))
     kept, wishes, others = more or {}, asks or {}, outside or {}
-    flags = planting.letters(edges, {name for name, facts in kept.items() if "trigger" in facts})
+    triggered = {name for name, facts in kept.items() if "trigger" in facts}
+    flags, below = planting.letters(edges, triggered), planting.dependents(edges, triggered)
     nodes = [
         Node(
             ids[name],
@@ -156,6 +157,7 @@ def a_plant(
             parents=[ids[parent].ulid for parent in parents],
             outside=others.get(name, ()),
             flags=flags[name],
+            below=ids[below[name]].ulid if name in below else "",
         )
         for name, parents in edges.items()
     ]
