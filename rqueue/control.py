@@ -10,12 +10,14 @@ from rqueue.client.counts import Counts, counts_of
 from rqueue.client.dagdesk import DagDesk, Retried
 from rqueue.client.desk import Desk, Swept, filter_of
 from rqueue.model.state import State
+from rqueue.store import breakers as breaking
 from rqueue.store import queue as whole
 from rqueue.store import tasks
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rqueue.model.breaker import Breaker
     from rqueue.model.task import Task
     from rqueue.store.shard import Shard
 
@@ -111,6 +113,20 @@ class Control:
     async def resume(self, *, type: str | None = None, lane: int | None = None) -> None:
         """Ends a pause; who waited is answered at once."""
         await whole.resume(self.shard, door.gate_of(type, lane))
+
+    async def breakers(self) -> list[Breaker]:
+        """The breakers of types that have failed and not completed since, or are not closed."""
+        return await breaking.breakers(self.shard)
+
+    async def open_breaker(self, type: str, seconds: float = 300) -> None:
+        """Hands out nothing of a type for so long; then one of its tasks tries it."""
+        rest = door.seconds_of("seconds", seconds)
+        name = door.name_of("type", type)
+        await breaking.open_breaker(self.shard, name, for_ms=round(rest * 1000))
+
+    async def close_breaker(self, type: str) -> None:
+        """Hands out the tasks of a type again, and forgets its failures; who waited is answered."""
+        await breaking.close_breaker(self.shard, door.name_of("type", type))
 
     async def counts(self) -> Counts:
         """How many tasks there are by state, type and tier; the work grows with the lanes only."""

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from rqueue.errors import ConfigError
+from rqueue.model.breaker import Breakers
 from rqueue.model.checked import Name
 from rqueue.model.dag import SpawnRule
 from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
@@ -31,6 +32,8 @@ PREFIX = "RQUEUE_"
 # The usual name of this variable wins over our own pattern.
 VARIABLES = {"url": "RQUEUE_REDIS_URL"}
 WHERE = ("url", "embedded")
+# Settings with parts of their own.
+IN_JSON = frozenset({"retry", "breakers"})
 
 Seconds = Annotated[float, Field(gt=0, le=365 * DAY_SEC, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=365 * DAY_SEC, allow_inf_nan=False)]
@@ -74,6 +77,9 @@ class Settings(BaseModel):
     )
     lost_worker_counts: bool = Field(True, description="whether a lost worker spends an attempt")
     max_reclaims: int = Field(10, ge=1, le=1000, description="lost workers a task may have")
+    breakers: Breakers = Field(
+        Breakers(), description="when a type that fails is given a rest: defaults and overrides"
+    )
     rate_limit_counts: bool = Field(False, description="whether a parked attempt is spent")
     max_rate_limit_parks: int = Field(20, ge=0, le=1000, description="parks a task may have")
     result_ttl_sec: SecondsOrNone = Field(DAY_SEC, description="how long an ended task is kept")
@@ -181,7 +187,7 @@ def from_environment(model: type[BaseModel]) -> dict[str, object]:
         text = os.environ.get(variable, "")
         if not text or field == "name":
             continue
-        found[field] = from_json(variable, text) if field == "retry" else text
+        found[field] = from_json(variable, text) if field in IN_JSON else text
     return found
 
 

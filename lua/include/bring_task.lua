@@ -11,7 +11,7 @@ local function bring_task(root, now, waiter, profile, task)
   if record.profile ~= profile or tonumber(record["until"]) <= now then
     return false
   end
-  local before = { root .. "paused", root .. "worker:" .. record.consumer }
+  local before = { root .. "paused", root .. "breakers", root .. "worker:" .. record.consumer }
   for _, lane in ipairs(cjson.decode(redis.call("GET", root .. "profile:" .. profile) or "[]")) do
     if lane[4] then
       return false

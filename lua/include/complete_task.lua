@@ -22,6 +22,9 @@ local function complete_task(root, finished, id, row, result, how)
   if how.handed then
     redis.call("ZREM", root .. "handoffs", handoff(id, row[2]))
   end
+  if how.leases then
+    how.leases[id .. " " .. row[2]] = true
+  end
   local n = #how.entries + 1
   how.entries[n], how.ended[2 * n - 1], how.ended[2 * n] = row[4], id, value
   local states = how.lanes[lane] or {}

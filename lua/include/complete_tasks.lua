@@ -1,20 +1,17 @@
 -- @include lease_held
+-- @include completing
 -- @include complete_task
 -- @include free_entries
 -- @include send_to_outbox
 -- @include count_completed
+-- @include heed_success rarely
 -- @include answer_touched
--- @include freeing
 -- @include tell_graphs rarely
 -- Completes the tasks whose rows { task, token, result } stand in ARGV from `first` on, by `how`
 -- { archive, ttl, limit, tries, events }. Adds a word for each to the reply; returns whether more
 -- who wait are to be told or answered.
 local function complete_tasks(root, now, first, how, reply)
-  local finished = string.format("%.0f", now)
-  local all = freeing(tonumber(how.limit))
-  all.archive, all.ttl, all.events = how.archive == "1", how.ttl, how.events
-  all.lanes, all.entries, all.ended = {}, {}, {}
-  all.handed = redis.call("EXISTS", root .. "handoffs") == 1
+  local finished, all = string.format("%.0f", now), completing(root, how)
   for at = first, #ARGV, 3 do
     local id, token = ARGV[at], ARGV[at + 1]
     local held, row = lease_held(root, id, token)
@@ -33,6 +30,9 @@ local function complete_tasks(root, now, first, how, reply)
     send_to_outbox(root, how.archive, all.ended)
   end
   count_completed(root, all.lanes)
+  if all.leases then
+    heed_success(root, all)
+  end
   if all.dags or #all.order > 0 or #all.readied > 0 then
     tell_graphs(root, now, all)
   end

@@ -1,15 +1,15 @@
+-- @include gates_of rarely
 -- The lanes of a list of { number, rate, type, alone } that may be served now: none that is
--- paused. `alone` is false, or for how many ms a worker keeps its hands free for the lane's tasks.
-local function open_lanes(root, lanes)
-  local paused = {}
-  for _, what in ipairs(redis.call("SMEMBERS", root .. "paused")) do
-    paused[what] = true
-  end
+-- paused, whose breaker is open or whose limit is used up. `alone` is false, or for how many ms a
+-- worker keeps its hands free for the lane's tasks; `gates` is nil, or what lets only some pass.
+local function open_lanes(root, now, lanes)
   local open = {}
+  local gates = redis.call("EXISTS", root .. "paused", root .. "breakers") > 0
+    and gates_of(root, now, lanes)
   for _, lane in ipairs(lanes) do
-    local shut = paused["queue"] or paused["lane=" .. lane[1]] or paused["type=" .. lane[3]]
-    if not shut then
-      open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {} }
+    if not gates or gates[lane[1]] then
+      open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},
+        gates = gates and gates[lane[1]][1] and gates[lane[1]] }
     end
   end
   return open

@@ -1,5 +1,7 @@
 -- @include next_head
--- @include may_run_alone
+-- @include lane_verdict
+-- @include pass_gates
+-- @include remove_at
 -- The `n` best tasks over several open lanes in exact order: lowest effective priority, then
 -- lowest id. Adds to each lane the ids `picked` from it.
 local function pick_heads(root, now, open, n, who)
@@ -20,20 +22,18 @@ local function pick_heads(root, now, open, n, who)
       end
     end
     local lane = live[best]
-    -- A task that was lost once runs alone: nothing is given beside it.
-    local verdict = lane.alone and may_run_alone(root, now, lane, #picks, who)
+    local verdict = (lane.alone or lane.gates) and lane_verdict(root, now, lane, #picks, who)
     if not verdict or verdict == "run" then
-      picks[#picks + 1] = head[best]
-      lane.picked[#lane.picked + 1] = head[best]
+      picks[#picks + 1], lane.picked[#lane.picked + 1] = head[best], head[best]
+      if lane.gates then
+        pass_gates(lane, 1)
+      end
     end
     n = verdict and verdict ~= "skip" and 0 or n
     head[best] = not verdict and next_head(root, lane, chunk)
-    if head[best] then
-      value[best] = lane.heads[lane.at + 1] - lane.rate * minutes
-    else
-      table.remove(live, best)
-      table.remove(value, best)
-      table.remove(head, best)
+    value[best] = head[best] and lane.heads[lane.at + 1] - lane.rate * minutes
+    if not head[best] then
+      remove_at(best, live, value, head)
     end
   end
   return picks

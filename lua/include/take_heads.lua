@@ -3,6 +3,7 @@
 -- @include pick_one_lane
 -- @include pick_heads rarely
 -- @include hand_out
+-- @include ride_probe rarely
 -- Up to `n` tasks for `who` from the heads of `lanes`, in exact order; and how many of the heads
 -- were held back instead.
 local function take_heads(root, now, lanes, n, who)
@@ -19,7 +20,7 @@ local function take_heads(root, now, lanes, n, who)
     return {}, 0
   end
   who.solo = holding == "none"
-  local open = open_lanes(root, lanes)
+  local open = open_lanes(root, now, lanes)
   local picks = #open == 1 and pick_one_lane(root, now, open[1], n, who)
     or pick_heads(root, now, open, n, who)
   if #picks == 0 then
@@ -29,6 +30,9 @@ local function take_heads(root, now, lanes, n, who)
   for _, lane in ipairs(open) do
     if lane.alone and lane.picked[1] then
       redis.call("HSET", root .. "worker:" .. who.consumer, "alone", lane.picked[1])
+    end
+    if lane.gates and lane.picked[1] then
+      ride_probe(root, lane, given)
     end
   end
   return given, held

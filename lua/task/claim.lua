@@ -20,7 +20,8 @@
 --      13 handoff_ms  how soon a mailed task must be started
 --      14 memo_ms     how long the memo is kept; 0: for ever
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waiter:<w> worker:<id> workers paused
---       waiting:<p> profile:<p> profiles:<n> handoffs orphans idem:<sha>
+--       waiting:<p> profile:<p> profiles:<n> handoffs orphans idem:<sha> breakers
+--       breaker:<type>
 -- FLAGS allow-oom
 -- REPLY OK <version> <wait_ms> [row]... | STALE | LANES <version> [signature number]...
 

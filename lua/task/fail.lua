@@ -15,8 +15,11 @@
 --       reclaims      losses so far
 --       reason        word of the taxonomy
 --       record        JSON of the attempt; "" for none
+--       type          whose breaker it is
+--       breaker       "" where this does not count, else "<threshold> <half_open_ms> <cooldown_ms>"
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead stats outbox events handoffs deadlines
 --       idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag> unfinished
+--       breaker:<type> breakers wakes
 -- FLAGS allow-oom
 -- REPLY OK [RETRYING | DEAD_LETTERED | LOST]...
 
@@ -24,11 +27,12 @@
 -- @include lease_held
 -- @include settled_by
 -- @include fail_task
+-- @include trip_breaker
 -- @include tally_dags
 -- @include send_to_outbox
 
 local root, archive, keep, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first, stride = 5, 7
+local first, stride = 5, 9
 
 local now, reply = now_ms(), { "OK" }
 local how = { archive = archive, keep = keep, events = events, ended = {} }
@@ -39,6 +43,7 @@ for at = first, #ARGV, stride do
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], settled = "fail " .. token }, how)
+    trip_breaker(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
   elseif settled_by(root, id, token, "fail") then
     reply[#reply + 1] = ARGV[at + 2] == "" and "DEAD_LETTERED" or "RETRYING"
   else

@@ -1,13 +1,14 @@
 -- promote: RETRYING | PENDING -> READY
 --
 -- Makes READY what has waited long enough: retries, parked tasks, and scheduled ones that wait
--- for nothing else.
+-- for nothing else; and answers who waits at a gate whose time has come.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
--- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> stats + what answer_waiting touches
+-- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> stats wakes types
+--       + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <promoted> <next due ms, 0 for none>
 
@@ -15,6 +16,8 @@
 -- @include freeing
 -- @include promote_task
 -- @include enter_indexes
+-- @include wake_due
+-- @include sooner
 -- @include answer_touched
 
 local root, limit, tries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -25,6 +28,7 @@ for _, id in ipairs(due) do
   promoted = promoted + (promote_task(root, id, how) and 1 or 0)
 end
 enter_indexes(root, how)
+local wake = wake_due(root, now, how.touched)
 local more = answer_touched(root, now, how.touched, tries) or #due == limit
 local following = redis.call("ZRANGE", root .. "delayed", 0, 0, "WITHSCORES")
-return { "OK", more and 1 or 0, promoted, following[2] or "0" }
+return { "OK", more and 1 or 0, promoted, sooner(following[2], wake) or "0" }

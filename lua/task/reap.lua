@@ -19,10 +19,12 @@
 --       reclaims      losses so far, this one included
 --       reason        word of the taxonomy
 --       record        JSON of the attempt; "" for none
+--       type          whose breaker it is
+--       breaker       "" where this does not count, see lua/task/fail.lua
 --       alone         signature of its lane for tasks that run alone; "" to stay
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> lanes stats outbox events
 --       handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag>
---       unfinished + what answer_waiting touches
+--       unfinished breaker:<type> breakers wakes + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 
@@ -30,6 +32,7 @@
 -- @include lease_held
 -- @include give_back
 -- @include fail_task
+-- @include trip_breaker
 -- @include lane_number
 -- @include tally_dags
 -- @include send_to_outbox
@@ -38,12 +41,12 @@
 local ready = KEYS[1]
 local root, idle_ms, archive, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local events, tries, max_lanes = ARGV[5], tonumber(ARGV[6]), ARGV[7]
-local first, stride = 8, 8
+local first, stride = 8, 10
 
 local now, reply, touched = now_ms(), { "OK", 0 }, {}
 local how = { archive = archive, keep = keep, events = events, ended = {} }
 for at = first, #ARGV, stride do
-  local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 7]
+  local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 9]
   local held, row = lease_held(root, id, token)
   local was, entry = row[3], row[4]
   local silent = held and redis.call("XPENDING", ready, "workers", "IDLE", idle_ms, entry, entry, 1)
@@ -56,6 +59,7 @@ for at = first, #ARGV, stride do
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], settled = "reap" }, how)
+    trip_breaker(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
     local lane = alone ~= "" and lane_number(root, { signature = alone }, max_lanes, now)
     if lane and lane ~= was then
       redis.call("HSET", root .. "task:" .. id, "lane", lane)

@@ -35,6 +35,7 @@ SECTIONS = {
         "queues": "rqueue.cli.fleet:queues",
     },
     "Task graphs": {"dag": "rqueue.cli.dag:dag"},
+    "Gates": {"breaker": "rqueue.cli.breaker:breaker"},
     "Change": {
         "cancel": "rqueue.cli.sweeping:cancel",
         "purge": "rqueue.cli.sweeping:purge",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rqueue.current import Current
 from rqueue.model.state import State
 from rqueue.policy.verdict import Report, rule, rules_of
 from rqueue.store import leases
@@ -25,7 +26,7 @@ class Settler:
 
     def __init__(self, shard: Shard, settings: Settings, clock: Clock, random: Random) -> None:
         self.shard = shard
-        self.settings = settings
+        self.current = Current(settings)
         self.clock = clock
         self.random = random
         self.max_result_bytes = settings.max_result_bytes
@@ -34,7 +35,7 @@ class Settler:
         """Ends a held attempt as failed; raises LeaseLost where it is not held."""
         task = lease.task
         report = Report(lease.worker, outcome.message, self.clock.now())
-        rules = rules_of(task.spec, self.settings)
+        rules = rules_of(task.spec, self.current)
         ruling = rule(task, outcome, report, rules, random=self.random)
         row = Verdict(lease.grant.task, lease.token, *ruling)
         (word,) = await leases.fail(self.shard, [row])

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rqueue.model.attempt import AttemptRecord, Failed, Lost, Reason
+from rqueue.model.state import State
+from rqueue.policy.breaker import told
 from rqueue.policy.retry import Again, Bury, Facts, RetryRules, decide
 
 if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
 
+    from rqueue.model.breaker import Breakers
     from rqueue.model.profile import Profile
     from rqueue.model.retry import RetryPolicy
     from rqueue.model.spec import TaskSpec
@@ -35,10 +38,14 @@ class FailureTerms(Protocol):
     @property
     def max_reclaims(self) -> int: ...
 
+    @property
+    def breakers(self) -> Breakers: ...
+
 
 class Ruling(NamedTuple):
     """A decision as scripts read it: milliseconds until the next attempt or "" for dead, the
-    counters as they are to be written, the word kept with the task, the attempt's record in JSON.
+    counters as they are to be written, the word kept with the task, the attempt's record in JSON,
+    its type, and what it says to the breaker of that.
     """
 
     delay: str
@@ -46,6 +53,8 @@ class Ruling(NamedTuple):
     reclaims: int
     reason: str
     record: str
+    type: str
+    breaker: str
 
 
 class Report(NamedTuple):
@@ -70,12 +79,16 @@ def rule(
         error=storable(report.error),
         at=report.at,
     )
+    unbegun = isinstance(outcome, Lost) and outcome.state is State.CLAIMED
+    counted = Reason.CLAIM_EXPIRED if unbegun else reason
     return Ruling(
         delay_of(decision),
         decision.attempts,
         decision.reclaims,
         decision.reason if isinstance(decision, Bury) else str(reason),
         record.model_dump_json(exclude_defaults=True),
+        task.type,
+        told(rules.breaker, counted, dead=isinstance(decision, Bury)),
     )
 
 
@@ -86,6 +99,7 @@ def rules_of(spec: TaskSpec, terms: FailureTerms) -> RetryRules:
         max_attempts=spec.max_attempts,
         lost_worker_counts=terms.lost_worker_counts,
         max_reclaims=terms.max_reclaims,
+        breaker=terms.breakers.of(spec.type),
     )
 
 

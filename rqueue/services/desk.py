@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.client.inputs import filled
 from rqueue.context import Context, Suspended
+from rqueue.current import Current
 from rqueue.errors import InvalidTask, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.definition import quick_parts
@@ -80,6 +81,7 @@ class Desk:
         self.failed: list[tuple[Grant, Failed]] = []
         self.ledger = Ledger(worker, parts.settings.name)
         self.aftermath = Aftermath(parts.hooks)
+        self.current = Current(parts.settings)
         self.spawner = Spawner(parts)
         children = Children(
             grace_sec=parts.settings.kill_grace_sec,
@@ -264,6 +266,6 @@ class Desk:
         """What becomes of a failed attempt."""
         task = claimed(grant)
         report = Report(self.worker, outcome.message, self.parts.clock.now())
-        rules = rules_of(task.spec, self.parts.settings)
+        rules = rules_of(task.spec, self.current)
         ruling = rule(task, outcome, report, rules, random=self.parts.random)
         return Verdict(grant.task, grant.token, *ruling)

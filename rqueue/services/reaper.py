@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rqueue.current import Current
 from rqueue.errors import ScriptFault
 from rqueue.model.attempt import Lost
 from rqueue.model.lane import signature
@@ -77,7 +78,7 @@ class Reaper:
     ) -> None:
         self.shard = shard
         self.reader = reader
-        self.settings = settings
+        self.current = Current(settings)
         self.clock = clock
         self.random = random
         self.lease_ms = round(settings.lease_sec * 1000)
@@ -136,7 +137,7 @@ class Reaper:
         """What becomes of a task whose worker is silent."""
         error = f"the worker was silent for {lease.idle_ms / 1000:.0f} s"
         report = Report(lease.consumer, error, self.clock.now())
-        rules = rules_of(task.spec, self.settings)
+        rules = rules_of(task.spec, self.current)
         # Handed out ahead of a free slot: nothing of it had begun.
         unbegun = task.started_at is None and not task.damaged
         outcome = Lost(State.CLAIMED if unbegun else State(lease.state))

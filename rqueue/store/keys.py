@@ -203,6 +203,24 @@ class Keys:
         """set: what is paused: `queue`, `type=<type>`, `lane=<number>`."""
         return f"{self.root}paused"
 
+    def breaker(self, type: str) -> str:
+        """hash: the breaker of a type: failures in a row, and of one that is not closed its state,
+        since when and until when it is open, and its probe, `<task> <token>`.
+        """
+        return f"{self.root}breaker:{type}"
+
+    def breakers(self) -> str:
+        """set: the types whose breakers are not closed, or have failures to forget."""
+        return f"{self.root}breakers"
+
+    def wakes(self) -> str:
+        """zset: types by the time at which some of their tasks may pass that may not now."""
+        return f"{self.root}wakes"
+
+    def types(self) -> str:
+        """hash: number of a lane -> its type; written when it is first asked for."""
+        return f"{self.root}types"
+
     def inbox(self) -> str:
         """stream: tasks that producers of any language sent with plain XADD, see protocol.md."""
         return f"{self.root}inbox"

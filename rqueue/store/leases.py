@@ -30,7 +30,9 @@ class Settled(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A lease that ends as failed, as decided; no delay means dead."""
+    """A lease that ends as failed, as decided; no delay means dead. What it says to the breaker
+    of its type is "" where it says nothing.
+    """
 
     task: str
     token: str
@@ -39,6 +41,8 @@ class Verdict(NamedTuple):
     reclaims: int
     reason: str
     record: str
+    type: str
+    breaker: str
 
 
 class Reaping(NamedTuple):
@@ -51,6 +55,8 @@ class Reaping(NamedTuple):
     reclaims: int
     reason: str
     record: str
+    type: str
+    breaker: str
     alone: str
 
 

@@ -98,7 +98,11 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
             record.held = record not in free
         if free and served[free[0].lane].alone:
             model.alone[who.consumer] = free[0].id
-        given += [lease(model, record, who, at) for at, record in enumerate(free, 1)]
+        trying = probed(model)
+        for at, record in enumerate(free, 1):
+            given.append(lease(model, record, who, at))
+            if served[record.lane].type in trying:
+                ride(model, served[record.lane].type, record)
         if len(free) == len(picks):
             break
         who = replace(who, begin=None if who.begin is None else who.begin - len(free))
@@ -110,12 +114,17 @@ def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record
     if n < 1 or runs_alone(model, who.consumer, served):
         return []
     open_ = {n: lane for n, lane in served.items() if not shut(model, n, lane)}
+    tried: set[str] = set()
     picks: list[Record] = []
     for record in in_order(model, open_):
+        type = open_[record.lane].type
         if len(picks) >= n:
             break
+        if type in tried:
+            continue
         if not open_[record.lane].alone:
             picks.append(record)
+            tried.update({type} & probed(model))
             continue
         # A task that was lost once runs alone: nothing is given beside it.
         verdict = may_run_alone(model, who.consumer, record.lane, picked=len(picks))
@@ -152,8 +161,32 @@ def runs_alone(model: Model, consumer: str, served: dict[int, Lane]) -> bool:
 
 
 def shut(model: Model, number: int, lane: Lane) -> bool:
-    """Whether a pause covers the lane."""
-    return not model.paused.isdisjoint({"queue", f"lane={number}", f"type={lane.type}"})
+    """Whether a pause covers the lane, or its type is at rest or being tried."""
+    if not model.paused.isdisjoint({"queue", f"lane={number}", f"type={lane.type}"}):
+        return True
+    breaker = model.breakers.get(lane.type)
+    return breaker is not None and bool(breaker.state) and lane.type not in probed(model)
+
+
+def probed(model: Model) -> set[str]:
+    """The types of which one task may be handed out, to see whether it works again."""
+    return {
+        type
+        for type, breaker in model.breakers.items()
+        if breaker.state and breaker.until_ms <= model.now_ms and not rides(model, breaker.probe)
+    }
+
+
+def rides(model: Model, probe: Lease | None) -> bool:
+    """Whether a breaker's probe is still under way: it goes with its lease."""
+    record = model.find(probe[0]) if probe is not None else None
+    return record is not None and probe is not None and record.held_by(probe[1])
+
+
+def ride(model: Model, type: str, record: Record) -> None:
+    """A task that was handed out tries whether its type works again."""
+    breaker = model.breakers[type]
+    breaker.state, breaker.probe = "half-open", (record.id, record.token)
 
 
 def in_order(model: Model, lanes: dict[int, Lane]) -> list[Record]:

@@ -15,6 +15,7 @@ from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Waiter
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
+    from rqueue.testing.breaking import Breaker
 
 
 class Model:
@@ -47,6 +48,8 @@ class Model:
         self.deadlines: dict[str, int] = {}
         self.alone: dict[str, str] = {}
         self.paused: set[str] = set()
+        self.breakers: dict[str, Breaker] = {}
+        self.wakes: dict[str, int] = {}
         self.cancelling: dict[str, tuple[str, str]] = {}
         self.telling: set[str] = set()
         self.dags: dict[str, Graph] = {}

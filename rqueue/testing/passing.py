@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
+from rqueue.testing.breaking import trip, wake
 from rqueue.testing.cancelling import give_up
 from rqueue.testing.claiming import answer
 from rqueue.testing.records import TIME, Ended, Record, Verdict
@@ -50,6 +51,7 @@ def reap(model: Model, verdicts: Sequence[Verdict], *, idle_ms: int) -> list[str
             words.append("READY")
         else:
             words.append(fail_one(model, record, verdict, "reap", ended=ended))
+            trip(model, verdict.type, verdict.breaker, (verdict.task, verdict.token))
             number = model.lane_number(verdict.alone) if verdict.alone else None
             record.lane = number or record.lane
     model.send(ended)
@@ -61,7 +63,7 @@ def reap(model: Model, verdicts: Sequence[Verdict], *, idle_ms: int) -> list[str
 def promote(model: Model) -> int:
     """Makes READY what has waited long enough; how many."""
     due = [task for task, due_ms in model.delayed().items() if due_ms <= model.now_ms]
-    return promote_all(model, due)
+    return promote_all(model, due, wake(model))
 
 
 def run_now(model: Model, task: str, *, request: str) -> str | int:
@@ -83,11 +85,11 @@ def run_now(model: Model, task: str, *, request: str) -> str | int:
     return 1
 
 
-def promote_all(model: Model, tasks: Sequence[str]) -> int:
+def promote_all(model: Model, tasks: Sequence[str], woken: Collection[int] = ()) -> int:
     entered = [promote_one(model, model.tasks[task]) for task in tasks]
     lanes = [lane for lane in entered if lane is not None]
-    if lanes:
-        answer(model, set(lanes))
+    if lanes or woken:
+        answer(model, {*lanes, *woken})
     return len(lanes)
 
 

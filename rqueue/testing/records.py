@@ -241,7 +241,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a held attempt ends as failed; no delay means dead. `alone` is for reap."""
+    """How a held attempt ends as failed; no delay means dead. `breaker` is what it says to the one
+    of its type, `alone` is for reap.
+    """
 
     task: str
     token: str
@@ -250,6 +252,8 @@ class Verdict:
     reclaims: int
     reason: str
     record: str = ""
+    type: str = ""
+    breaker: str = ""
     alone: Lane | None = None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
+from rqueue.testing.breaking import heed_success, trip
 from rqueue.testing.claiming import answer, begin
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
 from rqueue.testing.telling import bury, tell_dependents, tell_heirs
@@ -81,18 +82,21 @@ def complete(model: Model, leases: Sequence[tuple[str, str, bytes]]) -> list[str
     words: list[str] = []
     ended: list[Ended] = []
     touched: set[int] = set()
+    completed: list[Record] = []
     for task, token, result in leases:
         record = held(model, (task, token))
         if record is not None and record.state is State.CLAIMED:
             words.append("STATE:CLAIMED")
         elif record is not None:
             ended.append(complete_one(model, record, result))
+            completed.append(record)
             touched |= tell_dependents(model, task) | tell_heirs(model, record)
             words.append("OK")
         else:
             known = model.find(task)
             done = known is not None and known.state is State.COMPLETED and known.token == token
             words.append("OK" if done else LOST)
+    touched |= heed_success(model, completed)
     model.send(ended)
     if touched:
         answer(model, touched)
@@ -116,6 +120,7 @@ def fail(model: Model, verdicts: Sequence[Verdict]) -> list[str]:
         record = held(model, lease)
         if record is not None:
             words.append(fail_one(model, record, verdict, f"fail {record.token}", ended=ended))
+            trip(model, verdict.type, verdict.breaker, lease)
         elif again(model, lease, "fail"):
             words.append("DEAD_LETTERED" if verdict.delay_ms is None else "RETRYING")
         else:

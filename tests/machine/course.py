@@ -12,7 +12,7 @@ from rqueue.store.scripts import Script
 from rqueue.testing.records import Lease, Record, Verdict
 from tests.machine.fleet import lost
 from tests.machine.hands import Dependents
-from tests.machine.rules import BASES, DELAYS, LANES, WorkMachine
+from tests.machine.rules import BASES, DELAYS, LANES, SOON, WorkMachine
 from tests.machine.twin import LEASE_MS, STEP_MS
 from tests.servers import Server
 
@@ -72,7 +72,7 @@ class Machine(WorkMachine):
         record = self.twin.model.tasks[lease[0]]
         lanes = {number: lane for lane, number in self.twin.model.lanes.items()}
         moved = replace(lanes[record.lane], alone=True) if alone else None
-        return replace(lost(record, lease[1]), alone=moved)
+        return replace(lost(record, lease[1]), alone=moved, breaker=SOON)
 
     # operators
 
@@ -136,6 +136,13 @@ class Machine(WorkMachine):
     @rule(what=PAUSES, verb=st.sampled_from(["pause", "resume", "resume"]))
     def gate(self, what: str, verb: str) -> None:
         getattr(self.twin, verb)(what)
+
+    @rule(type=st.sampled_from(["a", "b"]), verb=st.sampled_from(["open", "close"]))
+    def breaker(self, type: str, verb: str) -> None:
+        if verb == "open":
+            self.twin.open_breaker(type, 15_000)
+        else:
+            self.twin.close_breaker(type)
 
     @precondition(lambda self: self.twin.model.outbox)
     @rule(entries=st.integers(0, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from rqueue.model.attempt import Failed, Lost, Reason
@@ -89,10 +89,12 @@ def mailed(line: str | None) -> list[Lease]:
     return list(zip(words[::2], words[1::2], strict=True))
 
 
-def failed(record: Record, token: str, *, permanent: bool, after_ms: int) -> Verdict:
-    """What a worker decides about an attempt that failed."""
+def failed(
+    record: Record, token: str, *, permanent: bool, after_ms: int, breaker: str = ""
+) -> Verdict:
+    """What a worker decides about an attempt that failed, and what that says to a breaker."""
     outcome = Failed(Reason.ERROR, "no", permanent=permanent, retry_after=after_ms / 1000)
-    return verdict(record, token, outcome)
+    return replace(verdict(record, token, outcome), breaker=breaker)
 
 
 def lost(record: Record, token: str) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rqueue.model.state import FINAL
 from rqueue.store.scripts import Argument
-from rqueue.testing import cancelling, operating, passing, telling
+from rqueue.testing import breaking, cancelling, claiming, operating, passing, telling
 from tests.machine.invariants import unchanged
 from tests.machine.projection import first_line
 from tests.machine.twin import AGAIN_MS, EVENTS, MANY, TTL_MS, Twin
@@ -58,6 +58,24 @@ class Hands(Twin):
             lambda: passing.promote(self.model),
         )
         return found
+
+    def open_breaker(self, type: str, for_ms: int) -> None:
+        args: dict[str, Argument] = {"type": type, "for_ms": for_ms, "events": EVENTS}
+        self.step(
+            "open",
+            lambda: self.wire.run("breaker/open", args) and None,
+            lambda: breaking.open_for(self.model, type, for_ms),
+        )
+
+    def close_breaker(self, type: str) -> None:
+        args: dict[str, Argument] = {"type": type, "tries": MANY, "events": EVENTS}
+
+        def close() -> None:
+            touched = breaking.close(self.model, type)
+            if touched:
+                claiming.answer(self.model, touched)
+
+        self.step("close", lambda: self.wire.run("breaker/close", args) and None, close)
 
     def unblock(self) -> None:
         args: dict[str, Argument] = {"limit": MANY, "tries": MANY, "events": EVENTS}

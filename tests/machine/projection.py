@@ -10,6 +10,7 @@ from typing import Any
 
 from rqueue.model.lane import signature
 from rqueue.model.state import IN_HAND, State
+from rqueue.testing.breaking import Breaker
 from rqueue.testing.model import Model
 from rqueue.testing.records import Record
 from tests.machine.graph_projection import (
@@ -59,6 +60,8 @@ class View:
     watchers: dict[str, set[str]]
     alone: dict[str, str]
     paused: set[str]
+    breakers: dict[str, dict[str, str]]
+    wakes: dict[str, int]
     cancelling: dict[str, str]
     draining: dict[int, str]
     unblocking: set[str]
@@ -116,6 +119,8 @@ def of_server(dump: Dump) -> View:
             if "alone" in found
         },
         paused=content.get("paused", set()),
+        breakers=server_breakers(dump),
+        wakes=times(content.get("wakes", {})),
         cancelling={n: rule.split(" ")[0] for n, rule in content.get("cancelling", {}).items()},
         draining={int(lane): kept for lane, kept in content.get("draining", {}).items()},
         unblocking=content.get("unblocking", set()),
@@ -125,6 +130,34 @@ def of_server(dump: Dump) -> View:
             for _, found in content.get("outbox", [])
         ],
     )
+
+
+def server_breakers(dump: Dump) -> dict[str, dict[str, str]]:
+    """The breakers by type; each must be in the list of those to look at."""
+    found = dump.named("breaker:")
+    assert set(found) == dump.content.get("breakers", set()), "a breaker is not listed, or gone"
+    return found
+
+
+def model_breakers(model: Model) -> dict[str, dict[str, str]]:
+    """The breakers by type, as the server writes them."""
+    return {type: breaker_row(breaker) for type, breaker in model.breakers.items()}
+
+
+def breaker_row(breaker: Breaker) -> dict[str, str]:
+    """A breaker as the server writes it."""
+    row: dict[str, str] = {}
+    if breaker.failures:
+        row |= {"failures": str(breaker.failures), "last_failure": str(breaker.last_failure_ms)}
+    if breaker.state:
+        row |= {
+            "state": breaker.state,
+            "opened": str(breaker.opened_ms),
+            "until": str(breaker.until_ms),
+        }
+    if breaker.probe is not None:
+        row["probe"] = " ".join(breaker.probe)
+    return row
 
 
 def open_handoffs(content: dict[str, Any], found: dict[str, int]) -> dict[str, int]:
@@ -209,6 +242,8 @@ def of_model(model: Model) -> View:
         watchers=dict(model.watchers),
         alone=dict(model.alone),
         paused=set(model.paused),
+        breakers=model_breakers(model),
+        wakes=dict(model.wakes),
         cancelling={name: rule for name, (rule, _) in model.cancelling.items()},
         draining={lane: f"{until} {by}" for lane, (until, by) in model.draining.items()},
         unblocking=set(),

@@ -29,6 +29,8 @@ from tests.machine.wire import Wire
 LANES = [Lane("a", 0.0), Lane("a", 6.0), Lane("b", 0.0)]
 BASES = st.sampled_from([10_000_000, 50_000_000])
 DELAYS = st.sampled_from([5_000, 25_000])
+# Two failures in a row open a breaker for a while, a failed probe for longer.
+SOON = "2 15000 45000"
 SEATS = st.integers(0, 2)
 SPECIALS = st.builds(
     Special,
@@ -204,10 +206,18 @@ class WorkMachine(RuleBasedStateMachine):
         words = self.twin.complete(rows)
         self.sent_again("complete", words, lambda: self.twin.complete(rows))
 
-    @rule(held=st.lists(leases, min_size=1, max_size=2), permanent=st.booleans(), after=DELAYS)
-    def fail(self, held: list[Lease], permanent: bool, after: int) -> None:
+    @rule(
+        held=st.lists(leases, min_size=1, max_size=2),
+        permanent=st.booleans(),
+        after=DELAYS,
+        breaker=st.sampled_from(["", SOON]),
+    )
+    def fail(self, held: list[Lease], permanent: bool, after: int, breaker: str) -> None:
         tasks = self.twin.model.tasks
-        rows = [failed(tasks[t], token, permanent=permanent, after_ms=after) for t, token in held]
+        rows = [
+            failed(tasks[t], token, permanent=permanent, after_ms=after, breaker=breaker)
+            for t, token in held
+        ]
         words = self.twin.fail(rows)
         self.sent_again("fail", words, lambda: self.twin.fail(rows))
 
@@ -227,7 +237,9 @@ class WorkMachine(RuleBasedStateMachine):
         elif verb == "complete":
             self.twin.complete([(record.id, record.token, b"r") for record in held])
         else:
-            self.twin.fail([failed(r, r.token, permanent=True, after_ms=0) for r in held])
+            self.twin.fail(
+                [failed(r, r.token, permanent=True, after_ms=0, breaker=SOON) for r in held]
+            )
 
     def sent_again(self, verb: str, words: list[str], send: Callable[[], list[str]]) -> None:
         """G9: the answer is the same (LOST where another holds it by now), and nothing moves."""

@@ -67,7 +67,21 @@ MUTATIONS = {
     "a released task waits for a sweep": Mutation(
         "task/release.lua", "answer_touched(root, now, touched, tries)", "false"
     ),
-    "a pause is not obeyed": Mutation("include/open_lanes.lua", "if not shut then", "if true then"),
+    "a pause is not obeyed": Mutation(
+        "include/gates_of.lua", 'if not (paused["queue"]', 'if true or not (paused["queue"]'
+    ),
+    "a breaker that is open lets pass": Mutation(
+        "include/breaker_gate.lua", "tonumber(row[2]) > now or", ""
+    ),
+    "more than one try a breaker": Mutation(
+        "include/breaker_gate.lua", "or still_rides(root, row[3])", ""
+    ),
+    "a failed probe opens no breaker": Mutation(
+        "include/trip_breaker.lua", 'row[1] == "half-open" and row[2] == lease', "false"
+    ),
+    "a success is not heeded": Mutation(
+        "include/complete_tasks.lua", "    heed_success(root, all)\n", ""
+    ),
     "a lost task runs beside others": Mutation(
         "include/may_run_alone.lua", "if who.solo and picked == 0 then", "if true then"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rqueue.model.lane import signature
@@ -10,6 +11,7 @@ from rqueue.store.lanes import DRAIN_MS
 from rqueue.store.scripts import Argument
 from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
+from rqueue.testing.breaking import type_of
 from rqueue.testing.model import Model
 from rqueue.testing.records import Answer, Claim, Draft, Lease, Limits, Verdict
 from tests.machine.graph_invariants import Edges
@@ -215,7 +217,13 @@ class Twin:
             events=EVENTS,
         )
 
+    def typed(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """Verdicts with the types of their tasks."""
+        tasks = self.model.tasks
+        return [replace(v, type=type_of(self.model, tasks[v.task])) for v in verdicts]
+
     def fail(self, verdicts: Sequence[Verdict]) -> list[str]:
+        verdicts = self.typed(verdicts)
         return self.words(
             "fail",
             [fields(verdict) for verdict in verdicts],
@@ -236,6 +244,7 @@ class Twin:
 
     def reap(self, verdicts: Sequence[Verdict]) -> list[str]:
         """G6: what was taken had been silent for a lease, by the server's own count."""
+        verdicts = self.typed(verdicts)
         idle = {verdict.task: self.idle(verdict.task) for verdict in verdicts}
         rows = [
             (*fields(verdict), signature(verdict.alone) if verdict.alone else "")

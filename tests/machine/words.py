@@ -19,6 +19,8 @@ def fields(verdict: Verdict) -> tuple[Any, ...]:
         verdict.reclaims,
         verdict.reason,
         verdict.record,
+        verdict.type,
+        verdict.breaker,
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rqueue.testing.model import Model
-from rqueue.testing.verbs import dags, holding, looking, passing, submitting
+from rqueue.testing.verbs import breakers, dags, holding, looking, passing, submitting
 from rqueue.testing.verbs.words import Asked, Reply
 
 Verb = Callable[[Model, Asked], Reply]
 
 VERBS: dict[str, Verb] = {
+    "breaker/close": breakers.closed,
+    "breaker/open": breakers.opened,
+    "breaker/read": breakers.read,
     "dag/budget": dags.budget,
     "dag/cancel": dags.cancel,
     "dag/commit": dags.commit,

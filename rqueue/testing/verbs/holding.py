@@ -129,6 +129,8 @@ def verdict_of(row: dict[str, Argument]) -> Verdict:
         reclaims=int(row["reclaims"]),
         reason=text(row["reason"]),
         record=text(row["record"]),
+        type=text(row["type"]),
+        breaker=text(row["breaker"]),
         alone=lane_of(alone) if alone else None,
     )
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def promote(model: Model, _: Asked) -> Reply:
     """What has waited long enough, and when the next has."""
     moved = passing.promote(model)
-    return ["OK", 0, moved, min(model.delayed().values(), default=0)]
+    times = [*model.delayed().values(), *model.wakes.values()]
+    return ["OK", 0, moved, min(times, default=0)]
 
 
 def recall(model: Model, _: Asked) -> Reply:

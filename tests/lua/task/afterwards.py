@@ -17,8 +17,12 @@ ALONE_LANE = '{"alone":true,"rate":0.1,"type":"code"}'
 LANES = {"lanes": {CODE_LANE: "1", "next": "1", "version": "*"}}
 # What the claim of one task by w1 leaves behind, whatever happens to the task.
 W1 = {"workers": ["w1"], "waiter:w1": SOME}
-# Fields of a task's hash that the clock writes; that they are there is what counts.
-CLOCK = frozenset({"entry", "score", "created", "finished", "due", "discarded"})
+# What one failed attempt leaves with the breaker of its type.
+FAILING = {"breaker:code": {"failures": "1", "last_failure": SOME}, "breakers": ["code"]}
+# Fields of a hash that the clock writes; that they are there is what counts.
+CLOCK = frozenset(
+    {"entry", "score", "created", "finished", "due", "discarded", "last_failure", "opened", "until"}
+)
 # What parked claims share: keys named by the hash of the lanes they serve.
 PARKED = {
     "profile:*": '[[1,100000,"code",false]]',
@@ -27,7 +31,7 @@ PARKED = {
 }
 HASH = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{16})\b")
 BY_SCORE = re.compile(
-    r"lane:|waiting:|tag:|delayed$|blocked$|deadlines$|dead$|handoffs$|workers$|dags$|writing$|dependents:"
+    r"lane:|waiting:|tag:|delayed$|blocked$|deadlines$|dead$|handoffs$|workers$|wakes$|dags$|writing$|dependents:"
 )
 
 
@@ -94,7 +98,7 @@ def plain(key: str, value: Any, names: Mapping[str, str]) -> Any:
     if BY_SCORE.match(key):
         members = [named(member.decode(), names) for member, _ in value]
         return sorted(members) if key.startswith("dependents:") else members
-    if key.startswith(("task:", "dag:")):
+    if key.startswith(("task:", "dag:", "breaker:")):
         return task_fields(decoded(value, names))
     return decoded(value, names)
 

@@ -22,7 +22,7 @@ DEAD = HELD | FAILED | {"entry": "*", "finished": "*", "flags": "f", "state": "D
 
 def row(lease: Lease, delay: str = "60000", record: str = '{"attempt":1}') -> tuple[Argument, ...]:
     """One attempt that failed; no delay means dead."""
-    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record)
+    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "")
 
 
 def event(name: str) -> dict[str, str]:

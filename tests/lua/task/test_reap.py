@@ -34,7 +34,7 @@ LOST = {
 
 def row(lease: Lease, delay: str = "60000", alone: str = ALONE_LANE) -> tuple[Argument, ...]:
     reason, record = "heartbeat_timeout", '{"attempt":1}'
-    return (lease.id.ulid, lease.token, delay, 1, 1, reason, record, alone)
+    return (lease.id.ulid, lease.token, delay, 1, 1, reason, record, "code", "", alone)
 
 
 async def silent(house: House, lease: Lease) -> Lease:

@@ -12,7 +12,7 @@ from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidGraph, KeyTaken, WrongState
 from rqueue.store.scripts import Argument
 from tests.house import House
-from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
+from tests.lua.task.afterwards import FAILING, LANES, W1, afterwards, ask, mail, parked
 
 TERMS: dict[str, Argument] = {
     "life": 1, "def": "", "delay": 0, "tries": 100, "events": 1000, "steps": 100,
@@ -51,7 +51,7 @@ async def test_a_revived_task_may_be_claimed(house: House) -> None:
         "task.dead_lettered",
         "task.revived",
     ]
-    assert found == LANES | W1 | {
+    assert found == LANES | W1 | FAILING | {
         "task:a": ALIVE | {"entry": "*", "state": "READY"},
         "ready": (["a"], {}),
         "lane:1": ["a"],
@@ -88,7 +88,9 @@ async def test_one_without_a_history_has_a_new_life_too(archived_house: House) -
     house = archived_house
     lease = await house.claimed()
     args: dict[str, Argument] = {"archive": 1, "keep": 100, "events": 1000}
-    await ask(house, "task/fail", args, [(lease.id.ulid, lease.token, "", 1, 0, "error", "")])
+    await ask(
+        house, "task/fail", args, [(lease.id.ulid, lease.token, "", 1, 0, "error", "", "code", "")]
+    )
 
     await ask(house, "task/revive", about(lease.id))
 
@@ -105,8 +107,8 @@ async def test_with_a_delay_it_waits_first(house: House) -> None:
     found = await afterwards(house, a=task)
     assert said == ["OK", 0, "PENDING"]
     assert set(found) == {
-        *LANES, *W1, "task:a", "ready", "delayed", "blocked", "waits:a", "failures:a", "events",
-        "stats",
+        *LANES, *W1, *FAILING, "task:a", "ready", "delayed", "blocked", "waits:a", "failures:a",
+        "events", "stats",
     }  # fmt: skip
     assert found["task:a"] == ALIVE | {"due": "*", "state": "PENDING"}
     assert (found["waits:a"], found["blocked"], found["delayed"]) == (["@time"], ["a"], ["a"])

@@ -1,0 +1,24 @@
+-- @include types_of
+-- @include close_breaker
+-- @include touch_type
+-- What completions mean for the breakers of their types: one that is closed forgets its failures,
+-- one that is tried closes with its probe, and who waited for it may be answered. `how` has the
+-- `lanes` of what was completed, and each lease in `leases`. What began before it opened says
+-- nothing of one that is open.
+local function heed_success(root, how)
+  local lanes = {}
+  for lane in pairs(how.lanes) do
+    lanes[#lanes + 1] = lane
+  end
+  for _, type in ipairs(#lanes > 0 and types_of(root, lanes) or {}) do
+    if redis.call("SISMEMBER", root .. "breakers", type) == 1 then
+      local row = redis.call("HMGET", root .. "breaker:" .. type, "state", "probe")
+      if not row[1] then
+        close_breaker(root, type)
+      elseif row[2] and how.leases[row[2]] then
+        close_breaker(root, type, row[1], how.events)
+        touch_type(root, type, how.touched)
+      end
+    end
+  end
+end

@@ -1,0 +1,43 @@
+"""The scripts of breakers, spoken by the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rqueue.testing import breaking, claiming
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.verbs.words import Asked, Reply
+
+
+def opened(model: Model, asked: Asked) -> Reply:
+    """Gives a type a rest."""
+    breaking.open_for(model, asked.text("type"), asked.number("for_ms"))
+    return ["OK"]
+
+
+def closed(model: Model, asked: Asked) -> Reply:
+    """Lets a type be handed out again; who waited is answered."""
+    touched = breaking.close(model, asked.text("type"))
+    if touched:
+        claiming.answer(model, touched)
+    return ["OK", 0]
+
+
+def read(model: Model, _: Asked) -> Reply:
+    """All that have something to tell."""
+    rows = [row_of(model, type, found) for type, found in sorted(model.breakers.items())]
+    return ["OK", str(model.now_ms), *rows]
+
+
+def row_of(model: Model, type: str, found: breaking.Breaker) -> list[str]:
+    """A breaker as the server tells of it."""
+    row = [type, str(int(claiming.rides(model, found.probe)))]
+    if found.failures:
+        row += ["failures", str(found.failures), "last_failure", str(found.last_failure_ms)]
+    if found.state:
+        row += ["state", found.state, "opened", str(found.opened_ms), "until", str(found.until_ms)]
+    if found.probe is not None:
+        row += ["probe", " ".join(found.probe)]
+    return row

@@ -1,0 +1,44 @@
+"""`rqueue breaker list, open, close`."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Shell
+from tests.house import House
+
+
+async def test_all_are_closed_at_first(house: House, shell: Shell) -> None:
+    assert await shell.json("breaker", "list") == []
+    found = await shell.run("breaker", "list")
+    assert "all breakers are closed" in found.stderr
+
+
+async def test_one_that_counts_failures_is_listed(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    await lease.fail("error", "broken", permanent=True)
+
+    (row,) = await shell.json("breaker", "list")
+
+    assert (row["type"], row["state"], row["failures"], row["probe"]) == ("code", "closed", 1, None)
+    assert row["last_failure"].startswith("20")
+
+
+async def test_one_is_opened_and_closed_by_hand(house: House, shell: Shell) -> None:
+    await house.queue.enqueue("code")
+
+    (opened,) = await shell.json("breaker", "open", "code", "--for", "60")
+    assert opened == {"type": "code", "state": "open", "for_sec": 60}
+    assert await house.queue.claim(worker="w1") == []
+    (row,) = await shell.json("breaker", "list")
+    assert (row["type"], row["state"]) == ("code", "open")
+    assert "open" in (await shell.run("breaker", "list")).stdout
+
+    (closed,) = await shell.json("breaker", "close", "code")
+    assert closed == {"type": "code", "state": "closed"}
+    assert len(await house.queue.claim(worker="w1")) == 1
+
+
+async def test_a_type_that_cannot_be_is_a_line_and_a_code(house: House, shell: Shell) -> None:
+    found = await shell.run("breaker", "open", "a b")
+
+    assert found.exit_code == 2
+    assert "type" in found.stderr

@@ -1,0 +1,86 @@
+"""Rules of breakers are read again when the file has changed, and only then and there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rqueue import current
+from rqueue.current import Current
+from rqueue.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(current, "LOOK_SEC", 0.0)
+    for variable in [name for name in os.environ if name.startswith("RQUEUE_")]:
+        monkeypatch.delenv(variable)
+
+
+def written(threshold: int, *, of: str = "defaults: {failureThreshold: %d}") -> None:
+    """Another file, which is newer than the one before."""
+    Path("rqueue.yaml").write_text("breakers:\n  " + of % threshold + "\n" + "#" * threshold)
+
+
+def threshold(found: Current, type: str = "code") -> int:
+    return found.breakers.of(type).failure_threshold
+
+
+def test_a_file_that_changes_changes_the_rules() -> None:
+    written(3)
+    found = Current(Settings.load("mail"))
+    assert threshold(found) == 3
+
+    written(7)
+
+    assert threshold(found) == 7
+
+
+def test_a_file_that_comes_and_goes_is_noticed() -> None:
+    found = Current(Settings.load("mail"))
+
+    written(2, of="overrides: {code: {failure_threshold: %d}}")
+    assert (threshold(found), threshold(found, "review")) == (2, 5)
+
+    Path("rqueue.yaml").unlink()
+    assert threshold(found) == 5
+
+
+def test_what_is_wrong_changes_nothing_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    written(3)
+    found = Current(Settings.load("mail"))
+
+    for text in ("breakers: {defaults: {failureThreshold: -1}}", "breakers: [", "breakers: 7"):
+        Path("rqueue.yaml").write_text(text)
+        assert threshold(found) == 3
+
+    assert [record.getMessage() for record in caplog.records] == ["settings not changed"] * 3
+
+
+def test_the_queue_of_the_name_comes_first() -> None:
+    Path("rqueue.yaml").write_text(
+        "breakers: {defaults: {failure_threshold: 3}}\n"
+        "queues: {mail: {breakers: {defaults: {failure_threshold: 9}}}}\n"
+    )
+
+    assert threshold(Current(Settings.load("mail"))) == 9
+    assert threshold(Current(Settings.load("other"))) == 3
+
+
+@pytest.mark.parametrize("source", ["argument", "environment"])
+def test_no_file_changes_what_was_given_otherwise(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if source == "environment":
+        monkeypatch.setenv("RQUEUE_BREAKERS", '{"defaults": {"failure_threshold": 4}}')
+        settings = Settings.load("mail")
+    else:
+        settings = Settings.load("mail", breakers={"defaults": {"failure_threshold": 4}})
+    found = Current(settings)
+
+    written(9)
+
+    assert threshold(found) == 4
