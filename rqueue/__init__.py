@@ -4,7 +4,7 @@ from rqueue.client.dags import DagHandle
 from rqueue.client.handle import Handle
 from rqueue.client.lease import Lease
 from rqueue.context import Context
-from rqueue.errors import Reject, Retry, RQueueError
+from rqueue.errors import RateLimited, Reject, Retry, RQueueError
 from rqueue.hooks import Middleware, depends
 from rqueue.model.attempt import Outcome
 from rqueue.model.call import Call
@@ -32,6 +32,7 @@ __all__ = [
     "Plan",
     "Queue",
     "RQueueError",
+    "RateLimited",
     "Reject",
     "Retry",
     "RetryPolicy",

@@ -65,6 +65,7 @@ def terms_of(settings: Settings) -> Terms:
         wait_replicas=settings.wait_replicas,
         max_nodes=settings.max_dag_nodes,
         spawn_rule=settings.spawn_policy,
+        limits=settings.limits,
     )
 
 

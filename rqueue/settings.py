@@ -22,6 +22,7 @@ from rqueue.errors import ConfigError
 from rqueue.model.breaker import Breakers
 from rqueue.model.checked import Name
 from rqueue.model.dag import SpawnRule
+from rqueue.model.limit import Limit
 from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.scale import Scale
@@ -33,7 +34,7 @@ PREFIX = "RQUEUE_"
 VARIABLES = {"url": "RQUEUE_REDIS_URL"}
 WHERE = ("url", "embedded")
 # Settings with parts of their own.
-IN_JSON = frozenset({"retry", "breakers"})
+IN_JSON = frozenset({"retry", "breakers", "limits"})
 
 Seconds = Annotated[float, Field(gt=0, le=365 * DAY_SEC, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=365 * DAY_SEC, allow_inf_nan=False)]
@@ -79,6 +80,9 @@ class Settings(BaseModel):
     max_reclaims: int = Field(10, ge=1, le=1000, description="lost workers a task may have")
     breakers: Breakers = Field(
         Breakers(), description="when a type that fails is given a rest: defaults and overrides"
+    )
+    limits: tuple[Limit, ...] = Field(
+        (), description="how many tasks of a type, or of the queue, in a time and at once"
     )
     rate_limit_counts: bool = Field(False, description="whether a parked attempt is spent")
     max_rate_limit_parks: int = Field(20, ge=0, le=1000, description="parks a task may have")
@@ -147,6 +151,9 @@ class Settings(BaseModel):
             raise broken(error) from None
         if settings.embedded and settings.url is not None:
             raise ConfigError("embedded", "is given together with url; one server is enough")
+        whats = [limit.what for limit in settings.limits]
+        if len(set(whats)) < len(whats):
+            raise ConfigError("limits", "has two for the same type, or two for the queue")
         if settings.claim_memo_sec < 2 * settings.park_sec:
             raise ConfigError("claim_memo_sec", "is at least twice park_sec")
         if settings.handoff_sec > longest:

@@ -11,9 +11,10 @@ local function bring_task(root, now, waiter, profile, task)
   if record.profile ~= profile or tonumber(record["until"]) <= now then
     return false
   end
-  local before = { root .. "paused", root .. "breakers", root .. "worker:" .. record.consumer }
+  local before = { root .. "paused", root .. "breakers", root .. "slowed",
+    root .. "worker:" .. record.consumer }
   for _, lane in ipairs(cjson.decode(redis.call("GET", root .. "profile:" .. profile) or "[]")) do
-    if lane[4] then
+    if lane[4] or lane[5] then
       return false
     end
     before[#before + 1] = root .. "lane:" .. lane[1]

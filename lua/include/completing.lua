@@ -1,14 +1,14 @@
 -- @include freeing
 -- What a call collects that completes tasks, by `how` { archive, ttl, limit, events }. Hand-offs
--- and breakers are looked at where there are any, which is asked once: `handed`, and `leases` for
+-- and gates are looked at where there are any, which is asked once: `handed`, and `leases` for
 -- those that have ended well.
 local function completing(root, how)
   local all = freeing(tonumber(how.limit))
   all.archive, all.ttl, all.events = how.archive == "1", how.ttl, how.events
   all.lanes, all.entries, all.ended = {}, {}, {}
-  if redis.call("EXISTS", root .. "handoffs", root .. "breakers") > 0 then
+  if redis.call("EXISTS", root .. "handoffs", root .. "breakers", root .. "crowded") > 0 then
     all.handed = true
-    all.leases = redis.call("EXISTS", root .. "breakers") == 1 and {}
+    all.leases = redis.call("EXISTS", root .. "breakers", root .. "crowded") > 0 and {}
   end
   return all
 end

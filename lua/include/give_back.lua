@@ -1,5 +1,6 @@
 -- @include handoff
 -- @include count
+-- @include let_in
 -- A held task becomes READY again, free of charge, at its old place. Returns its lane.
 local function give_back(root, id, row, settled)
   local key, lane = root .. "task:" .. id, row[3]
@@ -8,5 +9,6 @@ local function give_back(root, id, row, settled)
   redis.call("HSET", key, "state", "READY", "settled", settled)
   redis.call("ZADD", root .. "lane:" .. lane, redis.call("HGET", key, "score"), id)
   count(root, lane, row[1], -1)
+  let_in(root)
   return lane
 end

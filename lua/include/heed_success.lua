@@ -1,14 +1,18 @@
 -- @include types_of
 -- @include close_breaker
 -- @include touch_type
--- What completions mean for the breakers of their types: one that is closed forgets its failures,
--- one that is tried closes with its probe, and who waited for it may be answered. `how` has the
--- `lanes` of what was completed, and each lease in `leases`. What began before it opened says
--- nothing of one that is open.
+-- What completions mean for the gates of their types. A breaker that is closed forgets its
+-- failures, one that is tried closes with its probe; what began before it opened says nothing of
+-- one that is open. Where a limit of those at once was used up there is room. Who waited may be
+-- answered. `how` has the `lanes` of what was completed, and each lease in `leases`.
 local function heed_success(root, how)
   local lanes = {}
   for lane in pairs(how.lanes) do
     lanes[#lanes + 1] = lane
+  end
+  for _, what in ipairs(#lanes > 0 and redis.call("SMEMBERS", root .. "crowded") or {}) do
+    touch_type(root, what, how.touched)
+    redis.call("SREM", root .. "crowded", what)
   end
   for _, type in ipairs(#lanes > 0 and types_of(root, lanes) or {}) do
     if redis.call("SISMEMBER", root .. "breakers", type) == 1 then

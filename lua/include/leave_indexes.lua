@@ -1,4 +1,5 @@
 -- @include free_entry
+-- @include let_in
 -- @include handoff
 -- @include unhold_task
 -- @include leave_each
@@ -25,5 +26,6 @@ local function leave_indexes(root, id, state, lane, entry, token)
   else
     free_entry(root, entry)
     redis.call("ZREM", root .. "handoffs", handoff(id, token))
+    let_in(root)
   end
 end

@@ -1,11 +1,14 @@
 -- @include gates_of rarely
--- The lanes of a list of { number, rate, type, alone } that may be served now: none that is
--- paused, whose breaker is open or whose limit is used up. `alone` is false, or for how many ms a
+-- The lanes of a list of { number, rate, type, alone, limits } that may be served now: none that
+-- is paused, at rest, slowed down or at its limit. `alone` is false, or for how many ms a
 -- worker keeps its hands free for the lane's tasks; `gates` is nil, or what lets only some pass.
 local function open_lanes(root, now, lanes)
   local open = {}
-  local gates = redis.call("EXISTS", root .. "paused", root .. "breakers") > 0
-    and gates_of(root, now, lanes)
+  local any = redis.call("EXISTS", root .. "paused", root .. "breakers", root .. "slowed") > 0
+  for _, lane in ipairs(lanes) do
+    any = any or lane[5]
+  end
+  local gates = any and gates_of(root, now, lanes)
   for _, lane in ipairs(lanes) do
     if not gates or gates[lane[1]] then
       open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},

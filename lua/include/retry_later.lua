@@ -1,6 +1,7 @@
 -- @include free_entry
 -- @include handoff
 -- @include count
+-- @include let_in
 -- A held task leaves the hand and waits in `delayed` until `due`. `fields` go into its hash.
 local function retry_later(root, id, row, due, fields)
   local key, lane, entry = root .. "task:" .. id, row[3], row[4]
@@ -12,5 +13,6 @@ local function retry_later(root, id, row, due, fields)
   redis.call("HDEL", key, "entry")
   redis.call("ZADD", root .. "delayed", due, id)
   count(root, lane, row[1], -1)
+  let_in(root)
   count(root, lane, "RETRYING", 1)
 end

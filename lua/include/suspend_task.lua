@@ -3,6 +3,7 @@
 -- @include block_task
 -- @include wait_task
 -- @include count
+-- @include let_in
 -- A RUNNING task leaves its worker's hands until tasks that it spawned have ended: no attempt is
 -- spent. `row` is state, token, lane, entry, flags.
 local function suspend_task(root, now, id, row, children, trigger)
@@ -16,5 +17,6 @@ local function suspend_task(root, now, id, row, children, trigger)
   block_task(root, id, children, nil, trigger)
   wait_task(root, now, id)
   count(root, lane, row[1], -1)
+  let_in(root)
   count(root, lane, "PENDING", 1)
 end

@@ -3,7 +3,7 @@
 -- @include pick_one_lane
 -- @include pick_heads rarely
 -- @include hand_out
--- @include ride_probe rarely
+-- @include mark_passed rarely
 -- Up to `n` tasks for `who` from the heads of `lanes`, in exact order; and how many of the heads
 -- were held back instead.
 local function take_heads(root, now, lanes, n, who)
@@ -32,7 +32,7 @@ local function take_heads(root, now, lanes, n, who)
       redis.call("HSET", root .. "worker:" .. who.consumer, "alone", lane.picked[1])
     end
     if lane.gates and lane.picked[1] then
-      ride_probe(root, lane, given)
+      mark_passed(root, now, lane, given)
     end
   end
   return given, held

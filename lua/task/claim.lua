@@ -21,7 +21,7 @@
 --      14 memo_ms     how long the memo is kept; 0: for ever
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waiter:<w> worker:<id> workers paused
 --       waiting:<p> profile:<p> profiles:<n> handoffs orphans idem:<sha> breakers
---       breaker:<type>
+--       breaker:<type> slowed slow:<type> wakes limit:<what> crowded
 -- FLAGS allow-oom
 -- REPLY OK <version> <wait_ms> [row]... | STALE | LANES <version> [signature number]...
 

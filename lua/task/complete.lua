@@ -16,7 +16,8 @@
 -- TOUCHES task:<id> def:<id> result:<id> failures:<id> stats outbox idem:<sha> ext:<sha>
 --       tag:<t> deadlines watchers:<id> mail:<box> dependents:<id> heirs:<id> waits:<id>
 --       unblocking telling cancelling blocked lane:<n> handoffs dag:<dag> unfinished
---       gather:<id> events breakers breaker:<type> wakes types + what answer_waiting touches
+--       gather:<id> events breakers breaker:<type> wakes types crowded
+--       + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...
 

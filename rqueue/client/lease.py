@@ -110,7 +110,8 @@ class Lease:
     async def park(self, seconds: float, reason: str = Reason.RATE_LIMIT) -> None:
         """Sets the task aside for a while; no attempt is spent."""
         delay_ms = within_a_year("seconds", seconds)
-        row = Parking(self.grant.task, self.token, delay_ms, reason_named(reason))
+        why = reason_named(reason)
+        row = Parking(self.grant.task, self.token, delay_ms, why, self.task.type)
         self.judge("task/park", await leases.park(self.settler.shard, [row]))
 
     async def release(self) -> None:

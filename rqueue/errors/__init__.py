@@ -27,6 +27,7 @@ RQueueError
 ├── ConfigError            a setting is missing or wrong    .setting .rule
 └── HandlerSignal          raised by handlers, not by us
     ├── Retry              again, perhaps at a time         .after .reason
+    ├── RateLimited        later, and others too            .retry_after .reason
     └── Reject             never again: to the dead         .reason
 """
 
@@ -50,7 +51,7 @@ from rqueue.errors.resulting import (
 )
 from rqueue.errors.root import RQueueError
 from rqueue.errors.serving import ConfigError, ScriptFault, StoreError, StoreUnavailable
-from rqueue.errors.signalling import HandlerSignal, Reject, Retry
+from rqueue.errors.signalling import HandlerSignal, RateLimited, Reject, Retry
 from rqueue.errors.submitting import (
     InvalidGraph,
     InvalidTask,
@@ -73,6 +74,7 @@ __all__ = [
     "LeaseLost",
     "Overloaded",
     "RQueueError",
+    "RateLimited",
     "Reject",
     "ResultError",
     "ResultTimeout",

@@ -31,6 +31,26 @@ class Retry(HandlerSignal):
         return self.reason
 
 
+class RateLimited(HandlerSignal):
+    """The service that a handler calls wants to be asked more slowly: the task is set aside, no
+    attempt is spent, and others of its type wait, too. `retry_after` is what the service says, in
+    seconds or as a timedelta; without it, ever longer from a minute on.
+
+    Raises ConfigError, which then fails the attempt, where that is none, or the reason no text.
+    """
+
+    def __init__(
+        self, retry_after: float | timedelta | None = None, reason: str = "rate limit"
+    ) -> None:
+        given = "RateLimited.retry_after"
+        self.retry_after = None if retry_after is None else seconds_in(retry_after, given)
+        self.reason = text_in("RateLimited.reason", reason)
+        super().__init__(self.retry_after, reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class Reject(HandlerSignal):
     """Never try again: the task goes to the dead letters.
 
@@ -45,7 +65,7 @@ class Reject(HandlerSignal):
         return self.reason
 
 
-def seconds_in(after: object) -> float:
+def seconds_in(after: object, name: str = "Retry.after") -> float:
     """A time to wait, in seconds."""
     given = after.total_seconds() if isinstance(after, timedelta) else after
     try:
@@ -53,7 +73,7 @@ def seconds_in(after: object) -> float:
     except (ValueError, OverflowError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise ConfigError("Retry.after", f"is seconds from 0 on or a timedelta, not {after!r:.100}")
+        raise ConfigError(name, f"is seconds from 0 on or a timedelta, not {after!r:.100}")
     return seconds
 
 

@@ -55,6 +55,8 @@ METRICS = (
            "settles that were refused because the lease was another's", ("queue",)),
     Metric("rqueue_suspended_total", "counter", "times a task made way for others it had spawned",
            ("queue", "type")),
+    Metric("rqueue_parked_total", "counter", "times a task was set aside for a limited service",
+           ("queue", "type")),
     Metric("rqueue_reaped_total", "counter", "lost leases that the reaper took, by what became",
            ("queue", "status")),
     Metric("rqueue_service_ticks_total", "counter", "ticks of a service", ("queue", "service")),

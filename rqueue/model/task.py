@@ -54,6 +54,7 @@ class Task(Checked):
     life: Count = 0
     attempts: Count = 0
     reclaims: Count = 0
+    parks: Count = 0
     epoch: Count = 0
     dag: DagId | None = None
     dependency_boost: float = 0.0

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rqueue.clock import SYSTEM
 from rqueue.context import Suspended
-from rqueue.errors import InvalidTask, Reject, Retry, SubtaskFailed
+from rqueue.errors import InvalidTask, RateLimited, Reject, Retry, SubtaskFailed
 from rqueue.model.attempt import Failed, Reason, reason_of
+from rqueue.policy.limiting import is_limited, wait_asked
 
 if TYPE_CHECKING:
     from rqueue.context import Context
@@ -131,13 +133,19 @@ def failure_of(error: BaseException) -> Failed:
     match error:
         case Retry(after=after, reason=reason):
             return Failed(Reason.ERROR, reason or "the handler asked for a retry", False, after)
+        case RateLimited(retry_after=after, reason=reason):
+            return Failed(Reason.RATE_LIMIT, reason, False, after)
         case Reject(reason=reason):
             return Failed(Reason.ERROR, reason, permanent=True)
         case SubtaskFailed():
             # The same keys mean the same tasks: another attempt would find them as they are.
             return Failed(Reason.ERROR, described(error), permanent=True)
         case _:
-            return Failed(reason_of(error), described(error))
+            reason = reason_of(error)
+            if reason is Reason.ERROR and is_limited(error):
+                wait = wait_asked(error, SYSTEM.now())
+                return Failed(Reason.RATE_LIMIT, described(error), False, wait)
+            return Failed(reason, described(error))
 
 
 def described(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from rqueue.current import Current
 from rqueue.errors import InvalidTask, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.definition import quick_parts
+from rqueue.model.state import State
 from rqueue.policy.verdict import Report, refused, rule, rules_of
 from rqueue.services.aftermath import Aftermath, seen
 from rqueue.services.attempt import (
@@ -29,6 +30,7 @@ from rqueue.services.children.place import check
 from rqueue.services.children.pool import Children
 from rqueue.services.ledger import Ledger
 from rqueue.services.naming import attempt_name
+from rqueue.services.parker import SPENT, Parker
 from rqueue.services.scribe import StoreScribe
 from rqueue.services.slots import LOST
 from rqueue.services.spawner import Spawner
@@ -81,6 +83,7 @@ class Desk:
         self.failed: list[tuple[Grant, Failed]] = []
         self.ledger = Ledger(worker, parts.settings.name)
         self.aftermath = Aftermath(parts.hooks)
+        self.parker = Parker(parts)
         self.current = Current(parts.settings)
         self.spawner = Spawner(parts)
         children = Children(
@@ -235,16 +238,34 @@ class Desk:
         return Failed(Reason.CANCELLED, running.stopped or "the worker was stopped")
 
     async def settle(self) -> None:
-        """Ends failed attempts as the policy decides, all in one call."""
+        """Ends failed attempts as the policy decides, all in one call, after those were set aside
+        whose services are limited.
+        """
+        limited = self.parker.limited(self.failed)
+        if limited:
+            words = await self.parker.park(limited)
+            found = zip(limited, words, strict=True)
+            aside = [(row, word) for row, word in found if word != SPENT]
+            self.ended([row for row, _ in aside])
+            self.ledger.parked([row for row, _ in aside], [word for _, word in aside])
+            self.aftermath.failed([row for row, _ in aside], [State.RETRYING] * len(aside))
         judged = [self.judged(grant, outcome) for grant, outcome in self.failed]
         failed = [(grant, outcome) for grant, outcome, _ in judged]
+        if not failed:
+            return
         words = await leases.fail(self.parts.shard, [row for *_, row in judged])
-        del self.failed[: len(failed)]
-        for grant, _ in failed:
-            if self.held.get(grant.task) == grant.token:
-                del self.held[grant.task]
+        self.ended(failed)
         self.ledger.failed(failed, words)
         self.aftermath.failed(failed, words)
+
+    def ended(self, failed: Sequence[tuple[Grant, Failed]]) -> None:
+        """Forgets attempts that are settled; others may have failed meanwhile."""
+        gone = {grant.token + grant.task for grant, _ in failed}
+        self.failed[:] = [row for row in self.failed if row[0].token + row[0].task not in gone]
+        for grant, _ in failed:
+            self.parker.spent.discard(grant.token)
+            if self.held.get(grant.task) == grant.token:
+                del self.held[grant.task]
 
     def judged(
         self, grant: Grant, outcome: Failed, asked: int = 1

@@ -110,6 +110,23 @@ class Ledger:
                 },
             )
 
+    def parked(self, parked: Sequence[tuple[Grant, Failed]], words: Sequence[str]) -> None:
+        """Tasks that were set aside because a service is limited, and what the server said."""
+        for (grant, outcome), word in zip(parked, words, strict=True):
+            type = self.types.pop(grant.task, "") or claimed(grant).type
+            if word != "OK":
+                self.refused(grant.task, type, call="park", word=word)
+                continue
+            self.figures.count("rqueue_parked_total", self.queue, type)
+            LOG.info(
+                "task parked",
+                extra={
+                    **self.fields(grant.task, type),
+                    "reason": str(outcome.reason),
+                    "retry_after": outcome.retry_after,
+                },
+            )
+
     def failed_after(self, grant: Grant, type: str, outcome: Failed) -> None:
         """An attempt that failed when its task was completed already: no other comes."""
         self.figures.count("tasks_failed_total", outcome.reason.label)

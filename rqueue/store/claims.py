@@ -75,7 +75,7 @@ class Waiter:
         self.seq = 0
         self.box = new_box()
         self.lanes = Lanes()
-        self.served = self.lanes.served(offer)
+        self.served = self.lanes.served(offer, shard.terms.limits)
 
     async def claim(self, n: int, *, wait_ms: int = 0, start: bool = False) -> Answer:
         """Up to `n` tasks; with none to give, the claim stays at the server for `wait_ms`."""
@@ -143,7 +143,7 @@ class Waiter:
                 return Answer([], 0, stale=True)
             case "LANES":
                 self.lanes = lanes_of(rest[1:])
-                self.served = self.lanes.served(self.offer)
+                self.served = self.lanes.served(self.offer, self.shard.terms.limits)
                 return None
             case _:
                 raise ScriptFault("task/claim", reply)

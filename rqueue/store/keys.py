@@ -213,8 +213,28 @@ class Keys:
         """set: the types whose breakers are not closed, or have failures to forget."""
         return f"{self.root}breakers"
 
+    def slow(self, type: str) -> str:
+        """hash: a type that is slowed down: until when nothing of it is handed out, the span of
+        that, and how many have passed in the step of the recovery after it.
+        """
+        return f"{self.root}slow:{type}"
+
+    def slowed(self) -> str:
+        """set: the types that are slowed down, or were and nobody has claimed of them since."""
+        return f"{self.root}slowed"
+
+    def limit(self, what: str) -> str:
+        """hash: hundredth of the window -> tasks of a type that began in it, or of the queue for
+        `*`. Expires when all are out of the window.
+        """
+        return f"{self.root}limit:{what}"
+
+    def crowded(self) -> str:
+        """set: types, or `*`, of which somebody found as many in hand as may be."""
+        return f"{self.root}crowded"
+
     def wakes(self) -> str:
-        """zset: types by the time at which some of their tasks may pass that may not now."""
+        """zset: types, or `*`, by the time at which some may pass that may not now."""
         return f"{self.root}wakes"
 
     def types(self) -> str:

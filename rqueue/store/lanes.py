@@ -11,6 +11,9 @@ from rqueue.model.lane import Lane, lane_of
 from rqueue.policy.capability import Offer, serves
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rqueue.model.limit import Limit
     from rqueue.store.shard import Shard
 
 # For how long a worker keeps its hands free for a task that runs alone, unless it claims again.
@@ -25,20 +28,33 @@ class Lanes:
     version: str = "0"
     numbers: dict[Lane, int] = field(default_factory=dict)
 
-    def served(self, offer: Offer) -> Served:
-        """The lanes that an offer may serve, in the words of the claim script."""
+    def served(self, offer: Offer, limits: Sequence[Limit] = ()) -> Served:
+        """The lanes that an offer may serve, in the words of the claim script, each with the limits
+        that stand before it.
+        """
         found = [
-            [number, lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
-            for lane, number in self.numbers.items()
+            [
+                number,
+                lane.micro_rate,
+                lane.type,
+                DRAIN_MS if lane.alone else False,
+                *limited(lane, limits),
+            ]
+            for number, lane in sorted(self.by_number().items())
             if serves(offer, lane)
         ]
-        found.sort()
         body = json.dumps(found, separators=(",", ":"))
         return Served(body, hashlib.sha256(body.encode()).hexdigest()[:16])
 
     def by_number(self) -> dict[int, Lane]:
         """The lanes by their numbers."""
         return {number: lane for lane, number in self.numbers.items()}
+
+
+def limited(lane: Lane, limits: Sequence[Limit]) -> list[list[list[str | int]]]:
+    """The limits of a lane as one more word of it, if it has any."""
+    found = [limit.words() for limit in limits if limit.type in (None, lane.type)]
+    return [found] if found else []
 
 
 @dataclass(frozen=True, slots=True)

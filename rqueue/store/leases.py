@@ -61,12 +61,16 @@ class Reaping(NamedTuple):
 
 
 class Parking(NamedTuple):
-    """A lease that is set aside for a while."""
+    """A lease that is set aside for a while, and how long nothing else of its type is handed
+    out; 0: others go on.
+    """
 
     task: str
     token: str
     delay: int
     reason: str
+    type: str
+    slow_ms: int = 0
 
 
 async def words(
@@ -137,9 +141,15 @@ async def fail(shard: Shard, leases: Sequence[Verdict]) -> list[str]:
     return await words(shard, "task/fail", leases, args)
 
 
-async def park(shard: Shard, leases: Sequence[Parking]) -> list[str]:
-    """RUNNING or VALIDATING to RETRYING, no attempt spent: OK, LOST or STATE:<found>."""
-    return await words(shard, "task/park", leases, {"events": shard.terms.events})
+async def park(shard: Shard, leases: Sequence[Parking], *, most: int | None = None) -> list[str]:
+    """RUNNING or VALIDATING to RETRYING, no attempt spent: OK, LOST or STATE:<found>, which is
+    SPENT for one that was set aside as often as it may be.
+    """
+    args: dict[str, Argument] = {
+        "events": shard.terms.events,
+        "most": "" if most is None else most,
+    }
+    return await words(shard, "task/park", leases, args)
 
 
 async def release(shard: Shard, leases: Sequence[Held]) -> list[str]:

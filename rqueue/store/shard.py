@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rqueue.errors import RQueueError
+    from rqueue.model.limit import Limit
     from rqueue.store.keys import Keys
     from rqueue.store.runner import Reply, Runner
     from rqueue.store.scripts import Argument
@@ -50,6 +51,7 @@ class Terms:
     wait_replicas: int = 0
     max_nodes: int = 10_000
     spawn_rule: str = "own_dag"
+    limits: tuple[Limit, ...] = ()
 
 
 @cache

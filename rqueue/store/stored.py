@@ -134,6 +134,7 @@ class Stored:
             "life": self.part("more", lambda: life(self.fields.get("more", "")), 1),
             "attempts": self.number("attempts"),
             "reclaims": self.number("reclaims"),
+            "parks": self.number("parks"),
             "epoch": self.part("token", lambda: natural(epoch), 0),
         }
 

@@ -77,6 +77,25 @@ def heed_success(model: Model, completed: Iterable[Record]) -> set[int]:
     return touched
 
 
+@dataclass(slots=True)
+class Slow:
+    """A type that is slowed down: until when, for how long that was, and who has passed since."""
+
+    until_ms: int
+    span_ms: int
+    step: int = -1
+    passed: int = 0
+
+
+def slow_down(model: Model, type: str, for_ms: int) -> None:
+    """Hands out nothing of a type for a while, and then ever more of it."""
+    until_ms = model.now_ms + for_ms
+    known = model.slowed.get(type)
+    if for_ms and (known is None or known.until_ms < until_ms):
+        model.slowed[type] = Slow(until_ms, for_ms)
+        model.wakes[type] = until_ms
+
+
 def lanes_of(model: Model, type: str) -> set[int]:
     """The lanes of a type."""
     return {number for lane, number in model.lanes.items() if lane.type == type}

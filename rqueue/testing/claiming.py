@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from rqueue.model.limit import QUEUE
 from rqueue.model.state import State
+from rqueue.testing.gating import is_paused, mark_passed, open_places
 from rqueue.testing.graphs import gate
-from rqueue.testing.records import Answer, Claim, Grant, Lease, Record, Waiter
+from rqueue.testing.limits import open_rooms, pass_one, use_up
+from rqueue.testing.records import Answer, Claim, Grant, Lease, LimitWords, Record, Waiter
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
@@ -22,12 +25,15 @@ ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Whom a lease is for, whether the tasks are started, and how many of them begin at once."""
+    """Whom a lease is for, whether the tasks are started, how many of them begin at once, and which
+    limits stand before them.
+    """
 
     consumer: str
     bits: str
     started: bool = False
     begin: int | None = None
+    limits: tuple[LimitWords, ...] = ()
 
 
 def claim(model: Model, call: Claim) -> Answer:
@@ -49,7 +55,7 @@ def claim(model: Model, call: Claim) -> Answer:
     if waiter:
         waiter.since_ms = None
     begin_now = None if call.begin is None else call.begin - len(carried)
-    who = Who(call.consumer, call.bits, call.start, begin_now)
+    who = Who(call.consumer, call.bits, call.start, begin_now, call.limits)
     taken = take(model, who, call.lanes, call.n - len(carried))
     short = call.n - len(carried) - len(taken)
     grants = (*taken, *carried)
@@ -98,11 +104,10 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
             record.held = record not in free
         if free and served[free[0].lane].alone:
             model.alone[who.consumer] = free[0].id
-        trying = probed(model)
         for at, record in enumerate(free, 1):
             given.append(lease(model, record, who, at))
-            if served[record.lane].type in trying:
-                ride(model, served[record.lane].type, record)
+            mark_passed(model, served[record.lane].type, record)
+            use_up(model, served[record.lane].type, who.limits)
         if len(free) == len(picks):
             break
         who = replace(who, begin=None if who.begin is None else who.begin - len(free))
@@ -113,18 +118,20 @@ def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record
     """The heads of the lanes that are this worker's next."""
     if n < 1 or runs_alone(model, who.consumer, served):
         return []
-    open_ = {n: lane for n, lane in served.items() if not shut(model, n, lane)}
-    tried: set[str] = set()
+    places = open_places(model, served)
+    rooms = open_rooms(model, who.limits)
+    open_ = {n: lane for n, lane in served.items() if not is_paused(model, n, lane)}
     picks: list[Record] = []
     for record in in_order(model, open_):
         type = open_[record.lane].type
         if len(picks) >= n:
             break
-        if type in tried:
+        if min(places[type], rooms.get(type, 1), rooms.get(QUEUE, 1)) < 1:
             continue
         if not open_[record.lane].alone:
             picks.append(record)
-            tried.update({type} & probed(model))
+            places[type] -= 1
+            pass_one(rooms, type)
             continue
         # A task that was lost once runs alone: nothing is given beside it.
         verdict = may_run_alone(model, who.consumer, record.lane, picked=len(picks))
@@ -158,35 +165,6 @@ def runs_alone(model: Model, consumer: str, served: dict[int, Lane]) -> bool:
         return True
     model.alone.pop(consumer, None)
     return False
-
-
-def shut(model: Model, number: int, lane: Lane) -> bool:
-    """Whether a pause covers the lane, or its type is at rest or being tried."""
-    if not model.paused.isdisjoint({"queue", f"lane={number}", f"type={lane.type}"}):
-        return True
-    breaker = model.breakers.get(lane.type)
-    return breaker is not None and bool(breaker.state) and lane.type not in probed(model)
-
-
-def probed(model: Model) -> set[str]:
-    """The types of which one task may be handed out, to see whether it works again."""
-    return {
-        type
-        for type, breaker in model.breakers.items()
-        if breaker.state and breaker.until_ms <= model.now_ms and not rides(model, breaker.probe)
-    }
-
-
-def rides(model: Model, probe: Lease | None) -> bool:
-    """Whether a breaker's probe is still under way: it goes with its lease."""
-    record = model.find(probe[0]) if probe is not None else None
-    return record is not None and probe is not None and record.held_by(probe[1])
-
-
-def ride(model: Model, type: str, record: Record) -> None:
-    """A task that was handed out tries whether its type works again."""
-    breaker = model.breakers[type]
-    breaker.state, breaker.probe = "half-open", (record.id, record.token)
 
 
 def in_order(model: Model, lanes: dict[int, Lane]) -> list[Record]:
@@ -233,7 +211,7 @@ def answer_one(model: Model, waiter: Waiter) -> None:
     if waiter.until_ms <= model.now_ms:
         waiter.since_ms = None
         return
-    who = Who(call.consumer, call.bits, call.start, waiter.begin)
+    who = Who(call.consumer, call.bits, call.start, waiter.begin, call.limits)
     given = take(model, who, call.lanes, waiter.short)
     if not given:
         return

@@ -19,7 +19,8 @@ from rqueue.registry import Handler, Registry
 from rqueue.services.attempt import failure_of
 from rqueue.services.seats import Seats
 from rqueue.services.worker import Worker
-from rqueue.testing.claiming import shut
+from rqueue.testing.gating import is_open
+from rqueue.testing.limits import limits_of
 from rqueue.testing.timeline import finish
 
 if TYPE_CHECKING:
@@ -116,10 +117,11 @@ class Driver:
                 return False
             lanes = {number: lane for lane, number in model.lanes.items()}
             waiting = {record.lane for record in model.ready()}
-        given = [
-            n for n in waiting if serves(self.offer, lanes[n]) and not shut(model, n, lanes[n])
-        ]
-        return not given
+            limits = limits_of(self.worker.shard.terms.limits)
+            return not any(
+                serves(self.offer, lanes[n]) and is_open(model, n, lanes[n], limits)
+                for n in waiting
+            )
 
     def raise_first(self) -> None:
         """Raises what the handler of the first dead task raised, or else what its result would."""

@@ -15,7 +15,7 @@ from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Waiter
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
-    from rqueue.testing.breaking import Breaker
+    from rqueue.testing.breaking import Breaker, Slow
 
 
 class Model:
@@ -49,6 +49,8 @@ class Model:
         self.alone: dict[str, str] = {}
         self.paused: set[str] = set()
         self.breakers: dict[str, Breaker] = {}
+        self.slowed: dict[str, Slow] = {}
+        self.begun: dict[str, dict[int, int]] = {}
         self.wakes: dict[str, int] = {}
         self.cancelling: dict[str, tuple[str, str]] = {}
         self.telling: set[str] = set()

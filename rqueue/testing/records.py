@@ -15,6 +15,8 @@ IfExists = Literal["keep", "replace", "debounce"]
 Unique = Literal["until_start", "until_done"]
 # What a task waits for besides its parents.
 TIME = "@time"
+# A limit: what it stands before, how many in which time in ms, how many at once; 0 is no limit.
+LimitWords = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ class Claim:
     park_ms: int = 0
     handoff_ms: int = 2000
     begin: int | None = None
+    limits: tuple[LimitWords, ...] = ()
 
 
 # A task and the token that holds it; a task, its life and how that ended.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
-from rqueue.testing.breaking import heed_success, trip
+from rqueue.testing.breaking import heed_success, slow_down, trip
 from rqueue.testing.claiming import answer, begin
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
 from rqueue.testing.telling import bury, tell_dependents, tell_heirs
@@ -150,18 +150,26 @@ def retry_later(model: Model, record: Record, delay_ms: int, settled: str) -> No
     record.due_ms = model.now_ms + delay_ms
 
 
-def park(model: Model, leases: Sequence[tuple[str, str, int]]) -> list[str]:
-    """RUNNING or VALIDATING to RETRYING, no attempt spent; each with its delay in ms."""
+def park(
+    model: Model, leases: Sequence[tuple[str, str, int, str, int]], most: int | None = None
+) -> list[str]:
+    """RUNNING or VALIDATING to RETRYING, no attempt spent; each with its delay in ms, its type, and
+    for how long that is slowed down.
+    """
     words = []
-    for task, token, delay_ms in leases:
+    for task, token, delay_ms, type, slow_ms in leases:
         record = held(model, (task, token))
         if record is None:
             words.append("OK" if again(model, (task, token), "park") else LOST)
         elif record.state is State.CLAIMED:
             words.append("STATE:CLAIMED")
+        elif most is not None and record.parks >= most:
+            words.append("STATE:SPENT")
         else:
             retry_later(model, record, delay_ms, f"park {token}")
             record.parks += 1
+            trip(model, type, "", (task, token))
+            slow_down(model, type, slow_ms)
             words.append("OK")
     return words
 

@@ -19,8 +19,8 @@ FOREIGN_WORDS = {"rqueue/model/forms"}
 KEY_LITERAL = re.compile(r"rq:\{|\}:[a-z…]|(?:^|[:…])(?:task|lane|def|waits|idem|mail|dag):(?:…|$)")
 EXPORTS = {
     "Call", "Context", "Dag", "DagHandle", "DagId", "DagStatus", "Handle", "Lease", "Middleware",
-    "Outcome", "Plan", "Queue", "RQueueError", "Reject", "Retry", "RetryPolicy", "Settings",
-    "State", "Task", "TaskId", "depends", "previous",
+    "Outcome", "Plan", "Queue", "RQueueError", "RateLimited", "Reject", "Retry", "RetryPolicy",
+    "Settings", "State", "Task", "TaskId", "depends", "previous",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rqueue.model.lane import signature
 from rqueue.model.state import IN_HAND, State
-from rqueue.testing.breaking import Breaker
+from rqueue.testing.breaking import Breaker, Slow
 from rqueue.testing.model import Model
 from rqueue.testing.records import Record
 from tests.machine.graph_projection import (
@@ -61,6 +61,7 @@ class View:
     alone: dict[str, str]
     paused: set[str]
     breakers: dict[str, dict[str, str]]
+    slowed: dict[str, dict[str, str]]
     wakes: dict[str, int]
     cancelling: dict[str, str]
     draining: dict[int, str]
@@ -120,6 +121,7 @@ def of_server(dump: Dump) -> View:
         },
         paused=content.get("paused", set()),
         breakers=server_breakers(dump),
+        slowed=server_slowed(dump),
         wakes=times(content.get("wakes", {})),
         cancelling={n: rule.split(" ")[0] for n, rule in content.get("cancelling", {}).items()},
         draining={int(lane): kept for lane, kept in content.get("draining", {}).items()},
@@ -158,6 +160,19 @@ def breaker_row(breaker: Breaker) -> dict[str, str]:
     if breaker.probe is not None:
         row["probe"] = " ".join(breaker.probe)
     return row
+
+
+def server_slowed(dump: Dump) -> dict[str, dict[str, str]]:
+    """The types that are slowed down; each must be in the list of those to look at."""
+    found = dump.named("slow:")
+    assert set(found) == dump.content.get("slowed", set()), "a slowed type is not listed, or gone"
+    return found
+
+
+def slow_row(slow: Slow) -> dict[str, str]:
+    """A type that is slowed down, as the server writes it."""
+    row = {"until": str(slow.until_ms), "span": str(slow.span_ms)}
+    return row | ({"step": str(slow.step), "passed": str(slow.passed)} if slow.passed else {})
 
 
 def open_handoffs(content: dict[str, Any], found: dict[str, int]) -> dict[str, int]:
@@ -243,6 +258,7 @@ def of_model(model: Model) -> View:
         alone=dict(model.alone),
         paused=set(model.paused),
         breakers=model_breakers(model),
+        slowed={type: slow_row(slow) for type, slow in model.slowed.items()},
         wakes=dict(model.wakes),
         cancelling={name: rule for name, (rule, _) in model.cancelling.items()},
         draining={lane: f"{until} {by}" for lane, (until, by) in model.draining.items()},

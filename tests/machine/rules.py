@@ -221,11 +221,15 @@ class WorkMachine(RuleBasedStateMachine):
         words = self.twin.fail(rows)
         self.sent_again("fail", words, lambda: self.twin.fail(rows))
 
-    @rule(held=st.lists(leases, min_size=1, max_size=2), delay=DELAYS)
-    def park(self, held: list[Lease], delay: int) -> None:
+    @rule(
+        held=st.lists(leases, min_size=1, max_size=2),
+        delay=DELAYS,
+        slow_ms=st.sampled_from([0, 4_000, 30_000]),
+    )
+    def park(self, held: list[Lease], delay: int, slow_ms: int) -> None:
         rows = [(*lease, delay) for lease in held]
-        words = self.twin.park(rows)
-        self.sent_again("park", words, lambda: self.twin.park(rows))
+        words = self.twin.park(rows, slow_ms)
+        self.sent_again("park", words, lambda: self.twin.park(rows, slow_ms))
 
     @precondition(lambda self: self.twin.model.in_hand())
     @rule(verb=st.sampled_from(["start", "validate", "complete", "fail"]))

@@ -22,6 +22,7 @@ from tests.machine.words import answer_of, asks, fields
 
 # Time passes in tens of seconds; every limit lies between two of them.
 STEP_MS = 10_000
+MOST_PARKS = 3
 LEASE_MS, HANDOFF_MS, PARK_MS, AGAIN_MS = 35_000, 15_000, 25_000, 5_000
 LIMITS = Limits(claim_ms=25_000, timeout_ms=35_000, grace_ms=10_000)
 TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 6, 3, 100, 1000
@@ -233,9 +234,17 @@ class Twin:
             events=EVENTS,
         )
 
-    def park(self, leases: Sequence[tuple[str, str, int]]) -> list[str]:
-        rows = [(*lease, "rate_limit") for lease in leases]
-        return self.words("park", rows, lambda: settling.park(self.model, leases), events=EVENTS)
+    def park(self, leases: Sequence[tuple[str, str, int]], slow_ms: int = 0) -> list[str]:
+        tasks = self.model.tasks
+        types = [type_of(self.model, tasks[task]) for task, *_ in leases]
+        rows = [(*lease, type, slow_ms) for lease, type in zip(leases, types, strict=True)]
+        return self.words(
+            "park",
+            [(*row[:3], "rate_limit", *row[3:]) for row in rows],
+            lambda: settling.park(self.model, rows, MOST_PARKS),
+            events=EVENTS,
+            most=MOST_PARKS,
+        )
 
     def release(self, leases: Sequence[Lease]) -> list[str]:
         return self.words(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rqueue.testing import breaking, claiming
+from rqueue.testing import breaking, claiming, gating
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -33,7 +33,7 @@ def read(model: Model, _: Asked) -> Reply:
 
 def row_of(model: Model, type: str, found: breaking.Breaker) -> list[str]:
     """A breaker as the server tells of it."""
-    row = [type, str(int(claiming.rides(model, found.probe)))]
+    row = [type, str(int(gating.rides(model, found.probe)))]
     if found.failures:
         row += ["failures", str(found.failures), "last_failure", str(found.last_failure_ms)]
     if found.state:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqueue.model.lane import lane_of, signature
 from rqueue.testing import claiming, noting, passing, settling
 from rqueue.testing.noting import Noted
-from rqueue.testing.records import Claim, Lease, Limits, Verdict
+from rqueue.testing.records import Claim, Lease, Limits, LimitWords, Verdict
 from rqueue.testing.verbs.words import raw, text
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from rqueue.testing.model import Model
     from rqueue.testing.records import Grant
     from rqueue.testing.verbs.words import Asked, Reply
+
+
+# Number, rate, type, alone.
+PLAIN_LANE = 4
 
 
 def claim(model: Model, asked: Asked) -> Reply:
@@ -39,6 +43,7 @@ def claimed(model: Model, asked: Asked, *, start: bool, begin: int | None = None
         bits=asked.text("bits"),
         n=asked.number("n"),
         lanes=tuple(number for number, *_ in asked.json("lanes")),
+        limits=limits_in(asked.json("lanes")),
         version=asked.number("version"),
         box=asked.text("box"),
         start=start,
@@ -56,6 +61,18 @@ def claimed(model: Model, asked: Asked, *, start: bool, begin: int | None = None
             return ["LANES", model.version, *flat]
         case word:
             return [word]
+
+
+def limits_in(lanes: list[list[Any]]) -> tuple[LimitWords, ...]:
+    """The limits that stand before these lanes, each once."""
+    found = [(what, rate, per, many) for *_, limits in filter(has_limits, lanes)
+             for what, rate, per, many in limits]  # fmt: skip
+    return tuple(dict.fromkeys(found))
+
+
+def has_limits(lane: list[Any]) -> bool:
+    """Whether a lane of a claim has its limits with it."""
+    return len(lane) > PLAIN_LANE
 
 
 def row_of(model: Model, grant: Grant) -> list[str | bytes]:
@@ -137,9 +154,12 @@ def verdict_of(row: dict[str, Argument]) -> Verdict:
 
 def park(model: Model, asked: Asked) -> Reply:
     """Sets tasks aside, each with its reason."""
-    delays = [int(row["delay"]) for row in asked.rows]
-    rows = [(*lease, delay) for lease, delay in zip(leases(asked), delays, strict=True)]
-    words = settling.park(model, rows)
+    rows = [
+        (*lease, int(row["delay"]), text(row["type"]), int(row["slow_ms"]))
+        for lease, row in zip(leases(asked), asked.rows, strict=True)
+    ]
+    most = asked.text("most")
+    words = settling.park(model, rows, int(most) if most else None)
     for row, word in zip(asked.rows, words, strict=True):
         if word == "OK":
             model.tasks[text(row["task"])].reason = text(row["reason"])

@@ -65,6 +65,7 @@ def fields_of(record: Record) -> dict[str, str]:
         "entry": entry_of(record),
         "attempts": str(record.attempts),
         "reclaims": str(record.reclaims),
+        "parks": str(record.parks),
         "token": record.token,
         "more": more_of(record.life),
         "reason": record.reason,

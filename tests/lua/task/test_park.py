@@ -7,7 +7,7 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
 
-TERMS: dict[str, Argument] = {"events": 1000}
+TERMS: dict[str, Argument] = {"events": 1000, "most": ""}
 PARKED = {
     "created": "*", "def0": "*", "due": "*", "holder": "* * w1", "lane": "1", "parks": "1",
     "reason": "rate_limit", "score": "*", "settled": "park 1:*", "state": "RETRYING",
@@ -17,7 +17,7 @@ EVENT = {"event": "task.parked", "task": "a", "detail": "rate_limit"}
 
 
 def row(lease: Lease) -> tuple[Argument, ...]:
-    return (lease.id.ulid, lease.token, 60_000, "rate_limit")
+    return (lease.id.ulid, lease.token, 60_000, "rate_limit", "code", 0)
 
 
 async def test_a_parked_task_waits_and_no_attempt_is_spent(house: House) -> None:

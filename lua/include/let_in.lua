@@ -1,0 +1,10 @@
+-- A task leaves the hand: where somebody found a limit of those at once used up, the promoter
+-- answers who waits. A completion does that by itself, see heed_success.
+local function let_in(root)
+  if redis.call("EXISTS", root .. "crowded") == 1 then
+    for _, what in ipairs(redis.call("SMEMBERS", root .. "crowded")) do
+      redis.call("ZADD", root .. "wakes", 0, what)
+    end
+    redis.call("DEL", root .. "crowded")
+  end
+end

@@ -1,0 +1,25 @@
+-- What is handed out of a type that is slowed down: "shut" for nothing, false for everything, else
+-- a gate. When the rest is over, ten steps of a tenth of it follow, each with twice the places of
+-- the one before, from one on: what was too much must not come back at once.
+local function slow_gate(root, now, type)
+  local key = root .. "slow:" .. type
+  local row = redis.call("HMGET", key, "until", "span", "step", "passed")
+  if not row[1] then
+    return false
+  end
+  local since, width = now - tonumber(row[1]), math.max(1, tonumber(row[2]) / 10)
+  local step = math.floor(since / width)
+  if since < 0 then
+    return "shut"
+  elseif step >= 10 then
+    redis.call("DEL", key)
+    redis.call("SREM", root .. "slowed", type)
+    return false
+  end
+  local passed = row[3] == tostring(step) and tonumber(row[4]) or 0
+  if passed >= 2 ^ step then
+    redis.call("ZADD", root .. "wakes", math.ceil(row[1] + (step + 1) * width), type)
+    return "shut"
+  end
+  return { left = 2 ^ step - passed, slow = type, step = step, passed = passed }
+end

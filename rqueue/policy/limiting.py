@@ -1,0 +1,103 @@
+"""Whether a failure is a service's wish to be asked more slowly, and how long to wait then."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from rqueue.model.checked import YEAR_SEC
+
+if TYPE_CHECKING:
+    from random import Random
+
+# What errors of limited services say, whatever their kind; a number within another is not meant.
+SAID = re.compile(
+    r"rate.?limit|\b429\b|too many requests|quota exceeded|retry-after", re.IGNORECASE
+)
+# A time in such a text: "Retry-After: 30", "retry after 1.5 seconds", "try again in 20s".
+TIME_SAID = re.compile(
+    r"(?:retry[- ]after|try again (?:in|after))\D{0,3}(\d+(?:\.\d+)?)\s*(ms|m(?:in)?\b)?",
+    re.IGNORECASE,
+)
+UNITS = {"ms": 0.001, "m": 60.0, "min": 60.0}
+TOO_MANY = 429
+BASE_SEC, LONGEST_SEC, JITTER = 60.0, 3600.0, 0.1
+# Of an error's text, as much is looked at: it may be megabytes.
+LOOKED_AT = 4096
+
+
+def is_limited(error: BaseException) -> bool:
+    """Whether an error is a service's refusal because it was asked too often."""
+    return status_of(error) == TOO_MANY or SAID.search(text_of(error)) is not None
+
+
+def wait_asked(error: BaseException, now: datetime) -> float | None:
+    """How long the service says to wait, in seconds; None where it does not say."""
+    header = header_of(error)
+    if header is not None:
+        return seconds_in(header, now)
+    found = TIME_SAID.search(text_of(error))
+    return float(found[1]) * UNITS.get((found[2] or "").lower(), 1.0) if found else None
+
+
+def wait_for(parks: int, random: Random) -> float:
+    """How long a task is set aside that nobody gave a time, after so many times before."""
+    wait = min(BASE_SEC * 2.0 ** min(parks, 20), LONGEST_SEC)
+    return wait + random.uniform(0.0, JITTER * wait)
+
+
+def slow_sec(wait_sec: float) -> float:
+    """For how long the others of its type wait: half of what the task itself does."""
+    return wait_sec / 2
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error of httpx, requests or aiohttp carries, if it does."""
+    for holder in (getattr(error, "response", None), error):
+        for name in ("status_code", "status"):
+            found = getattr(holder, name, None)
+            if isinstance(found, int):
+                return found
+    return None
+
+
+def header_of(error: BaseException) -> str | None:
+    """The Retry-After that came with it."""
+    for holder in (getattr(error, "response", None), error):
+        headers: Any = getattr(holder, "headers", None)
+        if hasattr(headers, "get"):
+            found = headers.get("Retry-After") or headers.get("retry-after")
+            if isinstance(found, str):
+                return found
+    return None
+
+
+def seconds_in(header: str, now: datetime) -> float | None:
+    """The seconds that a Retry-After means: a number of them, or an HTTP date."""
+    try:
+        found = float(header)
+    except ValueError:
+        found = until(header, now)
+    return min(max(0.0, found), float(YEAR_SEC)) if math.isfinite(found) else None
+
+
+def until(date: str, now: datetime) -> float:
+    """The seconds until an HTTP date; not finite where it is none."""
+    try:
+        at = parsedate_to_datetime(date)
+    except ValueError:
+        return math.nan
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (aware - now).total_seconds()
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says of itself; one that cannot say anything says nothing."""
+    try:
+        return str(error)[:LOOKED_AT]
+    except BaseException:
+        # An exception's own __str__ may raise anything.
+        return ""

@@ -1,0 +1,80 @@
+"""Gates: how many tasks of a type may pass now, by its breaker and by how far it is slowed down."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rqueue.model.limit import QUEUE
+from rqueue.testing.limits import open_rooms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rqueue.model.lane import Lane
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import Lease, LimitWords, Record
+
+STEPS = 10
+
+
+def open_places(model: Model, served: dict[int, Lane]) -> dict[str, float]:
+    """How many tasks of each type may be handed out now, of those that no pause covers."""
+    types = {lane.type for number, lane in served.items() if not is_paused(model, number, lane)}
+    return {type: min(tries(model, type), recovered(model, type)) for type in types}
+
+
+def is_open(model: Model, number: int, lane: Lane, limits: Sequence[LimitWords] = ()) -> bool:
+    """Whether a task of the lane may be handed out now."""
+    before = [limit for limit in limits if limit[0] in (lane.type, QUEUE)]
+    rooms = open_rooms(model, before).values()
+    return min([open_places(model, {number: lane}).get(lane.type, 0), *rooms]) >= 1
+
+
+def is_paused(model: Model, number: int, lane: Lane) -> bool:
+    """Whether a pause covers the lane."""
+    return not model.paused.isdisjoint({"queue", f"lane={number}", f"type={lane.type}"})
+
+
+def tries(model: Model, type: str) -> float:
+    """What the breaker of a type lets pass."""
+    breaker = model.breakers.get(type)
+    if breaker is None or not breaker.state:
+        return math.inf
+    return 0 if breaker.until_ms > model.now_ms or rides(model, breaker.probe) else 1
+
+
+def recovered(model: Model, type: str) -> float:
+    """What a type that was slowed down lets pass: twice as much in each step after its rest."""
+    slow = model.slowed.get(type)
+    if slow is None:
+        return math.inf
+    since, width = model.now_ms - slow.until_ms, max(1, slow.span_ms / STEPS)
+    step = math.floor(since / width)
+    if since < 0:
+        return 0
+    if step >= STEPS:
+        del model.slowed[type]
+        return math.inf
+    passed = slow.passed if slow.step == step else 0
+    if passed >= 2**step:
+        model.wakes[type] = math.ceil(slow.until_ms + (step + 1) * width)
+        return 0
+    return float(2**step - passed)
+
+
+def rides(model: Model, probe: Lease | None) -> bool:
+    """Whether a breaker's probe is still under way: it goes with its lease."""
+    record = model.find(probe[0]) if probe is not None else None
+    return record is not None and probe is not None and record.held_by(probe[1])
+
+
+def mark_passed(model: Model, type: str, record: Record) -> None:
+    """A task was handed out past the gates of its type."""
+    breaker, slow = model.breakers.get(type), model.slowed.get(type)
+    if breaker is not None and breaker.state:
+        breaker.state, breaker.probe = "half-open", (record.id, record.token)
+    if slow is not None:
+        step = math.floor((model.now_ms - slow.until_ms) / max(1, slow.span_ms / STEPS))
+        slow.passed = slow.passed + 1 if slow.step == step else 1
+        slow.step = step

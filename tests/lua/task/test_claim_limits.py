@@ -1,0 +1,146 @@
+"""Limits by configuration: so many in a time, so many at once, of a type or of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rqueue import Lease
+from tests.house import House, opened
+from tests.lua.task.afterwards import mail, parked
+from tests.servers import Server
+
+
+@asynccontextmanager
+async def limited(server: Server, **limit: Any) -> AsyncIterator[House]:
+    """A house with one limit, and tasks of two types."""
+    async with opened(server, limits=[limit]) as house:
+        for type in ("code", "review"):
+            await house.queue.enqueue_many([{"type": type}] * 20)
+        yield house
+
+
+async def claimed(house: House, n: int = 50, worker: str = "w1") -> list[Lease]:
+    """What a worker for everything is given."""
+    return await house.queue.claim(worker=worker, n=n)
+
+
+def types(leases: list[Lease]) -> dict[str, int]:
+    """How many of each type there are."""
+    found = [lease.task.type for lease in leases]
+    return {type: found.count(type) for type in sorted(set(found))}
+
+
+async def forgotten(house: House, what: str) -> None:
+    """The window of a limit has passed."""
+    await house.client.delete(house.keys.limit(what))
+
+
+async def test_so_many_of_a_type_are_in_hand_at_once(server: Server) -> None:
+    async with limited(server, type="code", at_once=3) as house:
+        leases = await claimed(house)
+
+        assert types(leases) == {"code": 3, "review": 20}
+        assert await claimed(house, worker="w2") == []
+
+
+@pytest.mark.parametrize("way", ["complete", "fail", "release", "park", "cancel"])
+async def test_one_that_leaves_makes_room_for_one(server: Server, way: str) -> None:
+    async with limited(server, type="code", at_once=2) as house:
+        leases = [one for one in await claimed(house) if one.task.type == "code"]
+        assert await claimed(house) == []
+        (lease, _) = leases
+        await lease.start()
+
+        match way:
+            case "complete":
+                await lease.complete()
+            case "fail":
+                await lease.fail("error", "broken", permanent=True)
+            case "release":
+                await lease.release()
+            case "park":
+                await lease.park(60)
+            case _:
+                await house.queue.cancel(lease.id)
+
+        assert types(await claimed(house)) == {"code": 1}
+
+
+@pytest.mark.parametrize("way", ["complete", "fail"])
+async def test_who_waits_for_room_is_answered(server: Server, way: str) -> None:
+    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as house:
+        lease = await house.running()
+        await house.queue.enqueue("code")
+        waiter = await parked(house)
+        assert await mail(house, waiter) == []
+
+        if way == "complete":
+            await lease.complete()
+        else:
+            await lease.fail("error", "broken", permanent=True)
+            await house.promoter.tick()
+
+        (line,) = await mail(house, waiter)
+        assert line.startswith("tasks ")
+        assert not await house.client.exists(house.keys.crowded())
+
+
+async def test_a_task_that_comes_is_not_brought_past_a_limit(server: Server) -> None:
+    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as house:
+        await house.running()
+        waiter = await parked(house)
+
+        await house.queue.enqueue("code")
+
+        assert await mail(house, waiter) == []
+
+
+async def test_so_many_of_a_type_begin_in_a_time(server: Server) -> None:
+    async with limited(server, type="code", rate=5, per_sec=3600) as house:
+        leases = await claimed(house)
+        for lease in leases:
+            await lease.start()
+            await lease.complete()
+
+        assert types(leases) == {"code": 5, "review": 20}
+        assert await claimed(house) == []
+        opens = await house.client.zscore(house.keys.wakes(), "code")
+        seconds, _ = await house.client.time()
+        assert 3600 <= opens / 1000 - seconds < 3700
+
+        await forgotten(house, "code")
+        assert types(await claimed(house)) == {"code": 5}
+
+
+async def test_a_whole_queue_has_a_limit_too(server: Server) -> None:
+    async with limited(server, rate=7, per_sec=3600, at_once=4) as house:
+        first = await claimed(house)
+        assert len(first) == 4
+        for lease in first:
+            await lease.start()
+            await lease.complete()
+
+        assert len(await claimed(house)) == 3
+        assert await claimed(house) == []
+
+
+async def test_what_is_in_hand_counts_in_whatever_lane(server: Server) -> None:
+    async with opened(server, limits=[{"type": "code", "at_once": 3}]) as house:
+        await house.queue.enqueue_many([{"type": "code"}] * 2)
+        await house.queue.enqueue_many([{"type": "code", "required_capabilities": ["gpu"]}] * 3)
+
+        first = await house.queue.claim(worker="w1", n=9)
+        second = await house.queue.claim(worker="w2", capabilities=["gpu"], n=9)
+
+        assert (len(first), len(second)) == (2, 1)
+
+
+async def test_what_has_begun_is_forgotten_with_its_window(server: Server) -> None:
+    async with limited(server, type="code", rate=5, per_sec=60) as house:
+        await claimed(house)
+
+        assert 60_000 < await house.client.pttl(house.keys.limit("code")) <= 120_000

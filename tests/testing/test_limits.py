@@ -1,0 +1,87 @@
+"""Gates in memory are those of the server: breakers, limited services, limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rqueue import Queue, RateLimited, State
+from rqueue.testing import memory
+
+
+def a_queue(**settings: Any) -> Queue:
+    return Queue("gates", url="redis://localhost:1", **settings)
+
+
+async def test_a_limit_of_those_at_once_holds() -> None:
+    queue, most, now = a_queue(limits=[{"type": "one", "at_once": 1}]), [0], [0]
+
+    @queue.task("one")
+    async def one(n: int) -> None:
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        now[0] -= 1
+
+    with memory(queue) as box:
+        await queue.enqueue_many([one.call(n) for n in range(5)])
+        await box.run_until_idle(concurrency=5)
+        assert (await queue.counts())[State.COMPLETED] == 5
+    assert most == [1]
+
+
+async def test_a_rate_holds_until_time_moves() -> None:
+    queue = a_queue(limits=[{"type": "one", "rate": 2, "per_sec": 60}])
+
+    @queue.task("one")
+    async def one(n: int) -> None:
+        return None
+
+    with memory(queue) as box:
+        await queue.enqueue_many([one.call(n) for n in range(5)])
+        await box.run_until_idle()
+        assert (await queue.counts())[State.COMPLETED] == 2
+        box.advance(61)
+        await box.run_until_idle()
+        assert (await queue.counts())[State.COMPLETED] == 4
+
+
+async def test_a_type_that_fails_is_given_a_rest() -> None:
+    queue, works = a_queue(breakers={"defaults": {"failure_threshold": 2}}), [False]
+
+    @queue.task("one", max_attempts=1)
+    async def one(n: int) -> None:
+        if not works[0]:
+            raise RuntimeError("down")
+
+    with memory(queue) as box:
+        await queue.enqueue_many([one.call(n) for n in range(4)])
+        await box.run_until_idle()
+        (breaker,) = await queue.breakers()
+        assert (breaker.state, breaker.failures) == ("open", 2)
+        assert (await queue.counts())[State.READY] == 2
+
+        works[0] = True
+        box.advance(61)
+        await box.run_until_idle()
+        assert (await queue.counts())[State.COMPLETED] == 2
+        assert await queue.breakers() == []
+
+
+async def test_a_limited_task_is_set_aside_and_comes_back() -> None:
+    queue, asked = a_queue(), [0]
+
+    @queue.task("one")
+    async def one() -> str:
+        asked[0] += 1
+        if asked[0] == 1:
+            raise RateLimited(30)
+        return "done"
+
+    with memory(queue) as box:
+        handle = await one.enqueue()
+        await box.run_until_idle()
+        task = await queue.get(handle.id)
+        assert (task.state, task.attempts, task.parks) == (State.RETRYING, 0, 1)
+
+        box.advance(31)
+        await box.run_until_idle()
+        assert await handle.result(timeout=1) == "done"

@@ -1,0 +1,116 @@
+"""What a limited service says, and how long to wait then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rqueue.policy.limiting import is_limited, slow_sec, wait_asked, wait_for
+
+NOW = datetime(2026, 2, 8, 9, 0, tzinfo=UTC)
+
+
+class Answered(Exception):
+    """An error as HTTP clients raise it: with a response, or with its parts."""
+
+    def __init__(self, text: str = "", **parts: Any) -> None:
+        super().__init__(text)
+        vars(self).update(parts)
+
+
+def response(status: int, **headers: str) -> Any:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return SimpleNamespace(status_code=status, headers=named)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rate limit reached", "rate_limit_error", "HTTP 429", "Error code: 429 - busy",
+        "Too Many Requests", "QUOTA EXCEEDED for today", "see Retry-After",
+    ],
+)  # fmt: skip
+def test_what_they_say_is_understood(text: str) -> None:
+    assert is_limited(RuntimeError(text))
+
+
+@pytest.mark.parametrize("text", ["", "order 4290 is broken", "not found", "limit", "1429"])
+def test_what_others_say_is_not_taken_for_it(text: str) -> None:
+    assert not is_limited(RuntimeError(text))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Answered(response=response(429)),
+        Answered(status=429, headers={}),
+        Answered(response=SimpleNamespace(status=429)),
+    ],
+    ids=["httpx and requests", "aiohttp", "others"],
+)
+def test_a_status_is_enough(error: Exception) -> None:
+    assert is_limited(error)
+    assert not is_limited(Answered(response=response(500)))
+
+
+def test_an_error_that_cannot_speak_says_nothing() -> None:
+    assert not is_limited(Mute())
+    assert wait_asked(Mute(), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("30", 30.0),
+        ("1.5", 1.5),
+        ("-3", 0.0),
+        ("Sun, 08 Feb 2026 09:02:00 GMT", 120.0),
+        ("Sun, 08 Feb 2026 08:00:00 GMT", 0.0),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("99999999999", 365 * 86_400.0),
+    ],
+)
+def test_a_header_gives_seconds_or_a_date(header: str, seconds: float | None) -> None:
+    for error in (
+        Answered(response=response(429, Retry_After=header)),
+        Answered(status=429, headers={"retry-after": header}),
+    ):
+        assert wait_asked(error, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Retry-After: 30", 30.0),
+        ("rate limit, retry after 2.5 seconds", 2.5),
+        ("Please try again in 20s", 20.0),
+        ("try again in 300ms", 0.3),
+        ("try again in 2 min", 120.0),
+        ("too many requests", None),
+    ],
+)
+def test_a_text_gives_seconds_where_it_has_some(text: str, seconds: float | None) -> None:
+    assert wait_asked(RuntimeError(text), NOW) == seconds
+
+
+def test_without_a_time_it_is_ever_longer_up_to_an_hour() -> None:
+    waits = [wait_for(parks, Random(1)) for parks in range(9)]
+
+    for parks, wait in enumerate(waits):
+        whole = min(60.0 * 2**parks, 3600.0)
+        assert whole <= wait <= whole * 1.1
+
+
+def test_the_others_wait_for_half_of_it() -> None:
+    assert slow_sec(60) == 30
