@@ -9,6 +9,7 @@ from rqueue.client import door
 from rqueue.client.counts import Counts, counts_of
 from rqueue.client.dagdesk import DagDesk, Retried
 from rqueue.client.desk import Desk, Swept, filter_of
+from rqueue.client.explaining import Explanation, explain
 from rqueue.model.state import State
 from rqueue.store import breakers as breaking
 from rqueue.store import queue as whole
@@ -79,6 +80,12 @@ class Control:
         """The live (and, where named, dead) tasks that fit, read as they are walked."""
         async for task in self.desk.find(filter_of(states, type, tag, before)):
             yield task
+
+    async def explain(self, task: str) -> Explanation:
+        """What a task's effective priority is made of, and who comes before it. Raises
+        TaskNotFound, and WrongState where it has ended.
+        """
+        return await explain(self.desk, task)
 
     async def set_priority(self, task: str, priority: float, *, scale: str | None = None) -> None:
         """Gives a task another base priority; its age still counts."""

@@ -43,6 +43,7 @@ VERBS: dict[str, Verb] = {
     "task/discard": submitting.discard,
     "task/edit": submitting.edit,
     "task/expire": passing.expire,
+    "task/explain": looking.explain,
     "task/fail": holding.fail,
     "task/note": holding.note,
     "task/outputs": looking.outputs,
