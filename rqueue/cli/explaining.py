@@ -9,10 +9,10 @@ import click
 
 from rqueue.cli.output import Columns, Printer, clean, span
 from rqueue.cli.session import on_queue
+from rqueue.policy.fleet import asks_for
 
 if TYPE_CHECKING:
     from rqueue.client.explaining import Explanation
-    from rqueue.model.lane import Lane
     from rqueue.policy.explaining import Terms
     from rqueue.queue import Queue
 
@@ -76,21 +76,13 @@ def slack(terms: Terms) -> str:
 
 def place(found: Explanation) -> str:
     """Where it stands, in words."""
-    where = f"lane {found.lane_number} ({lane_words(found.lane)})"
+    alone = ", one at a time" if found.lane.alone else ""
+    where = f"lane {found.lane_number} ({asks_for(found.lane)}{alone})"
     if found.position is None:
         return f"in the hands of {found.worker or 'a worker'}, from {where}"
     stands = "stands" if found.stands else f"is {found.state} and not in its lane; it would stand"
     before = f"{found.ahead} tasks of all lanes come before it"
     return f"{stands} at place {found.position} of {where}; {before}"
-
-
-def lane_words(lane: Lane) -> str:
-    """What a worker must offer to serve a lane."""
-    words = [f"type {lane.type}"]
-    words += [f"agent {lane.agent}"] if lane.agent else []
-    words += [f"capabilities {', '.join(lane.capabilities)}"] if lane.capabilities else []
-    words += ["one at a time"] if lane.alone else []
-    return ", ".join(words)
 
 
 def document(found: Explanation) -> dict[str, object]:

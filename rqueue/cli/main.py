@@ -32,7 +32,7 @@ SECTIONS = {
         "task": "rqueue.cli.looking:task",
         "explain": "rqueue.cli.explaining:explain",
         "counts": "rqueue.cli.fleet:counts",
-        "workers": "rqueue.cli.fleet:workers",
+        "workers": "rqueue.cli.crew:workers",
         "queues": "rqueue.cli.fleet:queues",
     },
     "Task graphs": {"dag": "rqueue.cli.dag:dag"},
