@@ -9,6 +9,8 @@ from rqueue.client import door
 from rqueue.client.counts import Counts, counts_of
 from rqueue.client.dagdesk import DagDesk, Retried
 from rqueue.client.desk import Desk, Swept, filter_of
+from rqueue.client.explaining import Explanation, explain
+from rqueue.client.fleet import WorkerInfo, drain_workers, workers
 from rqueue.model.state import State
 from rqueue.store import breakers as breaking
 from rqueue.store import queue as whole
@@ -80,6 +82,12 @@ class Control:
         async for task in self.desk.find(filter_of(states, type, tag, before)):
             yield task
 
+    async def explain(self, task: str) -> Explanation:
+        """What a task's effective priority is made of, and who comes before it. Raises
+        TaskNotFound, and WrongState where it has ended.
+        """
+        return await explain(self.desk, task)
+
     async def set_priority(self, task: str, priority: float, *, scale: str | None = None) -> None:
         """Gives a task another base priority; its age still counts."""
         await self.desk.set_priority(task, priority, scale)
@@ -127,6 +135,17 @@ class Control:
     async def close_breaker(self, type: str) -> None:
         """Hands out the tasks of a type again, and forgets its failures; who waited is answered."""
         await breaking.close_breaker(self.shard, door.name_of("type", type))
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Who works on the queue, by name: what each offers, has in hand, and how it is."""
+        return await workers(self.shard)
+
+    async def drain_worker(self, name: str) -> list[str]:
+        """Sends a worker home: it is given nothing more and ends when what it has is done. All who
+        run under the name are meant, and with a `*` all whose names fit; the names. Sent again it
+        changes nothing. Raises WorkerNotFound where nobody is at work under it.
+        """
+        return await drain_workers(self.shard, name)
 
     async def counts(self) -> Counts:
         """How many tasks there are by state, type and tier; the work grows with the lanes only."""

@@ -56,6 +56,7 @@ def terms_of(settings: Settings) -> Terms:
         result_ttl_ms=ms(max(settings.result_ttl_sec, shortest)),
         dedupe_window_ms=ms(settings.dedupe_window_sec),
         max_lanes=settings.max_lanes,
+        lease_ms=ms(settings.lease_sec),
         claim_ms=ms(settings.claim_ttl_sec),
         timeout_ms=ms(settings.timeout_sec),
         grace_ms=ms(settings.timeout_grace_sec),

@@ -108,6 +108,9 @@ class Settings(BaseModel):
     handoff_sec: Seconds = Field(
         2, description="how soon a mailed task must be started; at most a third of lease_sec"
     )
+    unserved_after_sec: Seconds = Field(
+        60, description="how long tasks that no live worker can do wait before that is an event"
+    )
     claim_memo_sec: Seconds = Field(120, description="how long a claim by hand may be re-sent")
 
     @classmethod

@@ -10,8 +10,8 @@ local function answer_waiter(root, now, waiter, profile, lanes)
     return nil
   end
   local given = take(root, now, lanes, tonumber(record.n),
-    { consumer = record.consumer, bits = record.bits, started = record.start == "1",
-      begin = tonumber(record.begin) })
+    { consumer = record.consumer, waiter = waiter, bits = record.bits,
+      started = record.start == "1", begin = tonumber(record.begin) })
   if #given > 0 then
     mail_claim(root, now, waiter, record, given)
   end

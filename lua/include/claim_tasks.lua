@@ -25,7 +25,8 @@ local function claim_tasks(root, now, ask)
   end
   local begin = ask.begin and ask.begin - #carried
   local given = take(root, now, wanted, ask.n - #carried,
-    { consumer = ask.consumer, bits = ask.bits, started = ask.start, begin = begin })
+    { consumer = ask.consumer, waiter = ask.waiter, bits = ask.bits, started = ask.start,
+      begin = begin })
   ask.begin = begin and begin - #given or ""
   local short = ask.n - #carried - #given
   for _, row in ipairs(carried) do

@@ -3,15 +3,20 @@
 -- @include pick_one_lane
 -- @include pick_heads rarely
 -- @include hand_out
--- @include mark_passed rarely
+-- @include mark_picked
 -- Up to `n` tasks for `who` from the heads of `lanes`, in exact order; and how many of the heads
--- were held back instead.
+-- were held back instead. A worker that was told to drain gets nothing.
 local function take_heads(root, now, lanes, n, who)
   if n < 1 then
     return {}, 0
   end
+  local mark = redis.call("HMGET", root .. "worker:" .. who.consumer,
+    "alone", "drain:" .. who.waiter)
+  if mark[2] then
+    return {}, 0
+  end
   -- Hands are looked at where it matters only: there is a lane for lost tasks, or one in hand.
-  local look = redis.call("HEXISTS", root .. "worker:" .. who.consumer, "alone") == 1
+  local look = mark[1]
   for _, lane in ipairs(lanes) do
     look = look or lane[4]
   end
@@ -27,13 +32,6 @@ local function take_heads(root, now, lanes, n, who)
     return {}, 0
   end
   local given, held = hand_out(root, now, picks, open, who)
-  for _, lane in ipairs(open) do
-    if lane.alone and lane.picked[1] then
-      redis.call("HSET", root .. "worker:" .. who.consumer, "alone", lane.picked[1])
-    end
-    if lane.gates and lane.picked[1] then
-      mark_passed(root, now, lane, given)
-    end
-  end
+  mark_picked(root, now, open, given, who)
   return given, held
 end

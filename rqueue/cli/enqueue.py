@@ -30,6 +30,7 @@ PAGE = 500
 @click.option("--delay", type=float, metavar="SEC", help="Not before so many seconds.")
 @click.option("--at", metavar="TIME", help="Not before, such as 2030-01-31T12:00:00Z.")
 @click.option("--deadline", metavar="TIME", help="Urgent as it comes near.")
+@click.option("--expires", metavar="SEC|TIME", help="Cancelled if it has not started by then.")
 @click.option("--timeout", "timeout_sec", type=float, metavar="SEC", help="Longest attempt.")
 @click.option("--max-attempts", type=int, help="How often it may fail.")
 @click.option("--idempotency-key", metavar="KEY", help="The same key means the same task.")
@@ -62,9 +63,19 @@ async def enqueue(
         raise click.UsageError("give the task's type, or --file")
     if form is not None:
         raise click.UsageError("--form is said of documents: give --file too")
+    if "expires" in fields:
+        fields["expires"] = expiry_of(fields["expires"])
     value = None if payload is None else from_argument(payload, "payload")
     fields |= dict(field_of(word) for word in others)
     told(out, await queue.enqueue_many([queue.call(type, value, **fields)]))
+
+
+def expiry_of(word: str) -> float | str:
+    """Seconds from now, or an instant as it stands."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
 
 
 def field_of(word: str) -> tuple[str, object]:

@@ -14,6 +14,7 @@ from rqueue.errors import (
     SubmitError,
     TaskError,
     TaskNotFound,
+    WorkerNotFound,
 )
 
 NOTHING = 1
@@ -28,6 +29,7 @@ TERMINATED = 143
 CODES: tuple[tuple[type[RQueueError], int], ...] = (
     (TaskNotFound, NOTHING),
     (DagNotFound, NOTHING),
+    (WorkerNotFound, NOTHING),
     (TaskError, STATE),
     (Overloaded, SERVER),
     (StoreError, SERVER),

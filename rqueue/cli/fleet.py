@@ -1,4 +1,4 @@
-"""`rqueue counts`, `workers` and `queues`: how much there is, and who has it."""
+"""`rqueue counts` and `queues`: how much there is."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rqueue.cli.output import Columns, Printer, note, span
+from rqueue.cli.output import Columns, Printer, note
 from rqueue.cli.session import on_queue, on_server
-from rqueue.model.ids import TaskId
 from rqueue.model.state import IN_HAND, WAITING, State
 from rqueue.queue import Queue
 from rqueue.runtime import assemble
 from rqueue.settings import Settings
-from rqueue.store.consumers import Consumer, read_consumers
-from rqueue.store.look import look
 from rqueue.store.queues import find_queues
 
 if TYPE_CHECKING:
     from rqueue.client.counts import Counts
 
-SHOWN_TASKS = 3
 TypeCounts = tuple[str, dict[State, int]]
 
 
@@ -69,47 +65,6 @@ def counts_document(found: Counts) -> dict[str, object]:
         "outbox": found.outbox,
         "paused": sorted(found.paused),
     }
-
-
-def tasks_of(consumer: Consumer) -> str:
-    """The first few tasks of a worker."""
-    ids = [TaskId.from_ulid(lease.task) for lease in consumer.held[:SHOWN_TASKS] if lease.task]
-    more = len(consumer.held) - len(ids)
-    return ", ".join(ids) + (f" and {more} more" if more else "")
-
-
-WORKERS: Columns[Consumer] = {
-    "WORKER": lambda consumer: consumer.name,
-    "IN HAND": lambda consumer: str(len(consumer.held)),
-    "LAST HEARD": lambda consumer: f"{span(consumer.idle_ms / 1000)} ago",
-    "TASKS": tasks_of,
-}
-
-
-@click.command()
-@on_queue
-async def workers(queue: Queue, out: Printer) -> None:
-    """Show who works on the queue and has what in hand."""
-    out.rows(await all_workers(queue), WORKERS, consumer_document)
-
-
-async def all_workers(queue: Queue) -> list[Consumer]:
-    """Every worker by name: those that have claimed something, and those that only wait."""
-    known = {one.name: one for one in await read_consumers(queue.shard)}
-    for hand in (await look(queue.shard)).hands:
-        one = known.setdefault(hand.name, Consumer(hand.name, hand.silent_ms))
-        one.idle_ms = min(one.idle_ms, hand.silent_ms)
-    return [known[name] for name in sorted(known)]
-
-
-def consumer_document(consumer: Consumer) -> dict[str, object]:
-    """A worker for programs."""
-    held = [
-        {"id": TaskId.from_ulid(lease.task), "state": lease.state, "idle_ms": lease.idle_ms}
-        for lease in consumer.held
-        if lease.task
-    ]
-    return {"worker": consumer.name, "idle_ms": consumer.idle_ms, "tasks": held}
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,7 @@ class Drafter:
     def drawn(self, spec: TaskSpec) -> Draft:
         """The draft of a spec as it stands."""
         now = self.clock.now()
+        spec = spec.dated(now)
         spec.admit(now)
         return Draft(
             lane=lane_for(spec, self.settings),

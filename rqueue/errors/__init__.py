@@ -15,6 +15,7 @@ RQueueError
 ├── DagError               the DAG is not as the caller believed
 │   ├── DagNotFound                                         .dag
 │   └── DagEnded           there is nothing left to change  .dag .status
+├── WorkerNotFound         no such worker is at work        .worker
 ├── ResultError            there is no result to give
 │   ├── TaskDead           it failed for good               .task .reason .message
 │   ├── TaskCancelled                                       .task .reason
@@ -39,6 +40,7 @@ from rqueue.errors.moving import (
     LeaseLost,
     TaskError,
     TaskNotFound,
+    WorkerNotFound,
     WrongState,
 )
 from rqueue.errors.resulting import (
@@ -90,6 +92,7 @@ __all__ = [
     "TaskError",
     "TaskNotFound",
     "TooManyLanes",
+    "WorkerNotFound",
     "WrongState",
 ]
 

@@ -1,4 +1,4 @@
-"""A task or a DAG is not as the caller believed; nothing was changed."""
+"""A task, a DAG or a worker is not as the caller believed; nothing was changed."""
 
 from __future__ import annotations
 
@@ -84,3 +84,14 @@ class DagEnded(DagError):
 
     def __str__(self) -> str:
         return f"{self.dag} is {self.status} already"
+
+
+class WorkerNotFound(RQueueError):
+    """No worker of this name is at work; nothing was changed."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__(worker)
+        self.worker = worker
+
+    def __str__(self) -> str:
+        return f"no worker {self.worker} is at work here; `rqueue workers` lists those that are"

@@ -10,6 +10,7 @@ from rqueue.errors import InvalidTask
 
 WHEN = ("delay", "delay_sec", "at")
 SAME_TASK = ("idempotency_key", "dedupe", "dedupe_fields")
+DEADLINE = ("deadline", "expires", "expires_sec")
 # What an option speaks of, these speak of too: given, it stands above all of them.
 RIVALS = {
     "priority": ("scale",),
@@ -17,6 +18,8 @@ RIVALS = {
     "timeout_sec": ("timeout",),
     **dict.fromkeys(WHEN, WHEN),
     **dict.fromkeys(SAME_TASK, SAME_TASK),
+    "deadline": DEADLINE,
+    **dict.fromkeys(("expires", "expires_sec"), (*DEADLINE, "on_deadline")),
 }
 
 

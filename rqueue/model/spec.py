@@ -24,6 +24,7 @@ from rqueue.model.checked import (
 from rqueue.model.codec import MAX_PAYLOAD_BYTES, content_key, encode
 from rqueue.model.dag import Trigger
 from rqueue.model.definition import compose, fields_of
+from rqueue.model.expiry import written_out
 from rqueue.model.field import (
     Capabilities,
     DagReference,
@@ -66,6 +67,7 @@ class TaskSpec(Checked):
     priority_boost_per_minute: Rate | None = None
     deadline: Instant | None = None
     on_deadline: Literal["run", "fail", "cancel"] = "run"
+    expires_sec: PositiveSeconds | None = None
     expected_duration_sec: Seconds | None = None
     delay_sec: Seconds | None = None
     at: Instant | None = None
@@ -115,8 +117,10 @@ class TaskSpec(Checked):
 
     @classmethod
     def parse(cls, fields: Mapping[str, object], *, within: str = "") -> Self:
-        """The spec a mapping describes; `timeout`, `delay` and `scale` are understood too."""
-        given = {ALIASES.get(key, key): value for key, value in fields.items()}
+        """The spec a mapping describes; `timeout`, `delay`, `expires` and `scale` are understood
+        too.
+        """
+        given = {ALIASES.get(key, key): value for key, value in written_out(fields).items()}
         for alias, field in ALIASES.items():
             if alias in fields and field in fields:
                 raise InvalidTask(alias, f"is another word for {field}; give one of them")
@@ -159,6 +163,8 @@ class TaskSpec(Checked):
         """The rules between fields."""
         if self.delay_sec is not None and self.at is not None:
             raise InvalidTask("at", "is given with delay_sec; give one of them")
+        if self.expires_sec is not None and (self.deadline or self.on_deadline != "run"):
+            raise InvalidTask("expires_sec", "is given with a deadline; give one of them")
         if self.inputs and not isinstance(self.payload, Mapping):
             raise InvalidTask("inputs", "fill arguments of a payload that is an object")
         for field in self.dedupe_fields:
@@ -186,6 +192,14 @@ class TaskSpec(Checked):
             raise InvalidTask("depends_on", "names the task itself")
         if self.at is not None and self.at - now > timedelta(seconds=YEAR_SEC):
             raise InvalidTask("at", "is more than a year away")
+
+    def dated(self, now: datetime) -> Self:
+        """The spec with the instant that its `expires_sec` means, counted from now."""
+        if self.expires_sec is None:
+            return self
+        instant = now + timedelta(seconds=self.expires_sec)
+        changes = {"deadline": instant, "on_deadline": "cancel", "expires_sec": None}
+        return self.model_copy(update=changes)
 
     def identity(self, namespace: str) -> str | None:
         """The hash under which a second task like this one is known, if it is to be unique."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 OLDEST = (7, 0)
 SKEW_MS = 1000
 LAG_MS = 60_000
 FULL = 0.8
+MOST_LINES = 10
 UNKNOWN = "the server does not tell this user"
 
 
@@ -67,12 +69,15 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What is known of a queue; `lag_ms` is None where nothing waits to be claimed."""
+    """What is known of a queue; `lag_ms` is None where nothing waits to be claimed. `unserved` is
+    how many tasks ask for what no live worker offers, by what that is.
+    """
 
     name: str
     leader: str | None = None
     lag_ms: int | None = None
     paused: frozenset[str] = frozenset()
+    unserved: Mapping[str, int] = field(default_factory=dict)
 
 
 def judge_server(facts: ServerFacts) -> list[Finding]:
@@ -90,7 +95,7 @@ def judge_server(facts: ServerFacts) -> list[Finding]:
 
 def judge_queue(facts: QueueFacts) -> list[Finding]:
     """All findings about a queue."""
-    return [leading(facts), lag(facts), *pauses(facts)]
+    return [leading(facts), lag(facts), *unserved(facts), *pauses(facts)]
 
 
 def leading(facts: QueueFacts) -> Finding:
@@ -114,6 +119,21 @@ def lag(facts: QueueFacts) -> Finding:
         return Finding(Level.OK, what, found)
     advice = "see `rqueue workers`: start more, and some that serve its type and capabilities"
     return Finding(Level.WARN, what, found, advice)
+
+
+def unserved(facts: QueueFacts) -> list[Finding]:
+    """What waits for a worker that is not there: one line each, as far as a page has room."""
+    what = f"queue {facts.name}: unserved"
+    advice = "start `rqueue worker` with these --type, --agent and --capability"
+    found = sorted(facts.unserved.items(), key=lambda item: (-item[1], item[0]))
+    lines = [
+        Finding(Level.WARN, what, f"{number} ready that no live worker can do: {asked}", advice)
+        for asked, number in found[:MOST_LINES]
+    ]
+    if len(found) > MOST_LINES:
+        more = f"and {len(found) - MOST_LINES} more kinds of task"
+        lines.append(Finding(Level.WARN, what, more, advice))
+    return lines
 
 
 def pauses(facts: QueueFacts) -> list[Finding]:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class Turn:
     """How one queue stands: its weight, 0 in a strict order; whether it may have work; how far its
-    turns have come, by tasks over weight; and whether its server answers.
+    turns have come, by tasks over weight; whether its server answers; and whether it claims no
+    more.
     """
 
     weight: int = 0
     hungry: bool = True
     passed: float = 0.0
     reached: bool = True
+    retired: bool = False
 
 
 def room_of(mine: int, turns: Sequence[Turn], free: int, ahead: int = 0) -> int:
@@ -64,12 +66,18 @@ def lose(mine: int, turns: Sequence[Turn]) -> None:
     rest(mine, turns)
 
 
+def retire(mine: int, turns: Sequence[Turn]) -> None:
+    """The queue at `mine` claims no more: nobody waits for it again."""
+    turns[mine].retired = True
+    rest(mine, turns)
+
+
 def wake(mine: int, turns: Sequence[Turn]) -> None:
     """The queue at `mine` may have work again. Turns that it did not take while it had nothing to
     do are not made up for: it would keep the others from theirs.
     """
     turn = turns[mine]
-    if turn.hungry or not turn.reached:
+    if turn.hungry or not turn.reached or turn.retired:
         return
     others = [other.passed for at, other in enumerate(turns) if at != mine and other.hungry]
     turn.hungry, turn.passed = True, max([turn.passed, *([min(others)] if others else [])])

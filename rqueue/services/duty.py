@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rqueue.services.gathering import Watched
-from rqueue.services.parent import end_process, parent_of
+from rqueue.services.parent import DRAINED, end_process, parent_of
 from rqueue.services.resizing import FEWEST
 from rqueue.services.stopping import ended
 from rqueue.services.watching import Ports, Watch
@@ -81,6 +81,8 @@ class Duty:
                 self.say("worker started", slots=self.slots)
                 working += [loop.create_task(worker.run()) for worker in self.workers]
                 await self.together(working)
+                if all(worker.registering.sent_home for worker in self.workers):
+                    self.watch.limit = DRAINED
         finally:
             stop.set()
             beside[0].cancel()
@@ -161,7 +163,7 @@ class Duty:
     @property
     def draining(self) -> bool:
         """Whether it claims no more."""
-        return self.workers[0].draining
+        return all(worker.draining for worker in self.workers)
 
     def say(self, event: str, **fields: object) -> None:
         """A line about this worker."""

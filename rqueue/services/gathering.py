@@ -10,11 +10,15 @@ from rqueue.client.counts import TOTALS, counts_of
 from rqueue.metrics.figures import Figures
 from rqueue.model.attempt import Reason
 from rqueue.model.state import State
+from rqueue.model.worker import WorkerStatus
+from rqueue.policy.fleet import offers_of, run_status, unserved
+from rqueue.store.fleet import read_fleet, ready_by_lane
 from rqueue.store.queue import tally
 
 if TYPE_CHECKING:
     from rqueue.services.scheduler import Scheduler
     from rqueue.services.worker import Worker
+    from rqueue.store.queue import Tally
     from rqueue.store.shard import Shard
 
 # READY tasks are counted by the tier they have reached; of the others it is not known.
@@ -89,11 +93,25 @@ def leads(scheduler: Scheduler) -> bool:
     return term is not None and term.owner == owner.name and silent_sec < owner.ttl_sec
 
 
+async def add_fleet(figures: Figures, queue: str, shard: Shard, counted: Tally) -> None:
+    """Who is at work, and what none of them can do."""
+    known = await read_fleet(shard)
+    for status in WorkerStatus:
+        number = sum(run_status(run) is status for one in known for run in one.runs)
+        figures.put("rqueue_workers", queue, status, value=number)
+    missed = unserved(ready_by_lane(counted), offers_of(known))
+    for type in {one.lane.type for one in counted.lanes}:
+        number = sum(ready for lane, ready in missed.items() if lane.type == type)
+        figures.count("rqueue_unserved_tasks", queue, type, by=number)
+
+
 async def gather_queues(watched: Sequence[Watched]) -> Figures:
     """How much there is in the queues now; the work grows with their lanes alone."""
     figures = Figures()
     for queue, shard in {one.queue: one.shard for one in watched}.items():
-        counts = counts_of(await tally(shard))
+        counted = await tally(shard)
+        counts = counts_of(counted)
+        await add_fleet(figures, queue, shard, counted)
         for tier, number in counts.by_tier.items():
             figures.count("task_queue_depth", State.READY, tier, by=number)
         for state, number in counts.by_state.items():

@@ -72,6 +72,7 @@ async def leave(worker: Worker) -> None:
         for one in running:
             one.stop(RELEASED)
     worker.parking.forget()
+    worker.slots.seats.retire(worker.slots)
     await worker.release(given)
     # It may have been told to stop meanwhile: then it leaves once more.
     worker.left = worker.stopping == stopping

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # The descriptor of the child's end, told by whoever starts it.
 VARIABLE = "RQUEUE_PARENT_FD"
+# The last word of one that an operator has told to end: no other takes its place.
+DRAINED = "drained"
 PUSH_SEC = 1.0
 CLOSE_SEC = 1.0
 RISE_SEC = 0.1

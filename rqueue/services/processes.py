@@ -13,7 +13,7 @@ from typing import Any
 
 from rqueue.metrics.figures import Figures, lasting, unpacked
 from rqueue.services.offspring import Offspring, start
-from rqueue.services.parent import Parent, parent_of
+from rqueue.services.parent import DRAINED, Parent, parent_of
 from rqueue.services.probing import STUCK_SEC
 from rqueue.services.resizing import FEWEST, on_steps
 from rqueue.services.stopping import ended, paused
@@ -31,8 +31,9 @@ MAX_TASKS = "--max-tasks"
 
 class Processes(Source):
     """Keeps `count` processes of one command running until it is told to stop, each with so many
-    slots as it says now. With a `name` each has one of its own, with its number behind it. One that
-    cannot be set up ends all of them, if none has ever been up: `refused` is its exit code then.
+    slots as it says now; one that an operator has drained is not replaced. With a `name` each has
+    one of its own, with its number behind it. One that cannot be set up ends all of them, if none
+    has ever been up: `refused` is its exit code then.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Processes(Source):
             if code == CANNOT_BE_SET_UP and one.refused and not self.been_up:
                 self.refused = code
                 self.stop()
-            if self.stopping.is_set():
+            if self.stopping.is_set() or one.limit == DRAINED:
                 return
             self.departed.count("rqueue_process_restarts_total", "ended" if code == 0 else "died")
             healthy = time.monotonic() - began > HEALTHY_SEC or one.limit.startswith(MAX_TASKS)

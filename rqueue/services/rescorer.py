@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
+from math import ceil, inf
 from typing import TYPE_CHECKING
 
 from rqueue.model.lane import micro
 from rqueue.policy.priority import deadline_boost
-from rqueue.policy.urgency import HORIZON_SEC, POINT, moves_in_sec
+from rqueue.policy.urgency import HORIZON_SEC, has_moved, moves_in_sec
 from rqueue.store.urgency import Urgency, near_deadlines, rescore, server_ms
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ LIMIT = 5000
 
 @dataclass(slots=True)
 class Rescored:
-    """How many tasks one tick read, and how many of them it moved."""
+    """How many tasks one tick read, how many of them it moved, and when the next one moves."""
 
     read: int = 0
     moved: int = 0
+    next_ms: int = field(default=0, compare=False)
 
 
 class Rescorer:
@@ -56,6 +57,11 @@ class Rescorer:
                 looks |= await self.look(due, now_ms, rescored)
             looks |= {task: self.looks[task] for task in page if self.looks.get(task, 0) > now_ms}
         self.looks = looks
+        soonest = min(looks.values(), default=inf)
+        if rescored.read >= LIMIT:
+            # What was left over is late already.
+            soonest = now_ms
+        rescored.next_ms = 0 if soonest == inf else ceil(soonest)
         return rescored
 
     async def look(self, page: list[str], now_ms: int, rescored: Rescored) -> dict[str, float]:
@@ -67,9 +73,11 @@ class Rescorer:
             slack = slack_sec(task, now_ms / 1000)
             boost = deadline_boost(slack)
             was = deadline_boost(slack_sec(task, task.created_at.timestamp()))
-            if boost - was >= POINT:
+            moved = has_moved(boost, was)
+            if moved:
                 rows.append(Urgency(ulid, micro(boost), micro(was)))
-            moves = moves_in_sec(slack)
+            # One that is not written now moves when it has a point more than it was written with.
+            moves = moves_in_sec(slack, boost if moved else was)
             again[ulid] = inf if moves is None else now_ms + moves * 1000
         rescored.read += len(page)
         if rows:

@@ -18,6 +18,7 @@ from rqueue.policy.leading import (
 )
 from rqueue.services.janitor import Janitor
 from rqueue.services.keeper import Keeper
+from rqueue.services.lookout import Lookout
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaped, Reaper
 from rqueue.services.rescorer import Rescorer
@@ -75,6 +76,7 @@ def standard(
         Rescorer(shard, reader),
         Sweeper(shard),
         Janitor(shard),
+        Lookout(shard, settings),
     ]
 
 

@@ -106,6 +106,11 @@ class Seats:
         turns.lose(self.members.index(member), self.turns)
         self.tell(member)
 
+    def retire(self, member: Slots) -> None:
+        """A member claims no more: its turns are the others'."""
+        turns.retire(self.members.index(member), self.turns)
+        self.tell(member)
+
     def tell(self, member: Slots) -> None:
         """What a member left is there for the others."""
         for other in self.members:

@@ -19,6 +19,7 @@ from rqueue.services.heartbeat import Heartbeat
 from rqueue.services.leaving import leave, work_to_the_end
 from rqueue.services.pace import Pace
 from rqueue.services.parking import Parking
+from rqueue.services.registering import Registering
 from rqueue.services.slots import LOST, RELEASED, Running, Slots
 from rqueue.services.talk import Talk
 from rqueue.services.tending import kept, look, tidy
@@ -71,6 +72,7 @@ class Worker:
         self.ahead = Ahead(parts.shard)
         self.begins = 0
         self.parking = Parking(self.slots, self.wake.set)
+        self.registering = Registering(self)
 
     async def run(self) -> None:
         """Works until it is told to stop; a server that is away is waited for, for ever."""
@@ -83,7 +85,12 @@ class Worker:
             beat.start()
             background = [
                 loop.create_task(kept(body))
-                for body in (self.listen, partial(look, self), partial(tidy, self))
+                for body in (
+                    self.registering.keep,
+                    self.listen,
+                    partial(look, self),
+                    partial(tidy, self),
+                )
             ]
             try:
                 await work_to_the_end(self)
@@ -92,6 +99,7 @@ class Worker:
                     task.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
                 await self.slots.aclose()
+                await self.registering.leave()
                 await asyncio.to_thread(beat.stop)
                 await self.desk.aclose()
 
@@ -251,6 +259,8 @@ class Worker:
         match mail.words:
             case ["fenced", task, token]:
                 self.lose(Held(task, token), LOST)
+            case ["drain", run]:
+                self.registering.hear(run)
         if not self.draining:
             self.take(self.talk.brought(mail))
 

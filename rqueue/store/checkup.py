@@ -10,6 +10,8 @@ from redis.asyncio import RedisCluster
 
 from rqueue.errors import ConfigError, ScriptFault
 from rqueue.policy.checkup import Memory, Persistence, QueueFacts, ServerFacts
+from rqueue.policy.fleet import asks_for
+from rqueue.store.fleet import unserved_lanes
 from rqueue.store.leading import leader
 from rqueue.store.queue import in_hand, tally
 from rqueue.store.reaping import clock as server_clock
@@ -87,7 +89,9 @@ async def read_queue(shard: Shard, name: str) -> QueueFacts:
     """How a queue is doing."""
     paused = (await tally(shard)).paused
     term = await leader(shard)
-    return QueueFacts(name, term.owner if term else None, await lag_ms(shard), paused)
+    missed = {asks_for(lane): number for lane, number in (await unserved_lanes(shard)).items()}
+    owner = term.owner if term else None
+    return QueueFacts(name, owner, await lag_ms(shard), paused, missed)
 
 
 async def lag_ms(shard: Shard) -> int | None:

@@ -184,7 +184,9 @@ class Keys:
         return f"{self.root}profiles:{lane}"
 
     def mail(self, box: str) -> str:
-        """list: lines for a waiter, a watcher or a worker: `tasks`, `lanes`, `ended`, `fenced`."""
+        """list: lines for a waiter, a watcher or a worker: `tasks`, `lanes`, `ended`, `fenced`,
+        `drain`.
+        """
         return f"{self.root}mail:{box}"
 
     def watchers(self, task: str) -> str:
@@ -192,12 +194,18 @@ class Keys:
         return f"{self.root}watchers:{task}"
 
     def worker(self, worker: str) -> str:
-        """hash: a worker; `alone` names the task it must run alone."""
+        """hash: what is known under a worker's name: `run:<id>` who runs, `drain:<id>` who is to
+        end, `left` when all have; `alone` names the task it must run alone.
+        """
         return f"{self.root}worker:{worker}"
 
     def workers(self) -> str:
         """zset: workers by their last sign of life."""
         return f"{self.root}workers"
+
+    def unserved(self) -> str:
+        """hash: lane with tasks that no live worker can do -> since when, and ` told`."""
+        return f"{self.root}unserved"
 
     def paused(self) -> str:
         """set: what is paused: `queue`, `type=<type>`, `lane=<number>`."""

@@ -109,6 +109,12 @@ async def tally(shard: Shard) -> Tally:
     return Tally(found, counters, frozenset(text(what) for what in paused))
 
 
+async def note_unserved(shard: Shard, rows: Sequence[tuple[int, str]], *, after_ms: int) -> int:
+    """Remembers which lanes no live worker serves, and since when; how many were told of now."""
+    args: dict[str, Argument] = {"after_ms": after_ms, "cap": shard.terms.events}
+    return int(ok("queue/unserved", "", await shard.run("queue/unserved", args, rows))[0])
+
+
 def split_stats(flat: list[bytes]) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
     """The shard's counters, and each lane's by state: `<name>` and `<lane>:<state>` in the hash."""
     counters: dict[str, int] = {}

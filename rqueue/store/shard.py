@@ -40,6 +40,7 @@ class Terms:
     result_ttl_ms: int = 86_400_000
     dedupe_window_ms: int = 7 * 86_400_000
     max_lanes: int = 512
+    lease_ms: int = 30_000
     claim_ms: int = 60_000
     timeout_ms: int = 3_600_000
     grace_ms: int = 10_000

@@ -25,10 +25,11 @@ ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Whom a lease is for, whether the tasks are started, how many of them begin at once, and which
-    limits stand before them.
+    """Whom a lease is for and in which conversation, whether the tasks are started, how many of
+    them begin at once, and which limits stand before them.
     """
 
+    waiter: str
     consumer: str
     bits: str
     started: bool = False
@@ -55,7 +56,7 @@ def claim(model: Model, call: Claim) -> Answer:
     if waiter:
         waiter.since_ms = None
     begin_now = None if call.begin is None else call.begin - len(carried)
-    who = Who(call.consumer, call.bits, call.start, begin_now, call.limits)
+    who = Who(call.waiter, call.consumer, call.bits, call.start, begin_now, call.limits)
     taken = take(model, who, call.lanes, call.n - len(carried))
     short = call.n - len(carried) - len(taken)
     grants = (*taken, *carried)
@@ -116,7 +117,7 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
 
 def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record]:
     """The heads of the lanes that are this worker's next."""
-    if n < 1 or runs_alone(model, who.consumer, served):
+    if n < 1 or who.waiter in model.drained or runs_alone(model, who.consumer, served):
         return []
     places = open_places(model, served)
     rooms = open_rooms(model, who.limits)
@@ -211,7 +212,7 @@ def answer_one(model: Model, waiter: Waiter) -> None:
     if waiter.until_ms <= model.now_ms:
         waiter.since_ms = None
         return
-    who = Who(call.consumer, call.bits, call.start, waiter.begin, call.limits)
+    who = Who(call.waiter, call.consumer, call.bits, call.start, waiter.begin, call.limits)
     given = take(model, who, call.lanes, waiter.short)
     if not given:
         return

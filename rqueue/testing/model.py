@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.graphs import tally
-from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Waiter
+from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said, Waiter
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
@@ -47,6 +47,8 @@ class Model:
         self.handoffs: dict[tuple[str, int], int] = {}
         self.deadlines: dict[str, int] = {}
         self.alone: dict[str, str] = {}
+        self.runs: dict[str, dict[str, Said]] = {}
+        self.drained: set[str] = set()
         self.paused: set[str] = set()
         self.breakers: dict[str, Breaker] = {}
         self.slowed: dict[str, Slow] = {}

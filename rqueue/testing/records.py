@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rqueue.model.state import IN_HAND, State
 
@@ -270,3 +270,11 @@ class Limits:
 
     def running_ms(self, record: Record) -> int:
         return (record.special.timeout_ms or self.timeout_ms) + self.grace_ms
+
+
+class Said(NamedTuple):
+    """What a worker last said of itself, when, and until when that holds."""
+
+    seen_ms: int
+    until_ms: int
+    facts: str

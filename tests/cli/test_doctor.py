@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import redis
 
+from rqueue.model.worker import Registration
 from rqueue.store.leading import lead
 from tests import servers
 from tests.cli.conftest import Shell
 from tests.house import NAME, House, build
+from tests.lua.worker.crew import enrol
 from tests.servers import Server
 
 
@@ -73,6 +75,7 @@ async def test_a_queue_that_nobody_leads_is_a_failure(house: House, shell: Shell
 
 
 async def test_a_healthy_server_passes(house: House, shell: Shell) -> None:
+    await enrol(house, "w1", "w1/a", Registration(types=("code",)))
     await house.queue.enqueue("code")
     await lead(house.queue.shard, "s1", ttl_ms=60_000)
 
@@ -92,6 +95,21 @@ async def test_a_healthy_server_passes(house: House, shell: Shell) -> None:
     assert found[f"queue {NAME}: scheduler"]["found"] == "led by s1"
     assert found["persistence"]["found"] == "off: a restart loses every task"
     assert any(line.startswith("warn  persistence") for line in await shell.lines("doctor"))
+
+
+async def test_what_no_live_worker_can_do_is_told_with_what_it_needs(
+    house: House, shell: Shell
+) -> None:
+    await enrol(house, "w1", "w1/a", Registration(types=("code",)))
+    for _ in range(2):
+        await house.queue.enqueue("code", required_capabilities=["gpu"])
+
+    _, found = await findings(shell)
+
+    line = found[f"queue {NAME}: unserved"]
+    assert line["level"] == "warn"
+    assert line["found"] == "2 ready that no live worker can do: type code, capabilities gpu"
+    assert "rqueue worker" in line["advice"]
 
 
 async def test_without_a_name_every_queue_is_looked_at(house: House, shell: Shell) -> None:

@@ -34,6 +34,9 @@ OTHER = '{"task": {"type": "code", "title": "of form B"}}'
         (("resize", "--file", "-"), "all is said by the documents"),
         (("resize", "--priority", "high"), "'high' is not a valid float"),
         (("resize", "--priority", "101"), "priority: "),
+        (("resize", "--expires", "soon"), "expires: is a number of seconds"),
+        (("resize", "--expires", "0"), "expires: is more than 0 seconds"),
+        (("resize", "--expires", "5", "--deadline", "2030-01-31T12:00:00Z"), "give one of them"),
         (("re size",), "type: is a name"),
         (("resize", "--set", "nonsense=1"), "nonsense: is not a known field"),
     ],
@@ -152,3 +155,11 @@ async def test_a_thousand_documents_are_taken_in_their_order(house: House, shell
         500,
         1099,
     ]
+
+
+@pytest.mark.parametrize("word", ["3600", "PT1H", "2030-01-31T12:00:00Z"])
+async def test_a_task_may_expire(house: House, shell: Shell, word: str) -> None:
+    (line,) = await shell.lines("enqueue", "resize", "--expires", word)
+
+    spec = (await house.queue.get(line)).spec
+    assert (spec.on_deadline, spec.deadline is not None) == ("cancel", True)

@@ -172,9 +172,9 @@ async def test_workers_are_shown_with_what_they_hold(house: House, shell: Shell)
 
     (_, first, second) = await shell.lines("workers")
 
-    assert columns(first)[:2] == ["w1", "4"]
+    assert columns(first)[:3] == ["w1", "active", "4"]
     assert first.endswith("and 1 more")
-    assert columns(second)[:2] == ["w2", "0"]
+    assert columns(second)[:3] == ["w2", "active", "0"]
     one, two = await shell.json("workers")
     assert [task["id"] for task in one["tasks"]] == [lease.id for lease in leases]
     assert one["tasks"][0]["state"] == State.RUNNING
@@ -187,7 +187,8 @@ async def test_a_worker_that_has_only_waited_is_shown(house: House, shell: Shell
 
     (_, first, second) = await shell.lines("workers")
 
-    assert [columns(first)[:2], columns(second)[:2]] == [["w1", "1"], ["w2", "0"]]
+    assert columns(first)[:3] == ["w1", "active", "1"]
+    assert columns(second)[:3] == ["w2", "active", "0"]
 
 
 async def test_every_queue_of_the_server_is_found(house: House, shell: Shell) -> None:

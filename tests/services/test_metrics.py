@@ -15,14 +15,17 @@ from rqueue import Context, Retry, State
 from rqueue.metrics.catalogue import CATALOGUE, METRICS
 from rqueue.metrics.exposition import exposition
 from rqueue.metrics.figures import MOST_SERIES, OTHER, Figures, lasting, packed, unpacked
+from rqueue.model.worker import Registration
 from rqueue.services.gathering import Watched, gather, gather_queues
 from rqueue.services.ledger import Ledger, raised
 from rqueue.services.seats import Seats
 from rqueue.services.slots import Running
 from rqueue.services.worker import Worker
 from rqueue.store.claims import Grant, grant
+from rqueue.store.fleet import drain
 from rqueue.store.leases import Held, Settled
-from tests.house import House
+from tests.house import NAME, House
+from tests.lua.worker.crew import enrol
 from tests.services.working import ended, until, working
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "metrics.md").read_text("utf-8")
@@ -296,3 +299,21 @@ async def test_the_depth_is_read_from_the_queue(house: House) -> None:
     assert found["task_queue_depth", ("any", "PENDING")] == 1
     assert found["task_queue_depth", ("any", "RUNNING")] == 1
     assert found["rqueue_queue_depth", ("house", "PENDING", "b")] == 1
+
+
+async def test_what_nobody_can_do_and_who_is_at_work_are_read_from_the_queue(house: House) -> None:
+    await enrol(house, "w1", "w1/a", Registration(types=("code",)))
+    await enrol(house, "w2", "w2/a", Registration(types=("mail",)))
+    await drain(house.queue.shard, "w2")
+    for type in ("code", "mail", "mail"):
+        await house.queue.enqueue(type)
+    await house.queue.enqueue("code", required_capabilities=["gpu"])
+
+    cells = (await gather_queues([Watched(NAME, house.queue.shard)])).cells
+
+    assert cells["rqueue_unserved_tasks"] == {(NAME, "code"): [1.0], (NAME, "mail"): [2.0]}
+    assert cells["rqueue_workers"] == {
+        (NAME, "active"): [1.0],
+        (NAME, "draining"): [1.0],
+        (NAME, "offline"): [0.0],
+    }

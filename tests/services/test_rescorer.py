@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -156,3 +157,67 @@ async def test_a_far_deadline_is_left_alone(house: House) -> None:
     await urgent(house, 60 * 24 * 30)
 
     assert await a_rescorer(house).tick() == Rescored()
+
+
+class Hours:
+    """The server's time as the rescorer is told it, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ms = SYSTEM.now_ms()
+        monkeypatch.setattr(service, "server_ms", self.told)
+
+    async def told(self, shard: object) -> int:
+        return self.ms
+
+
+async def test_one_that_was_read_between_two_points_moves_at_the_point_itself(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = Hours(monkeypatch)
+    task = await urgent(house, 60, age=False)
+    written = await score(house, task)
+    rescorer = a_rescorer(house)
+    hours.ms += 2 * 60_000
+    early = await rescorer.tick()
+    assert (early.read, early.moved) == (1, 0)
+
+    hours.ms = early.next_ms - 1
+    assert await rescorer.tick() == Rescored()
+    hours.ms = early.next_ms
+    assert await rescorer.tick() == Rescored(read=1, moved=1)
+
+    assert (written - await score(house, task)) / POINT == pytest.approx(1.0, abs=0.01)
+
+
+async def test_until_its_deadline_a_task_is_moved_by_one_point_after_the_other(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = Hours(monkeypatch)
+    task = await urgent(house, 60, age=False)
+    rescorer = a_rescorer(house)
+    scores = [await score(house, task)]
+
+    while (tick := await rescorer.tick()).next_ms:
+        hours.ms = tick.next_ms
+        scores.append(await score(house, task))
+
+    moves = [(a - b) / POINT for a, b in pairwise(scores) if a != b]
+    assert moves[:-1] == pytest.approx([1.0] * (len(moves) - 1), abs=0.01)
+    whole = deadline_boost(0) - deadline_boost(3600)
+    assert (scores[0] - await score(house, task)) / POINT == pytest.approx(whole, abs=0.05)
+
+
+async def test_without_anything_near_there_is_no_time_to_come_back(house: House) -> None:
+    await urgent(house, 60 * 24 * 30)
+
+    assert (await a_rescorer(house).tick()).next_ms == 0
+
+
+async def test_what_was_left_over_is_gone_on_with_at_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LIMIT", 1)
+    hours = Hours(monkeypatch)
+    await urgent(house, 10)
+
+    assert (await a_rescorer(house).tick()).next_ms == hours.ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rqueue.testing.model import Model
-from rqueue.testing.verbs import breakers, dags, holding, looking, passing, submitting
+from rqueue.testing.verbs import breakers, dags, holding, looking, passing, submitting, working
 from rqueue.testing.verbs.words import Asked, Reply
 
 Verb = Callable[[Model, Asked], Reply]
@@ -43,6 +43,7 @@ VERBS: dict[str, Verb] = {
     "task/discard": submitting.discard,
     "task/edit": submitting.edit,
     "task/expire": passing.expire,
+    "task/explain": looking.explain,
     "task/fail": holding.fail,
     "task/note": holding.note,
     "task/outputs": looking.outputs,
@@ -64,6 +65,10 @@ VERBS: dict[str, Verb] = {
     "task/unblock": passing.unblock,
     "task/validate": holding.validate,
     "task/watch": submitting.watch,
+    "worker/drain": working.drain,
+    "worker/leave": working.leave,
+    "worker/list": working.listed,
+    "worker/register": working.register,
 }
 
 # The model has no indexes, no stream and no inbox: these find nothing to do in it. The reaper is
@@ -78,6 +83,7 @@ IDLE: dict[str, Reply] = {
     "queue/see": ["OK"],
     "queue/sweep": ["OK", "", 0],
     "queue/tidy": ["OK", 0],
+    "queue/unserved": ["OK", 0],
     "queue/walk": ["OK", "0"],
 }
 

@@ -36,6 +36,23 @@ def outputs(model: Model, asked: Asked) -> Reply:
     return reply
 
 
+def explain(model: Model, asked: Asked) -> Reply:
+    """Where a task stands in the order of a claim, or would if it were READY now."""
+    record = model.seen(asked.text("task"))
+    if record is None:
+        return ["GONE"]
+    lanes = {number: lane for lane, number in model.lanes.items()}
+
+    def place(one: Record) -> tuple[float, str]:
+        return effective(model, one, lanes[one.lane]), one.id
+
+    before = [one.lane for one in model.ready() if place(one) < place(record)]
+    stands = int(record in model.ready())
+    facts = [str(model.now_ms), str(record.state), str(record.score), str(record.lane)]
+    points = [number(record.priority), str(record.rank or 0)]
+    return ["OK", *facts, *points, stands, before.count(record.lane), len(before)]
+
+
 def row_of(model: Model, record: Record | None) -> Reply:
     """One task in the parts that its keys would have."""
     if record is None:

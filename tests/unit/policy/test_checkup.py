@@ -157,3 +157,13 @@ def test_a_queue_is_led_and_served(facts: QueueFacts, levels: list[Level]) -> No
     found: list[Finding] = judge_queue(facts)
 
     assert [finding.level for finding in found] == levels
+
+
+def test_what_nobody_can_do_is_a_line_for_each_kind_as_far_as_there_is_room() -> None:
+    facts = QueueFacts("work", leader="s1", unserved={f"type t{at:02}": at for at in range(1, 13)})
+
+    lines = [line for line in judge_queue(facts) if line.what.endswith("unserved")]
+
+    assert [line.level for line in lines] == [Level.WARN] * 11
+    assert lines[0].found == "12 ready that no live worker can do: type t12"
+    assert lines[-1].found == "and 2 more kinds of task"

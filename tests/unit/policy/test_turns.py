@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rqueue.policy.turns import Turn, lose, rest, room_of, take, wake
+from rqueue.policy.turns import Turn, lose, rest, retire, room_of, take, wake
 
 
 def turns_of(*weights: int) -> list[Turn]:
@@ -99,3 +99,12 @@ def test_a_queue_out_of_reach_is_not_waited_for_until_it_answers() -> None:
     turns[0].reached = True
     wake(0, turns)
     assert room_of(1, turns, free=4) == 0
+
+
+def test_one_that_claims_no_more_is_waited_for_never_again() -> None:
+    queues = [Turn(), Turn()]
+
+    retire(0, queues)
+    wake(0, queues)
+
+    assert room_of(1, queues, free=3) == 3

@@ -1,0 +1,39 @@
+-- drain: no move
+--
+-- Nothing more is handed out to those that run under a worker's name now, and they are told to end
+-- when they have finished what is in their hands. One that starts later under the same name is not
+-- meant.
+--
+-- KEYS  1 events      stream  what happened, for looking; capped
+-- ARGV  1 root        prefix of every key of the shard
+--       2 worker      its name
+--       3 cap         length of the events stream
+-- TOUCHES worker:<id> waiter:<w> mail:<box>
+-- FLAGS allow-oom
+-- REPLY OK <runs that drain> | GONE
+
+-- @include now_ms
+-- @include runs_of
+-- @include put_mail
+-- @include emit
+
+local root, worker, cap = ARGV[1], ARGV[2], ARGV[3]
+
+local now, key, drained = now_ms(), root .. "worker:" .. worker, 0
+for run, last in pairs(runs_of(root, worker)) do
+  if last >= now then
+    drained = drained + 1
+    if redis.call("HSETNX", key, "drain:" .. run, string.format("%.0f", now)) == 1 then
+      -- One that has not claimed yet has no box: it is told when it registers again.
+      local box = redis.call("HGET", root .. "waiter:" .. run, "box")
+      if box then
+        put_mail(root, box, "drain " .. run)
+      end
+      emit(root, cap, "worker.draining", "", run)
+    end
+  end
+end
+if drained == 0 then
+  return { "GONE" }
+end
+return { "OK", drained }

@@ -1,0 +1,92 @@
+"""A worker's place in the list of workers: it says what it offers, and hears when it is to end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rqueue.errors import RQueueError
+from rqueue.model.worker import Registration
+from rqueue.services.stopping import paused
+from rqueue.store import fleet
+
+if TYPE_CHECKING:
+    from rqueue.services.worker import Worker
+
+LOG = logging.getLogger("rqueue.worker")
+# A server that is away is not waited for: who has left is offline after a lease anyway.
+LEAVE_SEC = 0.5
+AGAIN_SEC = 1.0
+
+
+class Registering:
+    """Registers a worker at its start, and again three times in a lease: a server that has lost its
+    data knows it soon, and a worker that missed the mail is told to drain.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.sent_home = False
+        self.is_known = False
+
+    @property
+    def run(self) -> str:
+        """The name of this run: another one each time a worker is started."""
+        return self.worker.talk.waiter.name
+
+    def said(self) -> Registration:
+        """What is told of the worker as it is now."""
+        worker, settings = self.worker, self.worker.parts.settings
+        offer = worker.talk.waiter.offer
+        return Registration(
+            types=None if offer.types is None else tuple(sorted(offer.types)),
+            capabilities=tuple(sorted(offer.capabilities)),
+            agents=tuple(sorted(offer.agents)),
+            models_available=tuple(getattr(worker, "models", ())),
+            max_concurrent_tasks=worker.slots.size,
+            poll_interval_sec=settings.park_sec,
+            claim_ttl_sec=settings.claim_ttl_sec,
+            draining=worker.draining,
+        )
+
+    async def keep(self) -> None:
+        """Registers again and again, and at once when the worker begins to drain."""
+        lease_sec = self.worker.parts.settings.lease_sec
+        while True:
+            told = self.worker.draining
+            known = await self.register()
+            pause_sec = lease_sec / 3 if known else min(AGAIN_SEC, lease_sec / 3)
+            if told:
+                await asyncio.sleep(pause_sec)
+            else:
+                await paused(self.worker.ending, pause_sec)
+
+    async def register(self) -> bool:
+        """Registers once; whether that was heard."""
+        worker = self.worker
+        try:
+            is_to_drain = await fleet.register(worker.shard, worker.name, self.run, self.said())
+        except RQueueError:
+            # The turns say so too, where it is worth a line.
+            return False
+        self.is_known = True
+        if is_to_drain:
+            self.hear(self.run)
+        return True
+
+    def hear(self, run: str) -> None:
+        """An operator has told a run to drain: it takes no more, and ends when it is done."""
+        if run == self.run and not self.worker.draining:
+            self.sent_home = True
+            running = len(self.worker.slots.running)
+            LOG.info("told to drain", extra={"worker": self.worker.name, "running": running})
+            self.worker.drain()
+
+    async def leave(self) -> None:
+        """Says that the worker has ended, if the server is there to hear it."""
+        if self.is_known:
+            with suppress(RQueueError, TimeoutError):
+                async with asyncio.timeout(LEAVE_SEC):
+                    await fleet.leave(self.worker.shard, self.worker.name, self.run)

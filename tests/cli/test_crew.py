@@ -1,0 +1,75 @@
+"""`rqueue workers`: who is there and what they offer, and how one is sent home."""
+
+from __future__ import annotations
+
+from rqueue.store.fleet import leave
+from tests.cli.conftest import Shell
+from tests.house import House
+from tests.lua.rows import everything
+from tests.lua.worker.crew import enrol
+
+
+async def test_a_registered_worker_is_shown_with_its_offer(house: House, shell: Shell) -> None:
+    await enrol(house, "w1", "w1/a")
+    await enrol(house, "w2", "w2/a")
+    await leave(house.queue.shard, "w2", "w2/a")
+
+    _, first, second = await shell.lines("workers")
+
+    assert first.split()[:3] == ["w1", "active", "0/4"]
+    assert first.rstrip().endswith("code; can gpu; as ada")
+    assert second.split()[:3] == ["w2", "offline", "0"]
+
+
+async def test_as_json_it_has_every_field(house: House, shell: Shell) -> None:
+    await enrol(house, "w1", "w1/a")
+    await house.queue.enqueue("code")
+    (lease,) = await house.queue.claim(worker="w1")
+
+    (found,) = await shell.json("workers")
+
+    assert found["tasks"][0].pop("idle_ms") >= 0
+    assert found.pop("idle_ms") >= 0
+    assert found.pop("last_heartbeat").endswith("+00:00")
+    assert found == {
+        "worker": "w1",
+        "id": "w1",
+        "type": "ada",
+        "types": ["code"],
+        "capabilities": ["gpu"],
+        "agents": ["ada"],
+        "models_available": [],
+        "max_concurrent_tasks": 4,
+        "poll_interval_sec": 0.0,
+        "claim_ttl_sec": 0.0,
+        "current_tasks": 1,
+        "status": "active",
+        "runs": 1,
+        "tasks": [{"id": lease.id, "state": "CLAIMED"}],
+    }
+
+
+async def test_a_worker_is_sent_home(house: House, shell: Shell) -> None:
+    await enrol(house, "w1", "w1/a")
+
+    assert await shell.lines("workers", "drain", "w1") == ["w1 drains"]
+    assert await shell.json("workers", "drain", "w*") == [{"worker": "w1", "status": "draining"}]
+
+    (_, line) = await shell.lines("workers")
+    assert line.split()[:2] == ["w1", "draining"]
+
+
+async def test_who_is_not_there_is_exit_1_and_what_is_no_name_exit_2(
+    house: House, shell: Shell
+) -> None:
+    await enrol(house, "w1", "w1/a")
+    before = await everything(house)
+
+    nobody = await shell.run("workers", "drain", "w2")
+    nameless = await shell.run("workers", "drain", "w 2")
+    early = await shell.run("workers", "--json", "drain", "w1")
+
+    assert (nobody.exit_code, nameless.exit_code, early.exit_code) == (1, 2, 2)
+    assert "rqueue workers" in nobody.stderr
+    assert "options stand behind drain" in early.stderr
+    assert await everything(house) == before

@@ -1,0 +1,82 @@
+"""Real worker processes that an operator sends home."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rqueue import State
+from tests.client.until import until
+from tests.house import NAME, House, opened
+from tests.integration.programs import program
+from tests.servers import Server
+
+APP = f'''
+import asyncio
+from pathlib import Path
+from rqueue import Context, Queue
+
+queue = Queue("{NAME}")
+
+@queue.task("slow")
+async def slow(ctx: Context) -> None:
+    await ctx.progress("begun")
+    while not Path("gate").exists():
+        await asyncio.sleep(0.01)
+'''
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    async with opened(valkey) as house:
+        yield house
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP)
+    return tmp_path
+
+
+async def test_it_finishes_what_it_has_takes_no_more_and_ends_with_0(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    first = await house.queue.enqueue("slow")
+
+    async def begun() -> bool:
+        return (await first.task()).progress == "begun"
+
+    with program(valkey.url, folder, "worker", "app:queue", "--name", "w7") as running:
+        await until(begun, every_sec=0.05)
+        await house.queue.drain_worker("w7")
+        await running.said("told to drain")
+        second = await house.queue.enqueue("slow")
+        (folder / "gate").touch()
+        code = running.process.wait(30)
+
+    assert (code, await first.status(), await second.status()) == (
+        0, State.COMPLETED, State.READY,
+    )  # fmt: skip
+
+
+async def test_of_several_processes_a_drained_one_is_not_replaced(
+    house: House, valkey: Server, folder: Path
+) -> None:
+    words = ["worker", "app:queue", "--processes", "2", "--name", "w"]
+
+    async def both() -> bool:
+        found = await house.queue.workers()
+        return [one.status for one in found] == ["active", "active"]
+
+    with program(valkey.url, folder, *words) as running:
+        await until(both, every_sec=0.05)
+        await house.queue.drain_worker("w-1")
+        await running.said("worker stopped")
+        statuses = {one.name: one.status for one in await house.queue.workers()}
+        await house.queue.drain_worker("w-*")
+        code = running.process.wait(30)
+
+    assert statuses == {"w-1": "offline", "w-2": "active"}
+    assert (code, running.lines("process replaced")) == (0, [])

@@ -1,0 +1,163 @@
+"""drain: a worker gets nothing more, whatever it asks for or waits for; who comes after it does."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue.errors import WorkerNotFound
+from rqueue.store.fleet import drain, leave
+from rqueue.store.queue import answer_all
+from tests.house import House
+from tests.lua.rows import claim, everything, submitted
+from tests.lua.worker.crew import age, enrol
+
+
+async def drained(house: House, worker: str = "w1") -> int:
+    return await drain(house.queue.shard, worker)
+
+
+async def test_one_that_nobody_knows_or_that_is_gone_is_an_error(house: House) -> None:
+    await enrol(house, "left", "left/a")
+    await leave(house.queue.shard, "left", "left/a")
+    await enrol(house, "silent", "silent/a")
+    await age(house, "silent", "silent/a", by_ms=30_001)
+    await house.queue.claim(worker="by-hand")
+    before = await house.dump()
+
+    for name in ("nobody", "left", "silent", "by-hand"):
+        with pytest.raises(WorkerNotFound) as raised:
+            await drained(house, name)
+        assert raised.value.worker == name
+
+    assert await house.dump() == before
+
+
+async def test_a_parked_worker_is_told_by_mail(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+    await claim(house, waiter="w1/a", box="abc", park_ms=5000)
+    before = await everything(house)
+
+    assert await drained(house) == 1
+
+    after = await everything(house)
+    assert after["mail:abc"] == ["drain w1/a"]
+    ((_, event),) = after["events"][0].items()
+    assert event == {"event": "worker.draining", "task": "", "detail": "w1/a"}
+    assert set(after["worker:w1"]) == {"run:w1/a", "drain:w1/a"}
+    assert set(after) - set(before) == {"mail:abc", "events"}
+    for name in before.keys() - {"worker:w1"}:
+        assert after[name] == before[name]
+
+
+async def test_sent_again_it_changes_nothing(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+    await claim(house, waiter="w1/a", box="abc")
+    await drained(house)
+    before = await house.dump()
+
+    assert await drained(house) == 1
+    assert await house.dump() == before
+
+
+async def test_one_that_has_not_claimed_yet_is_marked_all_the_same(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+
+    assert await drained(house) == 1
+
+    found = await everything(house)
+    assert set(found) == {"worker:w1", "workers", "events"}
+    assert await enrol(house, "w1", "w1/a")
+
+
+async def test_all_that_run_under_a_name_are_meant(house: House) -> None:
+    for run in ("w1/a", "w1/b"):
+        await enrol(house, "w1", run)
+        await claim(house, waiter=run, box=run[-1])
+    await enrol(house, "w2", "w2/a")
+
+    assert await drained(house) == 2
+
+    found = await everything(house)
+    assert (found["mail:a"], found["mail:b"]) == (["drain w1/a"], ["drain w1/b"])
+    assert set(found["worker:w2"]) == {"run:w2/a"}
+
+
+async def test_a_drained_worker_is_given_nothing_and_others_are(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+    await drained(house)
+    task = await submitted(house)
+    before = await everything(house)
+
+    refused = await claim(house, waiter="w1/a", seq=1, start=1)
+
+    assert refused[3:] == []
+    after = await everything(house)
+    assert after["lane:1"] == before["lane:1"]
+    assert after["ready"] == before["ready"]
+    assert after[f"task:{task}"] == before[f"task:{task}"]
+    given = await claim(house, waiter="w2/a", consumer="w2", seq=1)
+    assert [grant.task for grant in given[3:]] == [task]
+
+
+async def test_its_parked_claim_is_passed_by(house: House) -> None:
+    await submitted(house)
+    await claim(house, waiter="gone", consumer="w9")
+    await enrol(house, "w1", "w1/a")
+    await claim(house, waiter="w1/a", box="a", park_ms=5000)
+    await claim(house, waiter="w2/a", consumer="w2", box="b", park_ms=5000)
+    await drained(house)
+
+    task = await submitted(house)
+
+    found = await everything(house)
+    assert found["mail:a"] == ["drain w1/a"]
+    assert found["mail:b"][0].split(" ")[:3] == ["tasks", "1", task]
+
+
+async def test_what_comes_while_it_alone_waits_stays_for_others(house: House) -> None:
+    await submitted(house)
+    await claim(house, waiter="gone", consumer="w9")
+    await enrol(house, "w1", "w1/a")
+    await claim(house, waiter="w1/a", box="a", park_ms=5000)
+    await drained(house)
+
+    task = await submitted(house)
+    await answer_all(house.queue.shard)
+
+    found = await everything(house)
+    assert list(found["lane:1"]) == [task]
+    assert found["mail:a"] == ["drain w1/a"]
+
+
+async def test_what_it_was_given_before_is_told_again(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+    task = await submitted(house)
+    await claim(house, waiter="w1/a", start=1)
+    await drained(house)
+    before = await house.dump()
+
+    again = await claim(house, waiter="w1/a", start=1)
+
+    assert [grant.task for grant in again[3:]] == [task]
+    assert await house.dump() == before
+
+
+async def test_one_that_starts_anew_under_the_same_name_is_given_work(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+    await drained(house)
+    await enrol(house, "w1", "w1/b")
+    task = await submitted(house)
+
+    given = await claim(house, waiter="w1/b")
+
+    assert [grant.task for grant in given[3:]] == [task]
+
+
+async def test_a_claim_by_hand_under_its_name_is_not_meant(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+    await drained(house)
+    await house.queue.enqueue("code")
+
+    (lease,) = await house.queue.claim(worker="w1")
+
+    assert lease.worker == "w1"
