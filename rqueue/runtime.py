@@ -65,6 +65,8 @@ def terms_of(settings: Settings) -> Terms:
         wait_replicas=settings.wait_replicas,
         max_nodes=settings.max_dag_nodes,
         spawn_rule=settings.spawn_policy,
+        max_steps=settings.max_steps,
+        max_result_bytes=settings.max_result_bytes,
     )
 
 

@@ -86,6 +86,7 @@ class Settings(BaseModel):
     archive: Literal["none", "postgres"] = Field("none", description="where ended tasks go")
     max_payload_bytes: Bytes = Field(262_144, description="largest payload")
     max_result_bytes: Bytes = Field(262_144, description="largest result")
+    max_steps: int = Field(1000, ge=1, le=10_000, description="steps that one task may keep")
     max_lanes: int = Field(512, ge=1, le=4096, description="kinds of task in one shard")
     max_dag_nodes: int = Field(10_000, ge=2, le=1_000_000, description="tasks in one DAG")
     max_dag_edges: int = Field(100_000, ge=1, le=10_000_000, description="edges in one DAG")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from rqueue.context.blocking import BlockingContext
+from rqueue.context.steps import Aside, Steps, performed, told
 from rqueue.errors import ConfigError, TaskCancelled
 from rqueue.model.note import Note
 from rqueue.model.subtask import Subtask, Wait, Wish, failure_of, named, output_of
 
 if TYPE_CHECKING:
-    import asyncio
-
     from pydantic import JsonValue
 
     from rqueue.model.attempt import AttemptRecord
@@ -44,6 +44,8 @@ class Scribe(Protocol):
 
     async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]: ...
 
+    async def step(self, name: str, result: bytes = b"") -> bytes: ...
+
 
 class Context:
     """One attempt as its handler sees it. Its coroutines raise LeaseLost when another may run
@@ -51,6 +53,7 @@ class Context:
 
     `state` is what the worker's lifespans have put there: connections, models and the like.
     `loop` is the event loop that runs the attempt, where there is one beside the handler.
+    `aside` runs plain functions of a step in a thread.
     `suspended` is whether the task has left the worker to wait for others that it spawned,
     `leaving` how many calls that may come to that are under way, or have.
     """
@@ -61,6 +64,7 @@ class Context:
         self.scribe = scribe
         self.state = state
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.aside: Aside = asyncio.to_thread
         self.stopped = False
         self._extended_sec = 0.0
         self.suspended = False
@@ -149,6 +153,30 @@ class Context:
         """Lets this attempt run so much longer than its timeout."""
         await self.scribe.note(Note(extend_sec=seconds))
         self.extended_sec += seconds
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps that this attempt has come to."""
+        return Steps(self)
+
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """What a function gives, which is called once in the life of the task: its result is kept
+        under the name, and a later attempt, on any worker, gets it without a call. A coroutine
+        function is awaited, a plain one runs in a thread; the result is JSON.
+
+        Raises what the function raises, and then nothing is kept; ConfigError for a name that this
+        attempt has used, InvalidTask for a result that is no JSON, too large, or one too many,
+        LeaseLost where another may run the task. A worker that dies between the call and the
+        keeping has the next attempt call again: at least once, as with tasks.
+        """
+        with self.steps.under(name):
+            kept = await self.steps.kept(name)
+            if not kept:
+                value = await performed(partial(function, *args, **kwargs), self.aside)
+                kept = await self.steps.keep(name, value)
+            return told(kept, name)
 
     @overload
     async def spawn(

@@ -103,6 +103,7 @@ class Desk:
         scribe = StoreScribe(parts.shard, parts.reader, grant, self.ledger, spawner=self.spawner)
         ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
         ctx.loop = asyncio.get_running_loop()
+        ctx.aside = self.places.threads.run
         running.ctx = ctx
         found = quick_parts(grant.definition)
         if found is None:

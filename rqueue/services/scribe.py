@@ -11,6 +11,7 @@ from rqueue.model.ids import TaskId
 from rqueue.store.leases import Held
 from rqueue.store.notes import note
 from rqueue.store.spawning import spawn
+from rqueue.store.steps import step
 from rqueue.store.stored import claimed
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class StoreScribe:
                 self.ledger.suspended(self.claimed())
                 raise Suspended
         return await self.spawner.told(grown.tasks, wait)
+
+    async def step(self, name: str, result: bytes = b"") -> bytes:
+        """Keeps what a step gave, or tells what is kept."""
+        return await step(self.shard, self.held, name, result)
 
     @property
     def held(self) -> Held:

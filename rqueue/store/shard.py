@@ -50,6 +50,8 @@ class Terms:
     wait_replicas: int = 0
     max_nodes: int = 10_000
     spawn_rule: str = "own_dag"
+    max_steps: int = 1_000
+    max_result_bytes: int = 262_144
 
 
 @cache

@@ -31,6 +31,7 @@ class Shop:
         await ctx.checkpoint({"path": path})
         await ctx.log(f"attempt {ctx.attempt}")
         await ctx.spend(0.25, tokens_in=3)
+        await ctx.step("look", str.upper, path)
         await ctx.extend(60)
         return f"{width}/{path}"
 

@@ -170,6 +170,7 @@ def told(task: Task, cast: dict[str, Handle]) -> dict[str, Any]:
         "failures": [(one.attempt, one.reason) for one in task.failure_history],
         "reason": (task.failure_reason, reason),
         "said": (task.progress, task.checkpoint, task.logs, task.cost_usd, task.tokens_used),
+        "steps": task.steps,
         "result": (task.result, [names[parent] for parent in task.blocked_by]),
         "damaged": (task.damaged, task.unreadable),
         "moments": [

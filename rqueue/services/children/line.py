@@ -21,6 +21,7 @@ from rqueue.services.children.messages import (
     Ask,
     Logged,
     Spawn,
+    Step,
     packed,
     unpacked,
 )
@@ -83,7 +84,7 @@ class Line:
             found += more
         return bytes(found)
 
-    async def ask(self, task: str, token: str, said: Note | Spawn | None = None) -> Any:
+    async def ask(self, task: str, token: str, said: Note | Spawn | Step | None = None) -> Any:
         """What the worker answers, in whatever event loop this is; raises what its store raised."""
         number = next(self.numbers)
         waiting = self.asked[number] = Future()
@@ -132,6 +133,11 @@ class LineScribe:
         """Adds tasks to the DAG of this one; raises Suspended where they are to be waited for."""
         told = Spawn([plain(wish) for wish in wishes], wait)
         found: list[Subtask] = await self.line.ask(self.task.id, self.token, told)
+        return found
+
+    async def step(self, name: str, result: bytes = b"") -> bytes:
+        """Keeps what a step gave, or tells what is kept."""
+        found: bytes = await self.line.ask(self.task.id, self.token, Step(name, result))
         return found
 
 
