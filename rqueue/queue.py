@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from rqueue.client import door
@@ -248,16 +248,14 @@ class Queue(Control, Planner):
         self,
         *,
         concurrency: int = 10,
-        types: Iterable[str] | None = None,
-        capabilities: Iterable[str] = (),
-        agents: Iterable[str] = (),
         name: str | None = None,
         seats: Seats | None = None,
+        **offered: Unpack[door.Offered],
     ) -> Worker:
         """A worker for this queue's handlers, `concurrency` tasks at once, or as many as there are
-        `seats`, which it may share; `run` it.
+        `seats`, which it may share; `run` it. It offers `types`, by default all of its handlers,
+        `capabilities`, `agents`, and `models`, by default any.
         """
-        served = self.registry.handlers if types is None else types
         parts = Parts(
             shard=self.shard,
             reader=self.runtime.reader,
@@ -267,7 +265,7 @@ class Queue(Control, Planner):
             clock=self.clock,
             random=Random(),
         )
-        offer = door.offer_of(served, capabilities, agents)
+        offer = door.worker_offer(offered, self.registry.handlers)
         shown = worker_name() if name is None else door.label_of("worker", name)
         size = door.number_of("concurrency", concurrency, most=MOST_SLOTS)
         return Worker(parts, offer, name=shown, seats=seats or Seats(size))

@@ -14,6 +14,7 @@ from rqueue.context.steps import Aside, Steps, performed, told
 from rqueue.errors import ConfigError, TaskCancelled
 from rqueue.model.note import Note
 from rqueue.model.subtask import Subtask, Wait, Wish, failure_of, named, output_of
+from rqueue.policy.previous import lines_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -34,7 +35,11 @@ class Suspended(BaseException):
 
 
 class Scribe(Protocol):
-    """Where a context's words go, and where it reads what earlier attempts left."""
+    """Where a context's words go, and where it reads what earlier attempts left. `model` is what
+    the attempt is to use.
+    """
+
+    model: str | None
 
     async def note(self, said: Note) -> None: ...
 
@@ -102,6 +107,13 @@ class Context:
         """The number of this attempt, from 1."""
         return self.task.attempts + 1
 
+    @property
+    def model(self) -> str | None:
+        """The model to use: of those that the task prefers, or falls back on after two failed
+        attempts, the first that the worker has. None where the task names none.
+        """
+        return self.scribe.model
+
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose lines bear the task's id and attempt."""
@@ -140,6 +152,10 @@ class Context:
     async def failures(self) -> Sequence[AttemptRecord]:
         """How the attempts before this one ended."""
         return (await self.scribe.current()).failure_history
+
+    async def previous_attempts(self) -> list[str]:
+        """The last of them in words: what was tried, and why it failed."""
+        return lines_of(await self.failures())
 
     async def log(self, line: str) -> None:
         """Keeps a line with the task; the last hundred are shown with it."""

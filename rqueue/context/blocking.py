@@ -45,6 +45,10 @@ class BlockingContext:
         """How the attempts before this one ended."""
         return self.run(self.ctx.failures())
 
+    def previous_attempts(self) -> list[str]:
+        """The last of them in words: what was tried, and why it failed."""
+        return self.run(self.ctx.previous_attempts())
+
     def log(self, line: str) -> None:
         """Keeps a line with the task."""
         self.run(self.ctx.log(line))

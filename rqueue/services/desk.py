@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rqueue.client.inputs import filled
 from rqueue.context import Context, Suspended
 from rqueue.current import Current
-from rqueue.errors import InvalidTask, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.definition import quick_parts
-from rqueue.policy.verdict import Report, refused, rule, rules_of
+from rqueue.policy.models import model_for
+from rqueue.policy.previous import asks
+from rqueue.policy.verdict import Report, rule, rules_of
 from rqueue.services.aftermath import Aftermath, seen
 from rqueue.services.attempt import (
     Encoded,
@@ -29,6 +29,7 @@ from rqueue.services.children.place import check
 from rqueue.services.children.pool import Children
 from rqueue.services.ledger import Ledger
 from rqueue.services.naming import attempt_name
+from rqueue.services.outfit import in_the_end, outfitted, reminded
 from rqueue.services.scribe import StoreScribe
 from rqueue.services.slots import LOST
 from rqueue.services.spawner import Spawner
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("rqueue.worker")
-ASK_AGAIN_SEC = 0.5
 # As it failed, as a plain error, as one that is dead.
 MOST_ASKED = 3
 
@@ -73,10 +73,12 @@ class Parts:
 class Desk:
     """Runs single tasks for one worker."""
 
-    def __init__(self, parts: Parts, worker: str, held: dict[str, str]) -> None:
+    def __init__(self, parts: Parts, worker: str, held: dict[str, str], offer: Offer) -> None:
         self.parts = parts
         self.worker = worker
         self.held = held
+        self.models = offer.models
+        self.check(offer)
         self.state: dict[str, Any] = {}
         self.failed: list[tuple[Grant, Failed]] = []
         self.ledger = Ledger(worker, parts.settings.name)
@@ -107,7 +109,7 @@ class Desk:
         running.ctx = ctx
         found = quick_parts(grant.definition)
         if found is None:
-            bad = refused(ctx.task) or await self.fill(ctx)
+            bad = await outfitted(ctx, parts.shard, self.models)
             if bad is not None:
                 return bad
             spec = ctx.task.spec
@@ -117,6 +119,8 @@ class Desk:
         handler = parts.registry.handlers.get(type)
         if handler is None:
             return Failed(Reason.ERROR, f"this worker has no handler for {type}")
+        if grant.attempts and asks(payload, parts.settings.preset.view):
+            payload = await reminded(ctx, payload)
         running.deadline = running.began + (limit or parts.settings.timeout_sec)
         if running.task is not None:
             running.task.set_name(attempt_name(type, grant.task))
@@ -127,18 +131,6 @@ class Desk:
         if outcome is not None and not running.stopped:
             self.ledger.types[grant.task] = type
         return outcome
-
-    async def fill(self, ctx: Context) -> Failed | None:
-        """Gives a task what it is to have of others; how it fails where that is not there."""
-        while True:
-            try:
-                ctx.task = await filled(self.parts.shard, ctx.task)
-                return None
-            except InvalidTask as error:
-                # No attempt could do better: what it needs does not come back.
-                return Failed(Reason.ERROR, str(error), permanent=True)
-            except StoreUnavailable:
-                await asyncio.sleep(ASK_AGAIN_SEC)
 
     async def run_settled(
         self, handler: Handler, payload: object, running: Running, ctx: Context
@@ -188,17 +180,12 @@ class Desk:
     async def settled_first(self, grant: Grant, type: str) -> bool:
         """Completes a task before it runs; whether it was this worker's to complete."""
         row = Settled(grant.task, grant.token, b"")
-        while True:
-            try:
-                words = await leases.complete(self.parts.shard, [row])
-            except StoreUnavailable:
-                await asyncio.sleep(ASK_AGAIN_SEC)
-                continue
-            # It is nobody's lease from now on: the heartbeat must not miss it.
-            self.held.pop(grant.task, None)
-            self.ledger.types[grant.task] = type
-            self.ledger.completed([row], words)
-            return words == ["OK"]
+        words = await in_the_end(lambda: leases.complete(self.parts.shard, [row]))
+        # It is nobody's lease from now on: the heartbeat must not miss it.
+        self.held.pop(grant.task, None)
+        self.ledger.types[grant.task] = type
+        self.ledger.completed([row], words)
+        return words == ["OK"]
 
     def lost(self, lease: Held, why: str) -> None:
         """Says that a lease is no longer held, unless it has ended meanwhile."""
@@ -266,7 +253,9 @@ class Desk:
     def verdict(self, grant: Grant, outcome: Failed) -> Verdict:
         """What becomes of a failed attempt."""
         task = claimed(grant)
-        report = Report(self.worker, outcome.message, self.parts.clock.now())
+        model = model_for(task.spec, task.attempts, self.models)
+        used = None if isinstance(model, Failed) else model
+        report = Report(self.worker, outcome.message, self.parts.clock.now(), used)
         rules = rules_of(task.spec, self.current)
         ruling = rule(task, outcome, report, rules, random=self.parts.random)
         return Verdict(grant.task, grant.token, *ruling)

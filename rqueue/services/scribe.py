@@ -43,6 +43,7 @@ class StoreScribe:
         self.lock: asyncio.Lock | None = None
         self.seq = 0
         self.suspended = False
+        self.model: str | None = None
 
     def claimed(self) -> Task:
         """The task as it was claimed."""
@@ -54,7 +55,7 @@ class StoreScribe:
             self.seq += 1
             await note(self.shard, self.held, said, seq=self.seq)
         if said.usd:
-            self.ledger.spent(self.claimed(), said.usd)
+            self.ledger.spent(self.claimed(), said.usd, self.model)
 
     async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]:
         """Adds to the DAG of the task what is not there yet, and tells of all that was asked for;

@@ -261,3 +261,7 @@ async def steps_on_a_loop(ctx: Context, n: int) -> list[Any]:
     except ConfigError as error:
         return [*first, str(error).partition(" in this")[0]]
     return first
+
+
+def which_model(ctx: Context) -> str | None:
+    return ctx.model

@@ -83,7 +83,7 @@ class Child:
         while (message := self.line.receive()) is not None:
             match message:
                 case Order():
-                    scribe = LineScribe(self.line, message.task, message.token)
+                    scribe = LineScribe(self.line, message.task, message.token, message.model)
                     self.ctx = ctx = Context(message.token, scribe, worker=message.worker, state={})
                     self.orders.put((message, ctx))
                 case Stop():

@@ -105,10 +105,11 @@ class Line:
 class LineScribe:
     """A context's way to the store, through the worker."""
 
-    def __init__(self, line: Line, task: Task, token: str) -> None:
+    def __init__(self, line: Line, task: Task, token: str, model: str | None = None) -> None:
         self.line = line
         self.task = task
         self.token = token
+        self.model = model
 
     def claimed(self) -> Task:
         """The task as it was claimed."""

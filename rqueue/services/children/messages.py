@@ -33,6 +33,7 @@ class Order:
     token: str
     worker: str
     max_result_bytes: int
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
