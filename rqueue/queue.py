@@ -21,7 +21,7 @@ from rqueue.clock import SYSTEM, Clock
 from rqueue.control import Control
 from rqueue.errors import RQueueError
 from rqueue.function import Decorator, decorator
-from rqueue.hooks import Hooks, Lifespan, Middleware, Resource
+from rqueue.hooks import Hooks, J, Lifespan, Middleware, Resource
 from rqueue.model.call import Call
 from rqueue.model.forms import view
 from rqueue.model.ids import DagId
@@ -200,6 +200,14 @@ class Queue(Control, Planner):
         """
         self.hooks.open_with(opened)
         return opened
+
+    def judge(self, judge: J) -> J:
+        """Decorates what judges outputs for the validator `llm-judge`: an async function of the
+        context, the output and the task's criteria, which gives True or False, or a pair of that
+        and the reason.
+        """
+        self.hooks.judge_by(judge)
+        return judge
 
     def call(self, type: str, payload: object = None, **options: Any) -> Call:
         """A task to be given to `enqueue_many`."""

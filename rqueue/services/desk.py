@@ -15,6 +15,7 @@ from rqueue.model.attempt import Failed, Reason
 from rqueue.model.definition import quick_parts
 from rqueue.policy.models import model_for
 from rqueue.policy.previous import asks
+from rqueue.policy.validation import demanded
 from rqueue.policy.verdict import Report, rule, rules_of
 from rqueue.services.aftermath import Aftermath, seen
 from rqueue.services.attempt import (
@@ -30,6 +31,7 @@ from rqueue.services.children.pool import Children
 from rqueue.services.ledger import Ledger
 from rqueue.services.naming import attempt_name
 from rqueue.services.outfit import in_the_end, outfitted, reminded
+from rqueue.services.proof.prover import Prover
 from rqueue.services.scribe import StoreScribe
 from rqueue.services.slots import LOST
 from rqueue.services.spawner import Spawner
@@ -78,7 +80,6 @@ class Desk:
         self.worker = worker
         self.held = held
         self.models = offer.models
-        self.check(offer)
         self.state: dict[str, Any] = {}
         self.failed: list[tuple[Grant, Failed]] = []
         self.ledger = Ledger(worker, parts.settings.name)
@@ -90,11 +91,16 @@ class Desk:
             max_result_bytes=parts.settings.max_result_bytes,
         )
         self.places = Places(Threads(), children)
+        self.prover = Prover(parts.shard, parts.settings, parts.hooks)
+        self.check(offer)
 
     def check(self, offer: Offer) -> None:
         """Raises ConfigError for a handler of the offer that could not run."""
         for type, handler in self.parts.registry.handlers.items():
-            if handler.kind == "process" and (offer.types is None or type in offer.types):
+            if offer.types is not None and type not in offer.types:
+                continue
+            self.prover.check(handler)
+            if handler.kind == "process":
                 check(handler)
 
     async def run(self, running: Running) -> bytes | Failed | None:
@@ -115,7 +121,7 @@ class Desk:
             spec = ctx.task.spec
             type, payload, limit = spec.type, spec.payload, spec.time_limit_sec
         else:
-            (type, payload), limit = found, None
+            (type, payload), limit, spec = found, None, None
         handler = parts.registry.handlers.get(type)
         if handler is None:
             return Failed(Reason.ERROR, f"this worker has no handler for {type}")
@@ -127,6 +133,7 @@ class Desk:
         if handler.ack == "before":
             await self.run_settled(handler, payload, running, ctx)
             return None
+        running.checks = demanded(type, spec, parts.settings)
         outcome = await self.perform(handler, payload, running, ctx)
         if outcome is not None and not running.stopped:
             self.ledger.types[grant.task] = type
@@ -160,12 +167,14 @@ class Desk:
         when its task has left to wait for others is nobody's.
         """
         hooks = self.parts.hooks
+        if running.checks and (bad := self.prover.refused(running.checks)) is not None:
+            return bad
         value = await perform(handler, payload, ctx, hooks, places=self.places)
         if ctx.suspended:
             if not isinstance(value, Suspended):
                 self.ledger.went_on(running.grant, handler.type)
             return None
-        outcome: bytes | Failed
+        outcome: bytes | Failed | None
         match value:
             case Failed():
                 outcome = value
@@ -173,9 +182,25 @@ class Desk:
                 outcome = data
             case _:
                 outcome = encoded(handler, value, self.parts.settings.max_result_bytes)
-        if hooks.middleware:
+        if running.checks and isinstance(outcome, bytes):
+            outcome = await self.proven(running, ctx, outcome)
+        if hooks.middleware and outcome is not None:
             await hooks.after_attempt(ctx, seen(outcome))
         return outcome
+
+    async def proven(self, running: Running, ctx: Context, outcome: bytes) -> bytes | Failed | None:
+        """An output that passes what it must, or how it fails; None where the task is lost, or has
+        left.
+        """
+        lease = Held(running.grant.task, running.grant.token)
+        if not await self.prover.begun(lease):
+            self.lost(lease, LOST)
+            running.stopped = LOST
+            return None
+        fault = await self.prover.fault(ctx, running.checks, outcome)
+        if ctx.suspended:
+            return None
+        return outcome if fault is None else fault
 
     async def settled_first(self, grant: Grant, type: str) -> bool:
         """Completes a task before it runs; whether it was this worker's to complete."""
@@ -203,6 +228,7 @@ class Desk:
     async def aclose(self) -> None:
         """Ends what runs beside the worker; all that was settled has been told then."""
         await self.aftermath.aclose()
+        await self.prover.aclose()
         await self.places.aclose()
 
     def broken(self, running: Running, error: BaseException) -> Failed | None:
