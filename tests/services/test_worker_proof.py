@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rqueue import Context, Middleware, State
-from rqueue.errors import ConfigError, TaskDead
+from rqueue.errors import ConfigError, StoreUnavailable, TaskDead
 from rqueue.model.attempt import Completed, Failed, Reason
 from rqueue.store import leases
 from tests.house import House, opened
@@ -152,6 +152,42 @@ async def test_a_lease_that_is_lost_before_the_checks_writes_nothing(house: Hous
 
     assert not judged.is_set()
     assert (await house.task(handle.id)).state is State.RUNNING
+
+
+async def test_a_server_that_is_away_is_waited_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked = leases.validate, []
+
+    async def away_at_first(*args: Any) -> list[str]:
+        asked.append(args)
+        if len(asked) == 1:
+            # The call was carried out, and its answer lost.
+            await real(*args)
+            raise StoreUnavailable("away")
+        return await real(*args)
+
+    monkeypatch.setattr(leases, "validate", away_at_first)
+
+    @house.queue.task("code", **REGEX)
+    async def code() -> str:
+        return "42"
+
+    async with working(house.queue):
+        assert await (await code.enqueue()).result(timeout=20) == "42"
+
+    assert len(asked) == 2
+
+
+async def test_a_worker_that_dies_while_it_checks_spends_an_attempt(house: House) -> None:
+    lease = await house.running()
+    await lease.validate()
+    await house.age(lease, house.queue.settings.lease_sec * 2)
+
+    await house.reaper.tick()
+
+    task = await house.task(lease.id)
+    assert (task.state, task.attempts) == (State.RETRYING, 1)
 
 
 async def test_several_are_checked_in_a_row_until_one_fails(house: House) -> None:
