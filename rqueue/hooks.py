@@ -94,6 +94,10 @@ class Middleware:
 
 STEPS = ("before_submit", "after_submit", "before_attempt", "after_attempt", "after_settle")
 
+# Tells whether an output is good, given the context, the output and the task's criteria: True or
+# False, or one of them with the reason.
+Judge = Callable[["Context", Any, Any], Awaitable[Any]]
+J = TypeVar("J", bound=Judge)
 Lifespan = Callable[[dict[str, Any]], AbstractAsyncContextManager[None]]
 # The same as a generator with one `yield`.
 Resource = Callable[[dict[str, Any]], AsyncIterator[None]]
@@ -105,6 +109,7 @@ class Hooks:
 
     middleware: list[Middleware] = field(default_factory=list)
     lifespans: list[Lifespan] = field(default_factory=list)
+    judge: Judge | None = None
 
     def use(self, *steps: Middleware) -> None:
         """Takes steps, behind those that are there; raises ConfigError where one is none."""
@@ -125,6 +130,14 @@ class Hooks:
             raise ConfigError(f"lifespan {lifespan.__name__}", rule)
         else:
             self.lifespans.append(cast("Lifespan", lifespan))
+
+    def judge_by(self, judge: Judge) -> None:
+        """Takes the judge of outputs; a queue has one."""
+        if not inspect.iscoroutinefunction(judge):
+            raise ConfigError("judge", "is an async def")
+        if self.judge is not None and self.judge is not judge:
+            raise ConfigError("judge", "is there already: a queue has one")
+        self.judge = judge
 
     async def before_submit(self, call: Call) -> Call:
         """The call as the steps leave it."""

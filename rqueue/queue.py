@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from rqueue.client import door
@@ -21,7 +21,7 @@ from rqueue.clock import SYSTEM, Clock
 from rqueue.control import Control
 from rqueue.errors import RQueueError
 from rqueue.function import Decorator, decorator
-from rqueue.hooks import Hooks, Lifespan, Middleware, Resource
+from rqueue.hooks import Hooks, J, Lifespan, Middleware, Resource
 from rqueue.model.call import Call
 from rqueue.model.forms import view
 from rqueue.model.ids import DagId
@@ -201,6 +201,14 @@ class Queue(Control, Planner):
         self.hooks.open_with(opened)
         return opened
 
+    def judge(self, judge: J) -> J:
+        """Decorates what judges outputs for the validator `llm-judge`: an async function of the
+        context, the output and the task's criteria, which gives True or False, or a pair of that
+        and the reason.
+        """
+        self.hooks.judge_by(judge)
+        return judge
+
     def call(self, type: str, payload: object = None, **options: Any) -> Call:
         """A task to be given to `enqueue_many`."""
         return Call(type, payload, options)
@@ -248,16 +256,14 @@ class Queue(Control, Planner):
         self,
         *,
         concurrency: int = 10,
-        types: Iterable[str] | None = None,
-        capabilities: Iterable[str] = (),
-        agents: Iterable[str] = (),
         name: str | None = None,
         seats: Seats | None = None,
+        **offered: Unpack[door.Offered],
     ) -> Worker:
         """A worker for this queue's handlers, `concurrency` tasks at once, or as many as there are
-        `seats`, which it may share; `run` it.
+        `seats`, which it may share; `run` it. It offers `types`, by default all of its handlers,
+        `capabilities`, `agents`, and `models`, by default any.
         """
-        served = self.registry.handlers if types is None else types
         parts = Parts(
             shard=self.shard,
             reader=self.runtime.reader,
@@ -267,7 +273,7 @@ class Queue(Control, Planner):
             clock=self.clock,
             random=Random(),
         )
-        offer = door.offer_of(served, capabilities, agents)
+        offer = door.worker_offer(offered, self.registry.handlers)
         shown = worker_name() if name is None else door.label_of("worker", name)
         size = door.number_of("concurrency", concurrency, most=MOST_SLOTS)
         return Worker(parts, offer, name=shown, seats=seats or Seats(size))

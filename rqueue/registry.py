@@ -220,6 +220,8 @@ class Registry:
             raise ConfigError("task type", NAME_RULE)
         if handler.ack not in ACKS:
             raise ConfigError("ack", f"is one of {', '.join(ACKS)}, not {handler.ack!r}")
+        if handler.ack == "before" and handler.options.get("validation", "none") != "none":
+            raise ConfigError("validation", "comes too late for a task with ack='before'")
         known = self.handlers.get(handler.type)
         if known is not None and known.function is not handler.function:
             raise ConfigError(f"task {handler.type}", "has a handler already")

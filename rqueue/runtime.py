@@ -67,6 +67,8 @@ def terms_of(settings: Settings) -> Terms:
         max_nodes=settings.max_dag_nodes,
         spawn_rule=settings.spawn_policy,
         limits=settings.limits,
+        max_steps=settings.max_steps,
+        max_result_bytes=settings.max_result_bytes,
     )
 
 

@@ -20,10 +20,11 @@ from pydantic import (
 
 from rqueue.errors import ConfigError
 from rqueue.model.breaker import Breakers
-from rqueue.model.checked import Name
+from rqueue.model.checked import NAME, Name
 from rqueue.model.dag import SpawnRule
 from rqueue.model.limit import Limit
 from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
+from rqueue.model.proof import BY_SETTINGS, Validator
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.scale import Scale
 
@@ -34,7 +35,7 @@ PREFIX = "RQUEUE_"
 VARIABLES = {"url": "RQUEUE_REDIS_URL"}
 WHERE = ("url", "embedded")
 # Settings with parts of their own.
-IN_JSON = frozenset({"retry", "breakers", "limits"})
+IN_JSON = frozenset({"retry", "breakers", "limits", "validation", "test_commands"})
 
 Seconds = Annotated[float, Field(gt=0, le=365 * DAY_SEC, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=365 * DAY_SEC, allow_inf_nan=False)]
@@ -90,6 +91,7 @@ class Settings(BaseModel):
     archive: Literal["none", "postgres"] = Field("none", description="where ended tasks go")
     max_payload_bytes: Bytes = Field(262_144, description="largest payload")
     max_result_bytes: Bytes = Field(262_144, description="largest result")
+    max_steps: int = Field(1000, ge=1, le=10_000, description="steps that one task may keep")
     max_lanes: int = Field(512, ge=1, le=4096, description="kinds of task in one shard")
     max_dag_nodes: int = Field(10_000, ge=2, le=1_000_000, description="tasks in one DAG")
     max_dag_edges: int = Field(100_000, ge=1, le=10_000_000, description="edges in one DAG")
@@ -102,6 +104,22 @@ class Settings(BaseModel):
     spawn_policy: SpawnRule = Field(
         "own_dag", description="what a task may spawn: any, those of its own agent, or none"
     )
+    validation: dict[str, tuple[Validator, ...]] = Field(
+        default_factory=dict,
+        description="what outputs must pass beside what their tasks ask for: type, or * -> kinds",
+    )
+    validation_timeout_sec: Seconds = Field(
+        10, description="how long an output may be matched by a pattern or a schema"
+    )
+    test_commands: tuple[tuple[str, ...], ...] = Field(
+        (), description="what `test-pass` may run: lists of words; a last * is any more words"
+    )
+    test_dir: Path = Field(Path("."), description="where it may run that: here or below")
+    test_timeout_sec: Seconds = Field(600, description="how long that may take")
+    judge_url: str | None = Field(
+        None, repr=False, description="the HTTP endpoint of `llm-judge`, http:// or https://"
+    )
+    judge_timeout_sec: Seconds = Field(60, description="how long a judge may take")
     call_timeout_sec: Seconds = Field(10, description="how long a call is tried and re-sent")
     wait_replicas: int = Field(0, ge=0, le=100, description="replicas that must have a submit")
     park_sec: Seconds = Field(5, description="how long a claim waits at the server")
@@ -152,6 +170,7 @@ class Settings(BaseModel):
                 settings = handler({**data, "handoff_sec": min(settings.handoff_sec, longest)})
         except ValidationError as error:
             raise broken(error) from None
+        check_proof(settings)
         if settings.embedded and settings.url is not None:
             raise ConfigError("embedded", "is given together with url; one server is enough")
         whats = [limit.what for limit in settings.limits]
@@ -175,7 +194,23 @@ def profile_defaults(profile: Profile) -> dict[str, object]:
         "claim_ttl_sec": profile.claim_ttl_sec,
         "timeout_sec": profile.timeout_sec,
         "spawn_policy": profile.spawn_policy,
+        "validation": {"*": ("decision-report",)} if profile.decision_report else {},
     }
+
+
+def check_proof(settings: Settings) -> None:
+    """The rules for validators that a queue asks for, and for what they use."""
+    for type, kinds in settings.validation.items():
+        if type != "*" and NAME.fullmatch(type) is None:
+            raise ConfigError("validation", f"{type!r} is no type, and not * for all")
+        for kind in kinds:
+            if kind not in BY_SETTINGS:
+                rule = f"{kind} is for tasks to ask for; a queue asks for {', '.join(BY_SETTINGS)}"
+                raise ConfigError(f"validation.{type}", rule)
+    if not all(settings.test_commands):
+        raise ConfigError("test_commands", "has a command without words")
+    if not (settings.judge_url or "http://").startswith(("http://", "https://")):
+        raise ConfigError("judge_url", "begins with http:// or https://")
 
 
 def merged(sources: list[dict[str, object]]) -> dict[str, object]:

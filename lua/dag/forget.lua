@@ -11,7 +11,7 @@
 --       4 archive     1: what ended is kept until it is archived
 --       5 ttl         how long an ended task is kept, ms
 -- TOUCHES dag:<dag> members:<dag> follow:<dag> unfinished task:<id> def:<id> result:<id>
---       failures:<id> notes:<id> logs:<id> spawned:<id> tag:<t> ext:<sha>
+--       failures:<id> notes:<id> logs:<id> spawned:<id> steps:<id> tag:<t> ext:<sha>
 -- FLAGS allow-oom
 -- REPLY OK <more>
 

@@ -19,6 +19,9 @@ local function forget_later(root, id, ttl, flags, more)
   if flagged(flags, "s") then
     redis.call("PEXPIRE", root .. "spawned:" .. id, ttl)
   end
+  if flagged(flags, "k") then
+    redis.call("PEXPIRE", root .. "steps:" .. id, ttl)
+  end
   for _, tag in ipairs(more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end

@@ -8,7 +8,7 @@
 --       3 how         JSON {archive, ttl, events}
 -- EACH  task          its id
 -- TOUCHES task:<id> def:<id> failures:<id> dependents:<id> dead stats events tag:<t> ext:<sha>
---       cancelling telling outbox notes:<id> logs:<id> dag:<dag> unfinished
+--       cancelling telling outbox notes:<id> logs:<id> steps:<id> dag:<dag> unfinished
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found>]...
 

@@ -8,11 +8,11 @@
 --       2 limit       about how many bytes in this call
 -- EACH  task          its id
 -- TOUCHES task:<id> def:<id> result:<id> failures:<id> waits:<id> notes:<id> logs:<id> parents:<id>
---       dag:<dag>
+--       steps:<id> dag:<dag>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <now> [[hash, def, result, failures, waits, idle ms or "", notes, logs,
---       parents]]...; an unknown task has an empty hash, and so has one whose DAG is still
---       being written
+--       parents, names of steps]]...; an unknown task has an empty hash, and so has one whose
+--       DAG is still being written
 
 -- @include now_ms
 -- @include fields_of
@@ -47,10 +47,11 @@ for at = first, #ARGV, stride do
     waits_of(root, id), idle,
     redis.call("HGETALL", root .. "notes:" .. id),
     redis.call("LRANGE", root .. "logs:" .. id, 0, -1),
-    flagged(fields.flags, "p") and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {} }
+    flagged(fields.flags, "p") and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {},
+    flagged(fields.flags, "k") and redis.call("HKEYS", root .. "steps:" .. id) or {} }
   reply[#reply + 1] = row
   -- Ids are many and small: they are not looked at one by one.
   left = left - #row[2] - #row[3] - bytes_of(row[4]) - bytes_of(row[7]) - bytes_of(row[8])
-    - 26 * (#row[5] + #row[9])
+    - bytes_of(row[10]) - 26 * (#row[5] + #row[9])
 end
 return reply

@@ -1,6 +1,7 @@
 -- validate: RUNNING -> VALIDATING
 --
--- The handler returned and its output is being checked; the lease goes on.
+-- The handler returned and its output is being checked; the lease goes on. One that was handed out
+-- ahead of a free slot, and whose start was not told, has begun by now.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
@@ -10,13 +11,15 @@
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | STATE:<found>]...
 
+-- @include now_ms
 -- @include lease_held
+-- @include stamp_start
 -- @include count
 
 local root = ARGV[1]
 local first, stride = 2, 2
 
-local reply = { "OK" }
+local now, reply = string.format("%.0f", now_ms()), { "OK" }
 for at = first, #ARGV, stride do
   local id = ARGV[at]
   local held, row = lease_held(root, id, ARGV[at + 1])
@@ -27,6 +30,7 @@ for at = first, #ARGV, stride do
   else
     if row[1] == "RUNNING" then
       redis.call("HSET", root .. "task:" .. id, "state", "VALIDATING")
+      stamp_start(root, now, id)
       count(root, row[3], "RUNNING", -1)
       count(root, row[3], "VALIDATING", 1)
     end

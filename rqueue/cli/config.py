@@ -25,6 +25,8 @@ from rqueue.settings import (
 from rqueue.store.address import parse
 
 PASSWORD = re.compile(r"(://[^:@/?]*):.*@")
+# Settings that may hold a password.
+URLS = ("url", "judge_url")
 OPTION = re.compile(r"([?&]password=)[^&]*")
 
 
@@ -118,7 +120,7 @@ def settings_of(name: str, url: str | None) -> list[Setting]:
         if field in holding:
             at = next(at for at, part in enumerate(said) if field in part)
             source = titles[at] or variable_of(field)
-        found.append(Setting(field, masked(value) if field == "url" else value, source))
+        found.append(Setting(field, masked(value) if field in URLS else value, source))
     return found
 
 

@@ -119,6 +119,7 @@ def print_life(found: Task) -> None:
         "tags": ", ".join(spec.tags),
         "boost": f"{boost:.2f} points more urgent by the critical path" if boost else None,
         "failed": f"{found.attempts} of {spec.max_attempts} attempts",
+        "steps": cut(", ".join(found.steps), WIDTH),
         "payload": cut(json.dumps(found.payload), WIDTH),
         "result": cut(json.dumps(found.result), WIDTH) if found.result is not None else None,
     }

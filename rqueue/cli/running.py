@@ -46,6 +46,7 @@ RELOAD_GRACE_SEC = 2.0
 @click.option("--type", "types", multiple=True, help="Serve these types only.")
 @click.option("--capability", "capabilities", multiple=True, help="What this worker can do.")
 @click.option("--agent", "agents", multiple=True, help="Serve tasks for these agents too.")
+@click.option("--model", "models", multiple=True, help="A model it has. [default: any]")
 @click.option("--name", help="The worker's name. [default: host:pid:random]")
 @click.option("--grace", type=SECONDS, default=30.0, help="Seconds to end in.")
 @click.option("--max-tasks", type=click.IntRange(1), help="A fresh process after so many tasks.")

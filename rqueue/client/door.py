@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from rqueue.errors import InvalidTask
 from rqueue.model.checked import LABEL, LABEL_RULE, NAME, NAME_RULE, instant, within_a_year
@@ -25,6 +26,15 @@ MAX_REASON = 1000
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 Word = TypeVar("Word", bound=str)
+
+
+class Offered(TypedDict, total=False):
+    """What a worker offers, by default the types that have handlers; without models, any."""
+
+    types: Iterable[str] | None
+    capabilities: Iterable[str]
+    agents: Iterable[str]
+    models: Iterable[str]
 
 
 def reason_of(given: object) -> str:
@@ -59,14 +69,39 @@ def names_of(field: str, given: Iterable[str]) -> list[str]:
     return [name_of(field, name) for name in given]
 
 
+def labels_of(field: str, given: Iterable[str]) -> list[str]:
+    """Several labels, such as the names of models."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidTask(field, "is a list of labels")
+    return [label_of(field, label) for label in given]
+
+
 def offer_of(
-    types: Iterable[str] | None, capabilities: Iterable[str], agents: Iterable[str]
+    types: Iterable[str] | None,
+    capabilities: Iterable[str],
+    agents: Iterable[str],
+    models: Iterable[str] = (),
 ) -> Offer:
     """What a worker offers, if all of it are names."""
     return Offer.of(
         None if types is None else names_of("types", types),
         names_of("capabilities", capabilities),
         names_of("agents", agents),
+        labels_of("models", models),
+    )
+
+
+def worker_offer(given: Offered, handlers: Iterable[str]) -> Offer:
+    """The offer of a worker with these handlers."""
+    unknown = sorted(given.keys() - Offered.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"worker() got an unexpected keyword argument {unknown[0]!r}")
+    types = given.get("types")
+    return offer_of(
+        handlers if types is None else types,
+        given.get("capabilities", ()),
+        given.get("agents", ()),
+        given.get("models", ()),
     )
 
 

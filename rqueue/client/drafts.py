@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rqueue.client.schemas import check_schema
 from rqueue.errors import InvalidTask
 from rqueue.model.call import Call, merged, written
 from rqueue.model.definition import plain
@@ -136,6 +137,8 @@ class Drafter:
         now = self.clock.now()
         spec = spec.dated(now)
         spec.admit(now)
+        if spec.validation != "none":
+            check_schemas(spec)
         return Draft(
             lane=lane_for(spec, self.settings),
             base=micro(spec.priority - boost(spec, now)),
@@ -169,6 +172,13 @@ class Drafter:
             shortest = 2 * self.settings.call_timeout_sec
             found["ttl"] = round(max(spec.result_ttl_sec, shortest) * 1000)
         return found
+
+
+def check_schemas(spec: TaskSpec) -> None:
+    """Raises InvalidTask where a JSON Schema is none, if that can be known here."""
+    for check in spec.checks:
+        if check.kind == "json-schema" and check.value is not None:
+            check_schema(check.value)
 
 
 def triggered(spec: TaskSpec) -> dict[str, object]:

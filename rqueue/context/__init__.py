@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from rqueue.context.blocking import BlockingContext
+from rqueue.context.steps import Aside, Steps, performed, told
 from rqueue.errors import ConfigError, TaskCancelled
 from rqueue.model.note import Note
 from rqueue.model.subtask import Subtask, Wait, Wish, failure_of, named, output_of
+from rqueue.policy.previous import lines_of
 
 if TYPE_CHECKING:
-    import asyncio
-
     from pydantic import JsonValue
 
     from rqueue.model.attempt import AttemptRecord
@@ -34,7 +35,11 @@ class Suspended(BaseException):
 
 
 class Scribe(Protocol):
-    """Where a context's words go, and where it reads what earlier attempts left."""
+    """Where a context's words go, and where it reads what earlier attempts left. `model` is what
+    the attempt is to use.
+    """
+
+    model: str | None
 
     async def note(self, said: Note) -> None: ...
 
@@ -44,6 +49,8 @@ class Scribe(Protocol):
 
     async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]: ...
 
+    async def step(self, name: str, result: bytes = b"") -> bytes: ...
+
 
 class Context:
     """One attempt as its handler sees it. Its coroutines raise LeaseLost when another may run
@@ -51,6 +58,7 @@ class Context:
 
     `state` is what the worker's lifespans have put there: connections, models and the like.
     `loop` is the event loop that runs the attempt, where there is one beside the handler.
+    `aside` runs plain functions of a step in a thread.
     `suspended` is whether the task has left the worker to wait for others that it spawned,
     `leaving` how many calls that may come to that are under way, or have.
     """
@@ -61,6 +69,7 @@ class Context:
         self.scribe = scribe
         self.state = state
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.aside: Aside = asyncio.to_thread
         self.stopped = False
         self._extended_sec = 0.0
         self.suspended = False
@@ -97,6 +106,13 @@ class Context:
     def attempt(self) -> int:
         """The number of this attempt, from 1."""
         return self.task.attempts + 1
+
+    @property
+    def model(self) -> str | None:
+        """The model to use: of those that the task prefers, or falls back on after two failed
+        attempts, the first that the worker has. None where the task names none.
+        """
+        return self.scribe.model
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -137,6 +153,10 @@ class Context:
         """How the attempts before this one ended."""
         return (await self.scribe.current()).failure_history
 
+    async def previous_attempts(self) -> list[str]:
+        """The last of them in words: what was tried, and why it failed."""
+        return lines_of(await self.failures())
+
     async def log(self, line: str) -> None:
         """Keeps a line with the task; the last hundred are shown with it."""
         await self.scribe.note(Note(line=line))
@@ -149,6 +169,30 @@ class Context:
         """Lets this attempt run so much longer than its timeout."""
         await self.scribe.note(Note(extend_sec=seconds))
         self.extended_sec += seconds
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps that this attempt has come to."""
+        return Steps(self)
+
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """What a function gives, which is called once in the life of the task: its result is kept
+        under the name, and a later attempt, on any worker, gets it without a call. A coroutine
+        function is awaited, a plain one runs in a thread; the result is JSON.
+
+        Raises what the function raises, and then nothing is kept; ConfigError for a name that this
+        attempt has used, InvalidTask for a result that is no JSON, too large, or one too many,
+        LeaseLost where another may run the task. A worker that dies between the call and the
+        keeping has the next attempt call again: at least once, as with tasks.
+        """
+        with self.steps.under(name):
+            kept = await self.steps.kept(name)
+            if not kept:
+                value = await performed(partial(function, *args, **kwargs), self.aside)
+                kept = await self.steps.keep(name, value)
+            return told(kept, name)
 
     @overload
     async def spawn(

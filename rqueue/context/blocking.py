@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rqueue.context.steps import told
 from rqueue.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ class BlockingContext:
         """How the attempts before this one ended."""
         return self.run(self.ctx.failures())
 
+    def previous_attempts(self) -> list[str]:
+        """The last of them in words: what was tried, and why it failed."""
+        return self.run(self.ctx.previous_attempts())
+
     def log(self, line: str) -> None:
         """Keeps a line with the task."""
         self.run(self.ctx.log(line))
@@ -54,6 +60,18 @@ class BlockingContext:
     def extend(self, seconds: float) -> None:
         """Lets this attempt run so much longer than its timeout."""
         self.run(self.ctx.extend(seconds))
+
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """What a function gives, which is called once in the life of the task, in this thread."""
+        steps = self.ctx.steps
+        with steps.under(name):
+            kept = self.run(steps.kept(name))
+            if not kept:
+                value = function(*args, **kwargs)
+                if inspect.iscoroutine(value):
+                    value = self.run(value)
+                kept = self.run(steps.keep(name, value))
+            return told(kept, name)
 
     def spawn(
         self,

@@ -39,6 +39,7 @@ from rqueue.model.field import (
     TaskReference,
 )
 from rqueue.model.ids import TaskId
+from rqueue.model.proof import Check, Validation, checks_of
 from rqueue.model.reference import listed
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.scale import DEFAULT_PRIORITY, check_scale, to_native
@@ -102,9 +103,7 @@ class TaskSpec(Checked):
     fallback_models: Models = ()
 
     output_type: Literal["code", "markdown", "json", "artifact"] | None = None
-    validation: Literal[
-        "json-schema", "test-pass", "llm-judge", "regex", "decision-report", "none"
-    ] = "none"
+    validation: Validation = "none"
     validation_schema: Annotated[JsonValue, SkipValidation] = None
     artifacts: Lines = ()
     result_ttl_sec: Seconds | None = None
@@ -167,6 +166,7 @@ class TaskSpec(Checked):
             raise InvalidTask("expires_sec", "is given with a deadline; give one of them")
         if self.inputs and not isinstance(self.payload, Mapping):
             raise InvalidTask("inputs", "fill arguments of a payload that is an object")
+        checks_of(self.validation, self.validation_schema)
         for field in self.dedupe_fields:
             if field not in TaskSpec.model_fields or field.startswith("dedupe"):
                 raise InvalidTask("dedupe_fields", f"names {field!r}, which is no field of a task")
@@ -216,6 +216,11 @@ class TaskSpec(Checked):
     def references(self) -> list[str]:
         """What its arguments are filled with."""
         return [one for given in self.inputs.values() for one in listed(given)]
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What its output must pass, one after the other."""
+        return checks_of(self.validation, self.validation_schema)
 
     @property
     def estimate_usd(self) -> float:

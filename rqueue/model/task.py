@@ -42,7 +42,8 @@ class Task(Checked):
     What is stored may be anyone's bytes. `unreadable` says why the definition cannot be read: the
     spec is then a stand-in of its type, without payload, and no attempt can succeed. `damaged`
     names the other parts that cannot be read and are left out here. `references` is there for who
-    has claimed it: the outputs that its `context_refs` mean, by reference.
+    has claimed it: the outputs that its `context_refs` mean, by reference. `steps` are the names of
+    those that its handler has done.
     """
 
     id: TaskId
@@ -77,6 +78,7 @@ class Task(Checked):
     progress: Json = None
     checkpoint: Json = None
     logs: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     cost_usd: float = 0.0
     tokens_used: Tokens = Tokens()
     result: Json = None

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a worker can do. No types means every type."""
+    """What a worker can do. No types means every type, no models any model."""
 
     types: frozenset[str] | None = None
     capabilities: frozenset[str] = field(default_factory=frozenset)
     agents: frozenset[str] = field(default_factory=frozenset)
+    models: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
     def of(
@@ -25,10 +26,14 @@ class Offer:
         types: Iterable[str] | None = None,
         capabilities: Iterable[str] = (),
         agents: Iterable[str] = (),
+        models: Iterable[str] = (),
     ) -> Offer:
         """The offer of these names."""
         return cls(
-            None if types is None else frozenset(types), frozenset(capabilities), frozenset(agents)
+            None if types is None else frozenset(types),
+            frozenset(capabilities),
+            frozenset(agents),
+            frozenset(models),
         )
 
 

@@ -58,11 +58,12 @@ class Ruling(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What is known of an attempt's end: who had it, what was seen, when."""
+    """What is known of an attempt's end: who had it, what was seen, when, and by which model."""
 
     agent: str
     error: str
     at: datetime
+    model: str | None = None
 
 
 def rule(
@@ -77,6 +78,7 @@ def rule(
         agent=report.agent,
         reason=reason,
         error=storable(report.error),
+        model=report.model,
         at=report.at,
     )
     unbegun = isinstance(outcome, Lost) and outcome.state is State.CLAIMED

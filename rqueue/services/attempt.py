@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.clock import SYSTEM
 from rqueue.context import Suspended
+from rqueue.context.steps import plainly
 from rqueue.errors import InvalidTask, RateLimited, Reject, Retry, SubtaskFailed
 from rqueue.model.attempt import Failed, Reason, reason_of
 from rqueue.policy.limiting import is_limited, wait_asked
@@ -83,7 +84,7 @@ async def perform_with(
         arguments |= await provided(handler.dependencies, ctx, stack)
         if handler.kind == "async":
             return await handler.function(**arguments)
-        return await threads.run(partial(plainly, handler.function, arguments))
+        return await threads.run(partial(plainly, handler.function, **arguments))
 
 
 def prepared(handler: Handler, payload: object, ctx: Context) -> dict[str, Any] | Failed:
@@ -109,16 +110,6 @@ def encoded(handler: Handler, value: object, max_bytes: int) -> bytes | Failed:
         return handler.encoded(value, max_bytes)
     except InvalidTask as error:
         return Failed(Reason.INVALID_OUTPUT, str(error))
-
-
-def plainly(function: Any, arguments: dict[str, Any]) -> Any:
-    """Calls a function in its thread. A StopIteration could not pass to the event loop, and a
-    GeneratorExit would close the coroutines that await it.
-    """
-    try:
-        return function(**arguments)
-    except (StopIteration, GeneratorExit) as error:
-        raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
 def makes_way(error: BaseException) -> bool:

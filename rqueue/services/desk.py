@@ -1,4 +1,4 @@
-"""What a worker does with one task, and how failed attempts are settled."""
+"""What a worker does with one task."""
 
 from __future__ import annotations
 
@@ -9,35 +9,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rqueue.client.inputs import filled
 from rqueue.context import Context, Suspended
-from rqueue.current import Current
-from rqueue.errors import InvalidTask, StoreUnavailable
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.definition import quick_parts
-from rqueue.model.state import State
-from rqueue.policy.verdict import Report, refused, rule, rules_of
-from rqueue.services.aftermath import Aftermath, seen
+from rqueue.policy.previous import asks
+from rqueue.policy.validation import demanded
+from rqueue.services.aftermath import seen
 from rqueue.services.attempt import (
     Encoded,
     Places,
-    described,
     encoded,
     failure_of,
     perform,
 )
 from rqueue.services.children.place import check
 from rqueue.services.children.pool import Children
-from rqueue.services.ledger import Ledger
 from rqueue.services.naming import attempt_name
-from rqueue.services.parker import SPENT, Parker
+from rqueue.services.outfit import in_the_end, outfitted, reminded
+from rqueue.services.proof.prover import Prover
 from rqueue.services.scribe import StoreScribe
+from rqueue.services.settling import Settling
 from rqueue.services.slots import LOST
 from rqueue.services.spawner import Spawner
 from rqueue.services.threads import Threads
 from rqueue.store import leases
-from rqueue.store.leases import Held, Settled, Verdict
-from rqueue.store.stored import claimed
+from rqueue.store.leases import Held, Settled
 
 if TYPE_CHECKING:
     from random import Random
@@ -54,9 +50,6 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("rqueue.worker")
-ASK_AGAIN_SEC = 0.5
-# As it failed, as a plain error, as one that is dead.
-MOST_ASKED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +65,29 @@ class Parts:
     random: Random
 
 
-class Desk:
+class Desk(Settling):
     """Runs single tasks for one worker."""
 
-    def __init__(self, parts: Parts, worker: str, held: dict[str, str]) -> None:
-        self.parts = parts
-        self.worker = worker
-        self.held = held
+    def __init__(self, parts: Parts, worker: str, held: dict[str, str], offer: Offer) -> None:
+        super().__init__(parts, worker, held)
+        self.models = offer.models
         self.state: dict[str, Any] = {}
-        self.failed: list[tuple[Grant, Failed]] = []
-        self.ledger = Ledger(worker, parts.settings.name)
-        self.aftermath = Aftermath(parts.hooks)
-        self.parker = Parker(parts)
-        self.current = Current(parts.settings)
         self.spawner = Spawner(parts)
         children = Children(
             grace_sec=parts.settings.kill_grace_sec,
             max_result_bytes=parts.settings.max_result_bytes,
         )
         self.places = Places(Threads(), children)
+        self.prover = Prover(parts.shard, parts.settings, parts.hooks)
+        self.check(offer)
 
     def check(self, offer: Offer) -> None:
         """Raises ConfigError for a handler of the offer that could not run."""
         for type, handler in self.parts.registry.handlers.items():
-            if handler.kind == "process" and (offer.types is None or type in offer.types):
+            if offer.types is not None and type not in offer.types:
+                continue
+            self.prover.check(handler)
+            if handler.kind == "process":
                 check(handler)
 
     async def run(self, running: Running) -> bytes | Failed | None:
@@ -106,41 +98,33 @@ class Desk:
         scribe = StoreScribe(parts.shard, parts.reader, grant, self.ledger, spawner=self.spawner)
         ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
         ctx.loop = asyncio.get_running_loop()
+        ctx.aside = self.places.threads.run
         running.ctx = ctx
         found = quick_parts(grant.definition)
         if found is None:
-            bad = refused(ctx.task) or await self.fill(ctx)
+            bad = await outfitted(ctx, parts.shard, self.models)
             if bad is not None:
                 return bad
             spec = ctx.task.spec
             type, payload, limit = spec.type, spec.payload, spec.time_limit_sec
         else:
-            (type, payload), limit = found, None
+            (type, payload), limit, spec = found, None, None
         handler = parts.registry.handlers.get(type)
         if handler is None:
             return Failed(Reason.ERROR, f"this worker has no handler for {type}")
+        if grant.attempts and asks(payload, parts.settings.preset.view):
+            payload = await reminded(ctx, payload)
         running.deadline = running.began + (limit or parts.settings.timeout_sec)
         if running.task is not None:
             running.task.set_name(attempt_name(type, grant.task))
         if handler.ack == "before":
             await self.run_settled(handler, payload, running, ctx)
             return None
+        running.checks = demanded(type, spec, parts.settings)
         outcome = await self.perform(handler, payload, running, ctx)
         if outcome is not None and not running.stopped:
             self.ledger.types[grant.task] = type
         return outcome
-
-    async def fill(self, ctx: Context) -> Failed | None:
-        """Gives a task what it is to have of others; how it fails where that is not there."""
-        while True:
-            try:
-                ctx.task = await filled(self.parts.shard, ctx.task)
-                return None
-            except InvalidTask as error:
-                # No attempt could do better: what it needs does not come back.
-                return Failed(Reason.ERROR, str(error), permanent=True)
-            except StoreUnavailable:
-                await asyncio.sleep(ASK_AGAIN_SEC)
 
     async def run_settled(
         self, handler: Handler, payload: object, running: Running, ctx: Context
@@ -170,12 +154,14 @@ class Desk:
         when its task has left to wait for others is nobody's.
         """
         hooks = self.parts.hooks
+        if running.checks and (bad := self.prover.refused(running.checks)) is not None:
+            return bad
         value = await perform(handler, payload, ctx, hooks, places=self.places)
         if ctx.suspended:
             if not isinstance(value, Suspended):
                 self.ledger.went_on(running.grant, handler.type)
             return None
-        outcome: bytes | Failed
+        outcome: bytes | Failed | None
         match value:
             case Failed():
                 outcome = value
@@ -183,24 +169,35 @@ class Desk:
                 outcome = data
             case _:
                 outcome = encoded(handler, value, self.parts.settings.max_result_bytes)
-        if hooks.middleware:
+        if running.checks and isinstance(outcome, bytes):
+            outcome = await self.proven(running, ctx, outcome)
+        if hooks.middleware and outcome is not None:
             await hooks.after_attempt(ctx, seen(outcome))
         return outcome
+
+    async def proven(self, running: Running, ctx: Context, outcome: bytes) -> bytes | Failed | None:
+        """An output that passes what it must, or how it fails; None where the task is lost, or has
+        left.
+        """
+        lease = Held(running.grant.task, running.grant.token)
+        if not await self.prover.begun(lease):
+            self.lost(lease, LOST)
+            running.stopped = LOST
+            return None
+        fault = await self.prover.fault(ctx, running.checks, outcome)
+        if ctx.suspended:
+            return None
+        return outcome if fault is None else fault
 
     async def settled_first(self, grant: Grant, type: str) -> bool:
         """Completes a task before it runs; whether it was this worker's to complete."""
         row = Settled(grant.task, grant.token, b"")
-        while True:
-            try:
-                words = await leases.complete(self.parts.shard, [row])
-            except StoreUnavailable:
-                await asyncio.sleep(ASK_AGAIN_SEC)
-                continue
-            # It is nobody's lease from now on: the heartbeat must not miss it.
-            self.held.pop(grant.task, None)
-            self.ledger.types[grant.task] = type
-            self.ledger.completed([row], words)
-            return words == ["OK"]
+        words = await in_the_end(lambda: leases.complete(self.parts.shard, [row]))
+        # It is nobody's lease from now on: the heartbeat must not miss it.
+        self.held.pop(grant.task, None)
+        self.ledger.types[grant.task] = type
+        self.ledger.completed([row], words)
+        return words == ["OK"]
 
     def lost(self, lease: Held, why: str) -> None:
         """Says that a lease is no longer held, unless it has ended meanwhile."""
@@ -218,6 +215,7 @@ class Desk:
     async def aclose(self) -> None:
         """Ends what runs beside the worker; all that was settled has been told then."""
         await self.aftermath.aclose()
+        await self.prover.aclose()
         await self.places.aclose()
 
     def broken(self, running: Running, error: BaseException) -> Failed | None:
@@ -236,57 +234,3 @@ class Desk:
             ran = time.monotonic() - running.began
             return Failed(Reason.TIMEOUT, f"stopped after {ran:.1f} s")
         return Failed(Reason.CANCELLED, running.stopped or "the worker was stopped")
-
-    async def settle(self) -> None:
-        """Ends failed attempts as the policy decides, all in one call, after those were set aside
-        whose services are limited.
-        """
-        limited = self.parker.limited(self.failed)
-        if limited:
-            words = await self.parker.park(limited)
-            found = zip(limited, words, strict=True)
-            aside = [(row, word) for row, word in found if word != SPENT]
-            self.ended([row for row, _ in aside])
-            self.ledger.parked([row for row, _ in aside], [word for _, word in aside])
-            self.aftermath.failed([row for row, _ in aside], [State.RETRYING] * len(aside))
-        judged = [self.judged(grant, outcome) for grant, outcome in self.failed]
-        failed = [(grant, outcome) for grant, outcome, _ in judged]
-        if not failed:
-            return
-        words = await leases.fail(self.parts.shard, [row for *_, row in judged])
-        self.ended(failed)
-        self.ledger.failed(failed, words)
-        self.aftermath.failed(failed, words)
-
-    def ended(self, failed: Sequence[tuple[Grant, Failed]]) -> None:
-        """Forgets attempts that are settled; others may have failed meanwhile."""
-        gone = {grant.token + grant.task for grant, _ in failed}
-        self.failed[:] = [row for row in self.failed if row[0].token + row[0].task not in gone]
-        for grant, _ in failed:
-            self.parker.spent.discard(grant.token)
-            if self.held.get(grant.task) == grant.token:
-                del self.held[grant.task]
-
-    def judged(
-        self, grant: Grant, outcome: Failed, asked: int = 1
-    ) -> tuple[Grant, Failed, Verdict]:
-        """A failed attempt with its verdict. One that cannot be judged is a plain error instead,
-        and dead where its policy cannot say when it comes again.
-        """
-        try:
-            return grant, outcome, self.verdict(grant, outcome)
-        except Exception as error:
-            # Whatever it is, it is this task's: it must not hold the others, nor end the worker.
-            if asked == MOST_ASKED:
-                raise
-            message = f"how it failed cannot be judged: {described(error)}"
-            plain = Failed(Reason.ERROR, message, permanent=asked == MOST_ASKED - 1)
-            return self.judged(grant, plain, asked + 1)
-
-    def verdict(self, grant: Grant, outcome: Failed) -> Verdict:
-        """What becomes of a failed attempt."""
-        task = claimed(grant)
-        report = Report(self.worker, outcome.message, self.parts.clock.now())
-        rules = rules_of(task.spec, self.current)
-        ruling = rule(task, outcome, report, rules, random=self.parts.random)
-        return Verdict(grant.task, grant.token, *ruling)

@@ -177,10 +177,10 @@ class Ledger:
             extra={**self.fields(grant.task, claimed(grant).type), "why": str(why)},
         )
 
-    def spent(self, task: Task, usd: float) -> None:
-        """What a handler said it spent. Which model it used, it does not say yet."""
+    def spent(self, task: Task, usd: float, model: str | None = None) -> None:
+        """What a handler said it spent, with the model that it was to use."""
         agent = task.spec.agent_name or "any"
-        self.figures.count("task_cost_usd", task.type, agent, UNKNOWN, by=usd)
+        self.figures.count("task_cost_usd", task.type, agent, model or UNKNOWN, by=usd)
 
     def fields(self, task: str, type: str = "") -> dict[str, object]:
         """What every line about a task says; its type where that is known."""

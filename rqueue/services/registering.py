@@ -44,7 +44,7 @@ class Registering:
             types=None if offer.types is None else tuple(sorted(offer.types)),
             capabilities=tuple(sorted(offer.capabilities)),
             agents=tuple(sorted(offer.agents)),
-            models_available=tuple(getattr(worker, "models", ())),
+            models_available=tuple(sorted(offer.models)),
             max_concurrent_tasks=worker.slots.size,
             poll_interval_sec=settings.park_sec,
             claim_ttl_sec=settings.claim_ttl_sec,

@@ -11,6 +11,7 @@ from rqueue.model.ids import TaskId
 from rqueue.store.leases import Held
 from rqueue.store.notes import note
 from rqueue.store.spawning import spawn
+from rqueue.store.steps import step
 from rqueue.store.stored import claimed
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class StoreScribe:
         self.lock: asyncio.Lock | None = None
         self.seq = 0
         self.suspended = False
+        self.model: str | None = None
 
     def claimed(self) -> Task:
         """The task as it was claimed."""
@@ -53,7 +55,7 @@ class StoreScribe:
             self.seq += 1
             await note(self.shard, self.held, said, seq=self.seq)
         if said.usd:
-            self.ledger.spent(self.claimed(), said.usd)
+            self.ledger.spent(self.claimed(), said.usd, self.model)
 
     async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]:
         """Adds to the DAG of the task what is not there yet, and tells of all that was asked for;
@@ -70,6 +72,10 @@ class StoreScribe:
                 self.ledger.suspended(self.claimed())
                 raise Suspended
         return await self.spawner.told(grown.tasks, wait)
+
+    async def step(self, name: str, result: bytes = b"") -> bytes:
+        """Keeps what a step gave, or tells what is kept."""
+        return await step(self.shard, self.held, name, result)
 
     @property
     def held(self) -> Held:

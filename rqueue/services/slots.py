@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rqueue.context import Context
+    from rqueue.model.proof import Check
     from rqueue.services.seats import Seats
     from rqueue.store.claims import Grant
     from rqueue.store.leases import Held
@@ -26,7 +27,8 @@ class Running:
     """An attempt under way. Its code can be told to stop, once, with the reason."""
 
     __slots__ = (
-        "began", "begun", "ctx", "deadline", "grant", "stopped", "stopped_at", "stuck", "task",
+        "began", "begun", "checks", "ctx", "deadline", "grant", "stopped", "stopped_at", "stuck",
+        "task",
     )  # fmt: skip
 
     def __init__(self, grant: Grant) -> None:
@@ -39,6 +41,8 @@ class Running:
         self.stopped = ""
         self.stopped_at = float("inf")
         self.stuck = False
+        # What its output must pass.
+        self.checks: tuple[Check, ...] = ()
 
     @property
     def ends_at(self) -> float:

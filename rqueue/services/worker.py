@@ -53,8 +53,7 @@ class Worker:
         self.slots = Slots(seats, self.attempt, self.wake.set)
         self.held: dict[str, str] = {}
         self.done: list[Settled] = []
-        self.desk = Desk(parts, name, self.held)
-        self.desk.check(offer)
+        self.desk = Desk(parts, name, self.held, offer)
         self.beat = Heartbeat(
             parts.shard,
             name,

@@ -57,6 +57,10 @@ class Keys:
         """list: the last log lines of a task."""
         return f"{self.root}logs:{task}"
 
+    def steps(self, task: str) -> str:
+        """hash: name of a step that a task has done -> what it gave. Lives as long as its hash."""
+        return f"{self.root}steps:{task}"
+
     def delayed(self) -> str:
         """zset: task by due time in ms: retries, parked and scheduled tasks."""
         return f"{self.root}delayed"

@@ -53,6 +53,8 @@ class Terms:
     max_nodes: int = 10_000
     spawn_rule: str = "own_dag"
     limits: tuple[Limit, ...] = ()
+    max_steps: int = 1_000
+    max_result_bytes: int = 262_144
 
 
 @cache

@@ -55,6 +55,7 @@ class Stored:
     said: Sequence[bytes] = ()
     lines: Sequence[bytes] = ()
     many: Sequence[bytes] = ()
+    done: Sequence[bytes] = ()
     damaged: dict[str, None] = field(default_factory=dict)
 
     @classmethod
@@ -77,6 +78,7 @@ class Stored:
             "blocked_by": self.part("waits", self.parents, NOBODY),
             "result": self.part("result", self.outcome, None),
             "logs": tuple(words(line) for line in self.lines),
+            "steps": tuple(sorted(words(name) for name in self.done)),
         }
         if state in IN_HAND:
             parts["claim"] = self.part("holder", lambda: self.claim(now_ms, lease_ms), None)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-from typing_extensions import TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rqueue.client.handle import outcome
 from rqueue.errors import RQueueError
@@ -24,6 +21,7 @@ from rqueue.testing.limits import limits_of
 from rqueue.testing.timeline import finish
 
 if TYPE_CHECKING:
+    from rqueue.client.door import Offered
     from rqueue.testing.memory import Memory
     from rqueue.testing.story import Ended
 
@@ -46,14 +44,6 @@ class Ran:
     attempt: int
     state: State
     error: BaseException | None = None
-
-
-class Offered(TypedDict, total=False):
-    """What a worker offers, as `Queue.worker` takes it; by default the types that have handlers."""
-
-    types: Iterable[str] | None
-    capabilities: Iterable[str]
-    agents: Iterable[str]
 
 
 class OrderlyWorker(Worker):

@@ -17,7 +17,7 @@ from rqueue.store.claims import Waiter
 from rqueue.store.keys import Keys
 from rqueue.testing.clock import ManualClock, ms_of
 from rqueue.testing.connection import MemoryConnection
-from rqueue.testing.driving import MOST, Driver, Offered, Ran
+from rqueue.testing.driving import MOST, Driver, Ran
 from rqueue.testing.expecting import Expected, check, type_of
 from rqueue.testing.model import Model
 from rqueue.testing.server import MemoryServer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from rqueue.client.door import Offered
     from rqueue.function import TaskFunction
     from rqueue.model.state import State
     from rqueue.model.task import Task

@@ -9,7 +9,7 @@ from rqueue.testing.settling import LOST, held
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
-    from rqueue.testing.records import Notes, Record
+    from rqueue.testing.records import Lease, Notes, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +60,18 @@ def extend(record: Record, said: Noted) -> None:
     if said.more_ms:
         own_ms = record.special.timeout_ms or said.timeout_ms
         record.special = replace(record.special, timeout_ms=own_ms + said.more_ms)
+
+
+def step(model: Model, lease: Lease, said: tuple[str, bytes], *, most: int) -> list[str | bytes]:
+    """Keeps what a step gave unless something is kept under its name, and tells what is: OK with
+    that, LOST or FULL. Nothing given, it only tells.
+    """
+    record = held(model, lease)
+    if record is None:
+        return [LOST]
+    name, result = said
+    if result and name not in record.steps:
+        if len(record.steps) >= most:
+            return ["FULL"]
+        record.steps[name] = result
+    return ["OK", record.steps.get(name, b"")]

@@ -114,6 +114,7 @@ class Record:
     why: str | None = None
     boost: int | None = None
     notes: Notes = field(default_factory=Notes)
+    steps: dict[str, bytes] = field(default_factory=dict)
     dag: str = ""
     rank: int = 0
     held: bool = False

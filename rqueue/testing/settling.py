@@ -73,6 +73,7 @@ def validate(model: Model, leases: Sequence[Lease]) -> list[str]:
             words.append("STATE:CLAIMED")
         else:
             record.state = State.VALIDATING
+            record.started_ms = record.started_ms or model.now_ms
             words.append("OK")
     return words
 

@@ -114,6 +114,15 @@ async def test_no_password_is_shown(lost_shell: Shell, url: str) -> None:
     assert "***" in result.output
 
 
+async def test_no_password_of_a_judge_is_shown(lost_shell: Shell, nowhere: Path) -> None:
+    (nowhere / "rqueue.yaml").write_text(f"judge_url: http://ann:{SECRET}@host/judge\n")
+
+    result = await lost_shell.run("config", "show", "--queue", "a")
+
+    assert SECRET not in result.output
+    assert "http://ann:***@host/judge" in result.output
+
+
 async def test_settings_that_are_right_pass(lost_shell: Shell, nowhere: Path) -> None:
     (nowhere / "rqueue.yaml").write_text(TWO)
 

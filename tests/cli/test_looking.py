@@ -7,6 +7,8 @@ import pytest
 from rqueue import Queue, State
 from rqueue.runtime import assemble
 from rqueue.settings import Settings
+from rqueue.store.leases import Held
+from rqueue.store.steps import step
 from tests.cli.conftest import Shell
 from tests.house import NAME, House
 
@@ -118,6 +120,14 @@ async def test_a_life_ends_where_the_task_is(house: House, shell: Shell, end: st
     assert last["what"] == end
     assert (last["at"] is None) == (end in ("PENDING", "READY"))
     assert (await shell.lines("task", id))[-1].split()[-1]
+
+
+async def test_a_tasks_steps_are_told(house: House, shell: Shell) -> None:
+    lease = await house.running()
+    for name in ("fetch", "a\x1b[2Jb"):
+        await step(house.queue.shard, Held(lease.id.ulid, lease.token), name, b"1")
+
+    assert "steps    a\\x1b[2Jb, fetch" in await shell.lines("task", lease.id)
 
 
 async def test_one_field_is_printed_for_shells(house: House, shell: Shell) -> None:

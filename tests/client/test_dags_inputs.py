@@ -11,7 +11,7 @@ from rqueue.client.dags import Node
 from rqueue.client.inputs import filled
 from rqueue.errors import StoreUnavailable, TaskDead
 from rqueue.model.ids import new_task_id
-from rqueue.services import desk
+from rqueue.services import outfit
 from tests.house import House
 from tests.services import inputs
 from tests.services.working import working
@@ -207,8 +207,8 @@ async def test_a_worker_waits_for_a_server_that_is_away(
             raise StoreUnavailable("outputs")
         return await filled(*args)
 
-    monkeypatch.setattr(desk, "filled", failing)
-    monkeypatch.setattr(desk, "ASK_AGAIN_SEC", 0.01)
+    monkeypatch.setattr(outfit, "filled", failing)
+    monkeypatch.setattr(outfit, "ASK_AGAIN_SEC", 0.01)
     async with house.queue.dag() as dag:
         first = dag.add(up.call())
         last = dag.add(down.call(first.output))

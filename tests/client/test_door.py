@@ -157,6 +157,18 @@ OPTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "negative cost": ({"max_cost_usd": -0.5}, "max_cost_usd", "0"),
     "waits for itself": ({"external_id": "me", "depends_on": ["me"]}, "depends_on", "itself"),
     "not a parent id": ({"parent_id": "x"}, "parent_id", ""),
+    "unknown validator": ({"validation": ["regex", "x"]}, "validation", "names 'x'"),
+    "pattern": ({"validation": "regex", "validation_schema": "("}, "validation_schema", "no patt"),
+    "schema": (
+        {"validation": "json-schema", "validation_schema": {"type": "nonsense"}},
+        "validation_schema",
+        "is no JSON Schema",
+    ),
+    "schema from elsewhere": (
+        {"validation": "json-schema", "validation_schema": {"$ref": "http://127.0.0.1:1/"}},
+        "validation_schema",
+        "is not fetched",
+    ),
     "schema with NaN": ({"validation_schema": [math.nan]}, "validation_schema[0]", "NaN"),
 }
 

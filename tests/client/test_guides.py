@@ -13,7 +13,7 @@ import pytest
 from tests.servers import Server
 
 GUIDES = Path(__file__).parent.parent.parent / "docs" / "guides"
-PAGES = ("tasks.md", "graphs.md", "documents.md", "workers.md", "testing.md")
+PAGES = ("tasks.md", "graphs.md", "documents.md", "workers.md", "proof.md", "testing.md")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 URL = "redis://localhost:6379"
 

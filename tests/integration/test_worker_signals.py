@@ -50,6 +50,7 @@ async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
     house: House, valkey: Server, folder: Path
 ) -> None:
     words = ["--name", "w7", "--capability", "gpu", "--capability", "eu", "--agent", "ann"]
+    words += ["--model", "small"]
     others = [
         await house.queue.enqueue("held", {}, required_capabilities=["gpu", "moon"]),
         await house.queue.enqueue("held", {}, agent_name="bob"),
@@ -57,6 +58,7 @@ async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
     handle = await house.queue.enqueue(
         "held", {}, required_capabilities=["eu", "gpu"], agent_name="ann", priority=90
     )
+    large = await house.queue.enqueue("held", {}, model_preferences=["large"], priority=10)
 
     async def begun() -> bool:
         return (await house.task(handle.id)).progress == "begun"
@@ -65,8 +67,10 @@ async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
         await until(begun, every_sec=0.05)
         claim = (await house.task(handle.id)).claim
         states = [await other.status() for other in others]
+        refused = await house.task(large.id)
         code = running.end()
 
+    assert "wants one of the models large; this worker has small" in (refused.last_error or "")
     assert claim is not None
     assert (claim.agent_id, states, code) == ("w7", [State.READY, State.READY], 0)
 

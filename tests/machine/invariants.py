@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,10 +99,22 @@ def not_early(verb: str, before: View, after: View, now_ms: int) -> None:
             assert due_ms <= now_ms or verb == "run_now", f"G14: {verb} let {task} run early"
 
 
-def in_order(call: Claim, given: Iterable[str], after: View, now_ms: int) -> None:
-    """G15: nothing that this claim might have had is better than the worst it was given."""
+def in_order(call: Claim, given: Collection[str], after: View, now_ms: int) -> None:
+    """G15: nothing that this claim might have had is better than the worst it was given; and of a
+    type at rest it was given the one task that tries it, if any.
+    """
     lanes = {number: lane_of(name) for name, number in after.lanes.items()}
-    shut = {n for n, lane in lanes.items() if {f"lane={n}", f"type={lane.type}"} & after.paused}
+    rests = {type for type, row in after.breakers.items() if "state" in row}
+    gated = rests | after.slowed.keys()
+    shut = {
+        n
+        for n, lane in lanes.items()
+        if {f"lane={n}", f"type={lane.type}"} & after.paused or lane.type in gated
+    }
+    for task in given:
+        type = lanes[after.tasks[task]["lane"]].type
+        probe = after.breakers.get(type, {}).get("probe", "")
+        assert type not in rests or probe.split(" ")[0] == task, f"{task} passed a breaker"
 
     def place(task: str) -> tuple[float, str]:
         found = after.tasks[task]

@@ -9,13 +9,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 from rqueue import Call, Context, Reject, Retry, depends
-from rqueue.errors import InvalidTask, LeaseLost
+from rqueue.errors import ConfigError, InvalidTask, LeaseLost
 
 LEFT: set[asyncio.Task[None]] = set()
 REFUSED: list[str] = []
@@ -233,3 +234,34 @@ async def spawns_on_a_loop(ctx: Context, n: int) -> list[Any]:
     except InvalidTask as error:
         refused = type(error).__name__
     return [await ctx.spawn(Call("double", {"n": n}), wait=True), refused]
+
+
+def steps_by_calls(ctx: Context, n: int) -> list[Any]:
+    """Does steps by ordinary calls, in its own thread."""
+
+    def plain(n: int) -> dict[str, int]:
+        return {"n": n, "attempt": ctx.attempt}
+
+    async def on_a_loop(n: int) -> dict[str, int]:
+        return plain(n)
+
+    found = [ctx.sync.step("plain", plain, n), ctx.sync.step("on a loop", on_a_loop, n + 1)]
+    if ctx.attempt == 1:
+        raise Retry(after=0)
+    return [*found, ctx.sync.step("late", threading.get_ident), threading.get_ident()]
+
+
+async def steps_on_a_loop(ctx: Context, n: int) -> list[Any]:
+    first: list[Any] = await ctx.step("plain", lambda: [n, ctx.attempt])
+    if ctx.attempt == 1:
+        raise Retry(after=0)
+    await ctx.step("same", lambda: None)
+    try:
+        await ctx.step("same", lambda: None)
+    except ConfigError as error:
+        return [*first, str(error).partition(" in this")[0]]
+    return first
+
+
+def which_model(ctx: Context) -> str | None:
+    return ctx.model

@@ -23,6 +23,13 @@ class Shop:
         self.refuse = queue.task("refuse")(refused)
         self.slow = queue.task("slow", timeout_sec=0.05, max_attempts=1)(slept)
         self.large = queue.task("large", max_attempts=1)(filled)
+        self.proved = queue.task(
+            "proved",
+            validation=["decision-report", "llm-judge"],
+            validation_schema={"llm-judge": "more"},
+            max_attempts=3,
+        )(self.reported)
+        queue.judge(self.judged)
         self.liar = queue.task("liar", max_attempts=1)(lied)
 
     async def resized(self, ctx: Context, path: str, width: int = 800) -> str:
@@ -31,8 +38,17 @@ class Shop:
         await ctx.checkpoint({"path": path})
         await ctx.log(f"attempt {ctx.attempt}")
         await ctx.spend(0.25, tokens_in=3)
+        await ctx.step("look", str.upper, path)
         await ctx.extend(60)
         return f"{width}/{path}"
+
+    async def reported(self, ctx: Context, good: int) -> dict[str, Any]:
+        report = {"tried": ctx.attempt} if ctx.attempt > 1 else {}
+        return {"decisionReport": report, "good": ctx.attempt >= good}
+
+    async def judged(self, ctx: Context, output: Any, criteria: Any) -> tuple[bool, str]:
+        self.seen.append((criteria, ctx.attempt, len(await ctx.previous_attempts())))
+        return output["good"], "not good"
 
     def counted(self, n: int) -> int:
         self.seen.append(n)

@@ -14,6 +14,7 @@ import pytest
 from rqueue import Handle, Queue, State, Task
 from rqueue.clock import SYSTEM
 from rqueue.errors import RQueueError
+from rqueue.model.attempt import Reason
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaper
 from rqueue.testing import Memory, memory
@@ -97,7 +98,7 @@ class OnServer:
         """Whether there is nothing that the worker may serve."""
         counts = await self.queue.counts()
         served = (counts.by_type.get(type, {}) for type in self.queue.registry.handlers)
-        busy = (State.READY, State.CLAIMED, State.RUNNING)
+        busy = (State.READY, State.CLAIMED, State.RUNNING, State.VALIDATING)
         return not any(states.get(state) for states in served for state in busy)
 
 
@@ -134,6 +135,8 @@ async def played(shop: Shop, stage: Stage) -> dict[str, Any]:
     await enter("delayed", await shop.resize.options(delay_sec=3, priority=1).enqueue("delayed"))
     await enter("flaky", await shop.flaky.enqueue(3))
     await enter("hopeless", await shop.flaky.options(max_attempts=2).enqueue(9))
+    await enter("proved", await shop.proved.enqueue(3))
+    await enter("unproved", await shop.proved.enqueue(4))
     await enter("later", await shop.later.enqueue(33))
     parent = await enter("refused", await shop.refuse.enqueue())
     await enter("child", await shop.plain.options(depends_on=[parent.id]).enqueue(2))
@@ -170,6 +173,7 @@ def told(task: Task, cast: dict[str, Handle]) -> dict[str, Any]:
         "failures": [(one.attempt, one.reason) for one in task.failure_history],
         "reason": (task.failure_reason, reason),
         "said": (task.progress, task.checkpoint, task.logs, task.cost_usd, task.tokens_used),
+        "steps": task.steps,
         "result": (task.result, [names[parent] for parent in task.blocked_by]),
         "damaged": (task.damaged, task.unreadable),
         "moments": [
@@ -188,6 +192,12 @@ async def test_both_tell_the_same_story(server: Server) -> None:
     assert found == real
     assert real["lost"]["counted"][:2] == (1, 1)
     assert real["hopeless"]["state"] is State.DEAD_LETTERED
+    assert real["proved"]["state"] is State.COMPLETED
+    assert real["unproved"]["failures"] == [
+        (1, Reason.INCOMPLETE),
+        (2, Reason.INVALID_OUTPUT),
+        (3, Reason.INVALID_OUTPUT),
+    ]
 
 
 async def operated(queue: Queue) -> list[Any]:

@@ -106,3 +106,12 @@ async def test_the_queue_is_as_before_afterwards(shop: Shop) -> None:
         await shop.flaky.enqueue(9)
 
     assert vars(shop.queue) == before
+
+
+async def test_outputs_prove_themselves(shop: Shop) -> None:
+    with eager(shop.queue):
+        handle = await shop.proved.enqueue(2)
+        with pytest.raises(TaskDead, match="llm-judge: not good"):
+            await shop.proved.enqueue(9)
+
+        assert await handle.result() == {"decisionReport": {"tried": 2}, "good": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -197,3 +198,41 @@ def test_a_short_lease_alone_shortens_the_handoff(lease_sec: float, handoff_sec:
 
     assert settings.handoff_sec == handoff_sec
     assert Settings.model_validate(settings.model_dump()) == settings
+
+
+def test_what_outputs_must_pass_comes_from_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("rqueue.yaml").write_text(
+        "validation: {code: [decision-report]}\ntest_commands: [[make, test], [pytest, '*']]\n"
+    )
+
+    assert Settings.load("m").validation == {"code": ("decision-report",)}
+    assert Settings.load("m").test_commands == (("make", "test"), ("pytest", "*"))
+    monkeypatch.setenv("RQUEUE_VALIDATION", '{"*": ["llm-judge"]}')
+    monkeypatch.setenv("RQUEUE_TEST_COMMANDS", '[["tox"]]')
+    assert Settings.load("m").validation == {"*": ("llm-judge",)}
+    assert Settings.load("m").test_commands == (("tox",),)
+
+
+def test_the_reference_asks_for_decision_reports_unless_it_is_told_not_to() -> None:
+    assert Settings.load("m", profile="reference").validation == {"*": ("decision-report",)}
+    assert Settings.load("m", profile="reference", validation={}).validation == {}
+    assert Settings.load("m").validation == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"validation": {"code": ["regex"]}}, "validation.code: regex is for tasks to ask for"),
+        ({"validation": {"no type": ["llm-judge"]}}, "validation: 'no type' is no type"),
+        ({"validation": {"code": ["by-hand"]}}, "validation.code.0"),
+        ({"test_commands": [[]]}, "test_commands: has a command without words"),
+        ({"test_commands": "make test"}, "test_commands"),
+        ({"judge_url": "file:///etc/passwd"}, "judge_url: begins with http"),
+        ({"judge_timeout_sec": 0}, "judge_timeout_sec"),
+    ],
+)
+def test_a_proof_that_cannot_be_asked_for_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Settings.load("m", **settings)
+
+    assert said in str(caught.value)

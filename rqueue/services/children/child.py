@@ -27,6 +27,7 @@ from rqueue.services.children.messages import (
     Logged,
     Order,
     Spawn,
+    Step,
     Stop,
     packed,
     unpacked,
@@ -218,7 +219,9 @@ class Child:
             return Answer(ask.number, error=fault)
 
 
-async def carried_out(said: Note | Spawn | None, ctx: Context) -> Task | list[Subtask] | None:
+async def carried_out(
+    said: Note | Spawn | Step | None, ctx: Context
+) -> Task | list[Subtask] | bytes | None:
     """What the worker does for an attempt in another process, in the name of its context."""
     match said:
         case None:
@@ -229,6 +232,8 @@ async def carried_out(said: Note | Spawn | None, ctx: Context) -> Task | list[Su
             return None
         case Spawn(wishes, wait):
             return await ctx.subtasks(wishes, wait)
+        case Step(name, result):
+            return await ctx.scribe.step(name, result)
         case _:
             assert_never(said)
 

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from rqueue.context import Context
+from rqueue.context.steps import plainly
 from rqueue.model.attempt import Failed, Reason
 from rqueue.registry import Handler, kind_of
 from rqueue.services.attempt import (
@@ -24,7 +25,6 @@ from rqueue.services.attempt import (
     encoded,
     failure_of,
     makes_way,
-    plainly,
     prepared,
     provided,
 )
@@ -83,7 +83,7 @@ class Child:
         while (message := self.line.receive()) is not None:
             match message:
                 case Order():
-                    scribe = LineScribe(self.line, message.task, message.token)
+                    scribe = LineScribe(self.line, message.task, message.token, message.model)
                     self.ctx = ctx = Context(message.token, scribe, worker=message.worker, state={})
                     self.orders.put((message, ctx))
                 case Stop():
@@ -190,7 +190,7 @@ class Child:
         stack = AsyncExitStack()
         try:
             arguments |= self.run(provided(handler.dependencies, ctx, stack))
-            value = plainly(handler.function, arguments)
+            value = plainly(handler.function, **arguments)
         except BaseException:
             # As `async with` does: what is provided sees whatever the handler raised.
             if not self.run(stack.__aexit__(*sys.exc_info())):

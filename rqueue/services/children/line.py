@@ -21,6 +21,7 @@ from rqueue.services.children.messages import (
     Ask,
     Logged,
     Spawn,
+    Step,
     packed,
     unpacked,
 )
@@ -83,7 +84,7 @@ class Line:
             found += more
         return bytes(found)
 
-    async def ask(self, task: str, token: str, said: Note | Spawn | None = None) -> Any:
+    async def ask(self, task: str, token: str, said: Note | Spawn | Step | None = None) -> Any:
         """What the worker answers, in whatever event loop this is; raises what its store raised."""
         number = next(self.numbers)
         waiting = self.asked[number] = Future()
@@ -104,10 +105,11 @@ class Line:
 class LineScribe:
     """A context's way to the store, through the worker."""
 
-    def __init__(self, line: Line, task: Task, token: str) -> None:
+    def __init__(self, line: Line, task: Task, token: str, model: str | None = None) -> None:
         self.line = line
         self.task = task
         self.token = token
+        self.model = model
 
     def claimed(self) -> Task:
         """The task as it was claimed."""
@@ -132,6 +134,11 @@ class LineScribe:
         """Adds tasks to the DAG of this one; raises Suspended where they are to be waited for."""
         told = Spawn([plain(wish) for wish in wishes], wait)
         found: list[Subtask] = await self.line.ask(self.task.id, self.token, told)
+        return found
+
+    async def step(self, name: str, result: bytes = b"") -> bytes:
+        """Keeps what a step gave, or tells what is kept."""
+        found: bytes = await self.line.ask(self.task.id, self.token, Step(name, result))
         return found
 
 

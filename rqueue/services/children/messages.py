@@ -33,6 +33,7 @@ class Order:
     token: str
     worker: str
     max_result_bytes: int
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,23 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What a step of the attempt gave; nothing to ask what is kept of it."""
+
+    name: str
+    result: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
-    """From the child: keep this note of the attempt, or spawn this; without either, read the
-    task.
+    """From the child: keep this note or this step of the attempt, or spawn this; without any of
+    them, read the task.
     """
 
     number: int
     task: str
     token: str
-    said: Note | Spawn | None = None
+    said: Note | Spawn | Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ class Answer:
     """To the child: what became of an Ask."""
 
     number: int
-    found: Task | list[Subtask] | None = None
+    found: Task | list[Subtask] | bytes | None = None
     error: RQueueError | Suspended | None = None
 
 

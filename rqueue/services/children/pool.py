@@ -55,6 +55,7 @@ class Children:
             token=ctx.token,
             worker=ctx.worker,
             max_result_bytes=self.max_result_bytes,
+            model=ctx.model,
         )
 
     async def taken(self) -> Child:

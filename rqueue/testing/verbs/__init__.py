@@ -60,6 +60,7 @@ VERBS: dict[str, Verb] = {
     "task/run_now": submitting.run_now,
     "task/set_priority": submitting.set_priority,
     "task/start": holding.start,
+    "task/step": holding.step,
     "task/submit": submitting.submit,
     "task/turn": holding.turn,
     "task/unblock": passing.unblock,

@@ -192,3 +192,10 @@ def noted(row: dict[str, Argument]) -> Noted:
         more_ms=int(row["more_ms"]),
         timeout_ms=int(row["timeout_ms"]),
     )
+
+
+def step(model: Model, asked: Asked) -> Reply:
+    """Keeps what a step of a running task gave, or tells what is kept."""
+    lease = asked.text("task"), asked.text("token")
+    name, result = asked.text("name"), raw(asked.args["result"])
+    return noting.step(model, lease, (name, result), most=asked.number("most"))

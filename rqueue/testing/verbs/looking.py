@@ -56,7 +56,7 @@ def explain(model: Model, asked: Asked) -> Reply:
 def row_of(model: Model, record: Record | None) -> Reply:
     """One task in the parts that its keys would have."""
     if record is None:
-        return [[], b"", b"", [], [], b"", [], [], []]
+        return [[], b"", b"", [], [], b"", [], [], [], []]
     flat = [word for pair in fields_of(record).items() for word in pair]
     idle: int | bytes = model.now_ms - record.seen_ms if record.in_hand else b""
     return [
@@ -69,6 +69,7 @@ def row_of(model: Model, record: Record | None) -> Reply:
         said_in(record.notes),
         record.notes.lines,
         record.above,
+        list(record.steps),
     ]
 
 

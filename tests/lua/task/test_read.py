@@ -33,7 +33,7 @@ async def test_a_ready_task_is_its_hash_and_definition(house: House) -> None:
 
     assert before <= now <= (await read_seen(house.queue.shard))[0]
     fields = (await everything(house))[f"task:{task}"]
-    assert rows == [[fields, DEFINITION, "", [], [], "", [], [], []]]
+    assert rows == [[fields, DEFINITION, "", [], [], "", [], [], [], []]]
 
 
 async def test_a_definition_is_found_wherever_it_stands(house: House) -> None:
@@ -91,7 +91,7 @@ async def test_an_unknown_task_has_an_empty_hash_beside_the_others(house: House)
 
     _, rows = await read(house, "NOBODY", task)
 
-    assert rows[0] == [{}, "", "", [], [], "", [], [], []]
+    assert rows[0] == [{}, "", "", [], [], "", [], [], [], []]
     assert rows[1][0]["state"] == "READY"
 
 

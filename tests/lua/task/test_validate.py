@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rqueue.store.leases import Held, Settled, complete, validate
 from tests.house import House
-from tests.lua.rows import claim, everything, held
+from tests.lua.rows import age_holder, claim, everything, held
 
 
 async def test_a_running_task_is_validated_and_keeps_its_lease(house: House) -> None:
@@ -26,6 +26,16 @@ async def test_a_validate_sent_again_is_ok_and_changes_nothing(house: House) -> 
     assert await validate(house.queue.shard, [lease, lease]) == ["OK", "OK"]
 
     assert await house.dump() == before
+
+
+async def test_one_whose_start_was_not_told_has_begun_by_then(house: House) -> None:
+    lease = await held(house)
+    await age_holder(house, lease.task, claimed=50_000)
+
+    assert await validate(house.queue.shard, [lease]) == ["OK"]
+
+    claimed, started, owner = (await everything(house))[f"task:{lease.task}"]["holder"].split()
+    assert (int(started) - int(claimed) >= 50_000, owner) == (True, "w1")
 
 
 async def test_a_task_that_has_not_started_is_not_validated(house: House) -> None:

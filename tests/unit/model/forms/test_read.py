@@ -3,14 +3,17 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from rqueue.errors import InvalidTask
 from rqueue.model.attempt import Reason
-from rqueue.model.forms import Form, form_of, read
-from rqueue.model.ids import DagId, TaskId
+from rqueue.model.forms import Form, form_of, read, view
+from rqueue.model.ids import DagId, TaskId, new_task_id
+from rqueue.model.state import State
+from rqueue.model.task import Task
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 A = json.loads((FIXTURES / "document_a.json").read_text())
@@ -48,6 +51,22 @@ def test_document_b_is_read_as_it_stands() -> None:
     assert (spec.output_type, spec.validation) == ("code", "json-schema")
     assert (spec.heartbeat_interval_sec, spec.created_by) == (30, "agent:orchestrator")
     assert spec.tags == ("repo:myapp", "sprint:12")
+
+
+def test_document_b_may_ask_for_several_proofs_and_shows_them() -> None:
+    output = {
+        "validation": ["regex", "decision-report"],
+        "validation_schema": {"regex": "a"},
+    }
+
+    spec = read({"task": {"type": "code", "output": output}})
+
+    assert spec.validation == ("regex", "decision-report")
+    task = Task(
+        id=new_task_id(), spec=spec, state=State.READY, created_at=datetime(2026, 2, 8, tzinfo=UTC)
+    )
+    shown: Any = view(task, "B")
+    assert {name: shown["task"]["output"][name] for name in output} == output
 
 
 def test_document_c_is_read_as_it_stands() -> None:

@@ -1,0 +1,35 @@
+-- step: no move
+--
+-- Keeps what a step of a running task gave; what is kept under its name already stays, and is told.
+-- Without a result, only tells. Only the holder of the lease may.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 task        its id
+--       3 token       the claim's token
+--       4 name        of the step
+--       5 result      JSON, "" to ask what is kept
+--       6 most        how many steps a task may have
+-- TOUCHES task:<id> steps:<id>
+-- FLAGS allow-oom
+-- REPLY OK <kept, "" for nothing> | LOST | FULL
+
+-- @include lease_held
+-- @include flag
+
+local root, task, token = ARGV[1], ARGV[2], ARGV[3]
+local name, result, most = ARGV[4], ARGV[5], tonumber(ARGV[6])
+
+if not lease_held(root, task, token) then
+  return { "LOST" }
+end
+local steps = root .. "steps:" .. task
+local kept = redis.call("HGET", steps, name)
+if kept or result == "" then
+  return { "OK", kept or "" }
+elseif redis.call("HLEN", steps) >= most then
+  return { "FULL" }
+end
+redis.call("HSET", steps, name, result)
+flag(root, task, "k")
+return { "OK", result }

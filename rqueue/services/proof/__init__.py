@@ -1,0 +1,1 @@
+"""The validators: each says why an output does not pass."""

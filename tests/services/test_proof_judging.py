@@ -1,0 +1,204 @@
+"""Judges: functions of the queue, and endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rqueue import Context
+from rqueue.errors import ConfigError, TaskDead
+from rqueue.model.attempt import AttemptRecord, Reason
+from rqueue.services.proof import judging
+from tests.house import House, opened
+from tests.servers import Server
+from tests.services.working import working
+
+Answer = Callable[[dict[str, Any]], tuple[int, bytes]]
+
+
+async def judged(house: House, **options: Any) -> AttemptRecord | None:
+    """How an output fails before the judge; None where it does not."""
+
+    @house.queue.task("code", validation="llm-judge", max_attempts=1, **options)
+    async def code(topic: str) -> dict[str, int]:
+        return {"words": len(topic)}
+
+    async with working(house.queue):
+        handle = await code.enqueue("bees")
+        try:
+            await handle.result(timeout=20)
+        except TaskDead:
+            return (await house.task(handle.id)).failure_history[0]
+    return None
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (True, None),
+        ((True, "good"), None),
+        (False, "llm-judge: refused without a reason"),
+        ((False, ""), "llm-judge: refused without a reason"),
+        ((False, "no bees"), "llm-judge: no bees"),
+    ],
+)
+async def test_a_judge_says_yes_or_no_and_why(house: House, answer: Any, said: str | None) -> None:
+    @house.queue.judge
+    async def judge(ctx: Context, output: Any, criteria: Any) -> Any:
+        assert (output, criteria, ctx.task.payload) == ({"words": 4}, "short", {"topic": "bees"})
+        return answer
+
+    record = await judged(house, validation_schema="short")
+
+    assert (record and record.error) == said
+    assert record is None or record.reason is Reason.INVALID_OUTPUT
+
+
+@pytest.mark.parametrize("answer", [None, "yes", 1, (1, "x"), (True, 7), {}])
+async def test_what_is_no_answer_decides_nothing(house: House, answer: Any) -> None:
+    @house.queue.judge
+    async def judge(ctx: Context, output: Any, criteria: Any) -> Any:
+        return answer
+
+    record = await judged(house)
+
+    assert record is not None
+    assert record.reason is Reason.ERROR
+    assert "llm-judge could not be checked: a judge gives True or False" in record.error
+
+
+@pytest.mark.parametrize("error", [ValueError("broke"), SystemExit(3), asyncio.CancelledError()])
+async def test_a_judge_that_breaks_ends_the_attempt_and_not_the_worker(
+    house: House, error: BaseException
+) -> None:
+    @house.queue.judge
+    async def judge(ctx: Context, output: Any, criteria: Any) -> bool:
+        raise error
+
+    record = await judged(house)
+
+    assert record is not None
+    assert record.error.startswith("llm-judge could not be checked: ")
+
+
+async def test_a_judge_has_its_time(server: Server) -> None:
+    async with opened(server, judge_timeout_sec=0.2) as house:
+
+        @house.queue.judge
+        async def judge(ctx: Context, output: Any, criteria: Any) -> bool:
+            await asyncio.Event().wait()
+            return True
+
+        record = await judged(house)
+
+    assert record is not None
+    assert "no answer within 0.2 s (judge_timeout_sec)" in record.error
+
+
+async def test_a_queue_has_one_judge_that_is_a_coroutine_function(house: House) -> None:
+    async def judge(ctx: Context, output: Any, criteria: Any) -> bool:
+        return True
+
+    async def another(ctx: Context, output: Any, criteria: Any) -> bool:
+        return True
+
+    house.queue.judge(judge)
+    house.queue.judge(judge)
+    with pytest.raises(ConfigError, match="is there already"):
+        house.queue.judge(another)
+    with pytest.raises(ConfigError, match="is an async def"):
+        house.queue.judge(lambda *_: True)  # type: ignore[type-var]
+
+
+@asynccontextmanager
+async def endpoint(answer: Answer) -> AsyncIterator[tuple[int, list[Any]]]:
+    """An HTTP server that answers so; its port, and what it was asked with which authorization."""
+    asked: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        fields = {name.lower(): value for name, _, value in (one.partition(": ") for one in head)}
+        body = json.loads(await reader.readexactly(int(fields["content-length"])))
+        asked.append((head[0], body, fields.get("authorization")))
+        status, data = answer(body)
+        top = f"HTTP/1.1 {status} Said\r\nconnection: close\r\ncontent-length: {len(data)}\r\n\r\n"
+        writer.write(top.encode() + data)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((200, b'{"pass": true}'), None),
+        ((200, b'{"pass": false, "reason": "no bees"}'), "llm-judge: no bees"),
+        ((200, b'{"pass": "yes"}'), "a judge gives True or False"),
+        ((200, b'["pass"]'), "its answer is no object"),
+        ((200, b"pass"), "its answer is no JSON"),
+        ((200, b"x" * 100_000), "longer than 65536 bytes"),
+        ((500, b'{"pass": true}'), "HTTP status 500"),
+        ((302, b'{"pass": true}'), "HTTP status 302"),
+    ],
+)
+async def test_an_endpoint_judges(
+    server: Server, answer: tuple[int, bytes], said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with endpoint(lambda _: answer) as (port, asked):
+        url = f"http://ann:secret@127.0.0.1:{port}/judge"
+        async with opened(server, judge_url=url) as house:
+            record = await judged(house, validation_schema=["short"])
+            settings = repr(house.queue.settings)
+
+    ((head, body, authorization),) = asked
+    assert (said is None) is (record is None)
+    assert record is None or (said or "") in record.error
+    assert head == "POST /judge HTTP/1.1"
+    assert body.pop("task").startswith("task_")
+    assert body == {
+        "type": "code",
+        "attempt": 1,
+        "payload": {"topic": "bees"},
+        "output": {"words": 4},
+        "criteria": ["short"],
+    }
+    assert authorization is not None
+    assert "secret" not in caplog.text + settings
+
+
+async def test_an_endpoint_that_is_away_decides_nothing(server: Server) -> None:
+    async with opened(server, judge_url="http://127.0.0.1:1") as house:
+        record = await judged(house)
+
+    assert record is not None
+    assert record.reason is Reason.ERROR
+    assert "llm-judge could not be checked: " in record.error
+
+
+async def test_a_function_comes_before_an_endpoint(server: Server) -> None:
+    async with opened(server, judge_url="http://127.0.0.1:1") as house:
+
+        @house.queue.judge
+        async def judge(ctx: Context, output: Any, criteria: Any) -> bool:
+            return True
+
+        assert await judged(house) is None
+
+
+async def test_without_its_package_an_endpoint_is_refused_at_the_start(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "httpx", None)
+
+    with pytest.raises(ConfigError, match=r"install rqueue\[validation\]"):
+        judging.HttpJudge("http://127.0.0.1:1")

@@ -1,0 +1,140 @@
+"""What an attempt is told: the model to use, and how those before it failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rqueue import Context, State
+from rqueue.errors import InvalidTask, TaskDead
+from tests.house import House
+from tests.services import kinds
+from tests.services.working import ended, working
+
+MODELS: dict[str, Any] = {
+    "model_preferences": ["best", "good"],
+    "fallback_models": ["cheap"],
+    "max_attempts": 3,
+}
+
+
+async def again(house: House, task: str) -> None:
+    await ended(house.queue, task, State.RETRYING)
+    await house.make_due(task)
+    await house.promoter.tick()
+
+
+async def test_a_handler_falls_back_after_two_failed_attempts(house: House) -> None:
+    @house.queue.task("code", **MODELS)
+    async def code(ctx: Context) -> str | None:
+        if ctx.attempt < 3:
+            raise ConnectionError("away")
+        return ctx.model
+
+    async with working(house.queue, models=["good", "cheap"]):
+        handle = await code.enqueue()
+        for _ in range(2):
+            await again(house, handle.id)
+        assert await handle.result(timeout=10) == "cheap"
+
+    task = await house.task(handle.id)
+    assert [record.model for record in task.failure_history] == ["good", "good"]
+    assert task.spec.model_preferences == ("best", "good")
+
+
+async def test_a_worker_without_the_model_fails_the_attempt_and_another_may_have_it(
+    house: House,
+) -> None:
+    ran: list[str | None] = []
+
+    @house.queue.task("code", **MODELS)
+    async def code(ctx: Context) -> None:
+        ran.append(ctx.model)
+
+    handle = await code.enqueue()
+    async with working(house.queue, models=["other"]):
+        task = await ended(house.queue, handle.id, State.RETRYING)
+    await again(house, handle.id)
+    async with working(house.queue, models=["best"]):
+        await handle.result(timeout=10)
+
+    assert "wants one of the models best, good; this worker has other" in task.last_error
+    assert ran == ["best"]
+
+
+@pytest.mark.parametrize("options", [{}, MODELS])
+async def test_a_worker_that_names_none_has_any(house: House, options: dict[str, Any]) -> None:
+    @house.queue.task("code", **options)
+    async def code(ctx: Context) -> str | None:
+        return ctx.model
+
+    async with working(house.queue):
+        found = await (await code.enqueue()).result(timeout=10)
+
+    assert found == ("best" if options else None)
+
+
+async def test_a_process_is_told_its_model(house: House) -> None:
+    house.queue.task("code", kind="process", **MODELS)(kinds.which_model)
+
+    async with working(house.queue, models=["good"]):
+        handle = await house.queue.enqueue("code")
+        assert await handle.result(timeout=30) == "good"
+
+
+async def test_cost_is_counted_by_model(house: House) -> None:
+    @house.queue.task("code", **MODELS)
+    async def code(ctx: Context) -> None:
+        await ctx.spend(0.5)
+
+    async with working(house.queue, models=["good"]) as worker:
+        await (await code.enqueue()).result(timeout=10)
+        cells = worker.desk.ledger.figures.cells
+
+    assert cells["task_cost_usd"]["code", "any", "good"] == [0.5]
+
+
+@pytest.mark.parametrize("models", ["best", [""], [7], None])
+async def test_models_are_labels(house: House, models: Any) -> None:
+    with pytest.raises(InvalidTask, match="models"):
+        house.queue.worker(models=models)
+
+
+async def test_a_word_that_a_worker_does_not_know_is_an_error(house: House) -> None:
+    with pytest.raises(TypeError, match="'model'"):
+        house.queue.worker(model=["best"])  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("options", [{}, {"priority": 3}])
+async def test_the_next_attempt_is_told_how_the_last_one_failed(
+    house: House, options: dict[str, Any]
+) -> None:
+    @house.queue.task("code", **options)
+    async def code(ctx: Context, context: dict[str, Any]) -> Any:
+        if ctx.attempt == 1:
+            raise ConnectionError("away")
+        in_task = ctx.task.payload["context"]
+        return [context, in_task, await ctx.previous_attempts()]
+
+    line = "attempt 1 failed, error: ConnectionError: away"
+    async with working(house.queue):
+        handle = await code.enqueue({"previousAttempts": "none yet"})
+        await again(house, handle.id)
+        found: Any = await handle.result(timeout=10)
+
+    told = {"previousAttempts": f"none yet\n{line}"}
+    assert found == [told, told, [line]]
+    assert (await house.task(handle.id)).payload == {"context": {"previousAttempts": "none yet"}}
+
+
+async def test_a_handler_that_has_no_place_for_it_is_not_given_it(house: House) -> None:
+    @house.queue.task("code", max_attempts=2)
+    async def code(ctx: Context, context: dict[str, int]) -> None:
+        raise ConnectionError("away")
+
+    async with working(house.queue):
+        handle = await code.enqueue({"a": 1})
+        await again(house, handle.id)
+        with pytest.raises(TaskDead, match="ConnectionError: away"):
+            await handle.result(timeout=10)

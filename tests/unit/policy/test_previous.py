@@ -1,0 +1,70 @@
+"""What the next attempt is told of those that failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from rqueue.model.attempt import AttemptRecord, Reason
+from rqueue.policy.previous import MOST_CHARS, asks, given, line_of, lines_of
+
+FIRST = AttemptRecord(attempt=1, reason=Reason.INVALID_OUTPUT, error="regex: no", model="best")
+SECOND = AttemptRecord(attempt=2, reason=Reason.TIMEOUT)
+
+
+def test_a_line_says_what_was_tried_and_why_it_failed() -> None:
+    assert lines_of([FIRST, SECOND]) == [
+        "attempt 1 with best failed, invalid_output: regex: no",
+        "attempt 2 failed, timeout",
+    ]
+
+
+def test_of_a_traceback_only_what_was_raised_is_told() -> None:
+    error = 'Traceback (most recent call last):\n  File "x.py"\nValueError: no'
+    record = AttemptRecord(attempt=1, error=error)
+
+    assert line_of(record) == "attempt 1 failed, error: ValueError: no"
+
+
+def test_the_last_ten_are_told_and_no_text_without_end() -> None:
+    records = [AttemptRecord(attempt=n, error="x" * 9000) for n in range(1, 30)]
+
+    lines = lines_of(records)
+
+    assert [line.split()[1] for line in lines] == [str(n) for n in range(20, 30)]
+    assert all(len(line) < MOST_CHARS + 50 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("payload", "form", "asked"),
+    [
+        ({"context": {"previousAttempts": ""}}, "native", True),
+        ({"context": {}}, "native", False),
+        ({"context": {}}, "A", True),
+        ({"context": "text"}, "A", False),
+        ({}, "A", False),
+        (None, "A", False),
+        (["context"], "A", False),
+    ],
+)
+def test_who_has_a_place_for_them_is_told(payload: object, form: str, asked: bool) -> None:
+    assert asks(payload, form) is asked
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ({}, "attempt 2 failed, timeout"),
+        ({"previousAttempts": None}, "attempt 2 failed, timeout"),
+        ({"previousAttempts": "by hand"}, "by hand\nattempt 2 failed, timeout"),
+        ({"previousAttempts": ["by hand"]}, ["by hand", "attempt 2 failed, timeout"]),
+    ],
+)
+def test_they_stand_behind_what_the_producer_wrote(
+    written: dict[str, object], told: object
+) -> None:
+    payload = {"goal": 1, "context": {"files": [], **written}}
+
+    found = given(payload, [SECOND])
+
+    assert found == {"goal": 1, "context": {"files": [], "previousAttempts": told}}
+    assert payload["context"] == {"files": [], **written}
