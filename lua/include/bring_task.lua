@@ -4,15 +4,19 @@
 -- @include count
 -- @include mail_claim
 -- Gives a `task` { id, entry, lane, definition } that was just written, and is in no lane yet, to
--- a parked claim. Returns false where the long answer must decide: its wait is over, or there is
--- something else that it may be given first.
+-- a parked claim. Returns false where the long answer must decide: its wait is over, it may be
+-- given nothing, or there is something else that it may be given first.
 local function bring_task(root, now, waiter, profile, task)
   local record = waiter_of(root, waiter)
   if record.profile ~= profile or tonumber(record["until"]) <= now then
     return false
   end
-  local before = { root .. "paused", root .. "breakers", root .. "slowed",
-    root .. "worker:" .. record.consumer }
+  local mark = redis.call("HMGET", root .. "worker:" .. record.consumer, "alone",
+    "drain:" .. waiter)
+  if mark[1] or mark[2] then
+    return false
+  end
+  local before = { root .. "paused", root .. "breakers", root .. "slowed" }
   for _, lane in ipairs(cjson.decode(redis.call("GET", root .. "profile:" .. profile) or "[]")) do
     if lane[4] or lane[5] then
       return false

@@ -92,7 +92,7 @@ MUTATIONS = {
         "include/bring_task.lua", 'before[#before + 1] = root .. "lane:" .. lane[1]', ""
     ),
     "a new task is brought to who must run alone": Mutation(
-        "include/bring_task.lua", '    root .. "worker:" .. record.consumer }', " }"
+        "include/bring_task.lua", "if mark[1] or mark[2] then", "if false then"
     ),
     "a claim is answered after its time": Mutation(
         "include/bring_task.lua", ' or tonumber(record["until"]) <= now', ""
