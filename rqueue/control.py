@@ -11,6 +11,7 @@ from rqueue.client.dagdesk import DagDesk, Retried
 from rqueue.client.desk import Desk, Swept, filter_of
 from rqueue.client.explaining import Explanation, explain
 from rqueue.client.fleet import WorkerInfo, drain_workers, workers
+from rqueue.client.reasons import Why, why
 from rqueue.model.state import State
 from rqueue.store import breakers as breaking
 from rqueue.store import queue as whole
@@ -81,6 +82,12 @@ class Control:
         """The live (and, where named, dead) tasks that fit, read as they are walked."""
         async for task in self.desk.find(filter_of(states, type, tag, before)):
             yield task
+
+    async def why(self, task: str) -> Why:
+        """What holds a task back that does not run yet, as a claim would find it now, and when it
+        may begin at the earliest; raises TaskNotFound, and WrongState for one that has ended.
+        """
+        return await why(self.desk, task)
 
     async def explain(self, task: str) -> Explanation:
         """What a task's effective priority is made of, and who comes before it. Raises

@@ -30,6 +30,7 @@ SECTIONS = {
         "top": "rqueue.cli.top:top",
         "tasks": "rqueue.cli.looking:tasks",
         "task": "rqueue.cli.looking:task",
+        "why": "rqueue.cli.reasons:why",
         "explain": "rqueue.cli.explaining:explain",
         "counts": "rqueue.cli.fleet:counts",
         "workers": "rqueue.cli.crew:workers",

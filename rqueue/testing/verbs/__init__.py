@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rqueue.testing.model import Model
-from rqueue.testing.verbs import breakers, dags, holding, looking, passing, submitting, working
+from rqueue.testing.verbs import (
+    breakers,
+    dags,
+    holding,
+    looking,
+    passing,
+    reasons,
+    submitting,
+    working,
+)
 from rqueue.testing.verbs.words import Asked, Reply
 
 Verb = Callable[[Model, Asked], Reply]
@@ -66,6 +75,7 @@ VERBS: dict[str, Verb] = {
     "task/unblock": passing.unblock,
     "task/validate": holding.validate,
     "task/watch": submitting.watch,
+    "task/why": reasons.why,
     "worker/drain": working.drain,
     "worker/leave": working.leave,
     "worker/list": working.listed,

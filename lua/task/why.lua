@@ -1,0 +1,43 @@
+-- why: no move
+--
+-- What holds back a task that has not ended, by the very functions that a claim asks: for each
+-- thing a word, what it is, and until when, "" where that is no matter of time.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 task        its id
+--       3 lane        JSON [number, rate, type, alone, limits]: its lane, as a claim names it
+--       4 limit       how many of those that it waits for are named
+-- TOUCHES task:<id> waits:<id> dag:<dag> paused breaker:<type> slow:<type> slowed wakes
+--       limit:<what> crowded types lanes stats
+-- FLAGS allow-oom
+-- REPLY OK <now> <state> [word, what, until]... | GONE | LANES
+
+-- @include now_ms
+-- @include add_waits
+-- @include add_gates
+-- @include dag_of
+
+local root, task, lane, limit = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
+
+local row = redis.call("HMGET", root .. "task:" .. task, "state", "lane", "due", "reason", "flags",
+  "holder")
+local state, found, now = row[1], {}, now_ms()
+if not state then
+  return { "GONE" }
+elseif tonumber(row[2]) ~= lane[1] then
+  return { "LANES" }
+end
+if state == "PENDING" then
+  add_waits(root, task, row[3], limit, found)
+elseif state == "RETRYING" then
+  found[#found + 1] = { "time", row[4] or "", row[3] or "" }
+elseif state == "CREATED" then
+  found[#found + 1] = { "unwritten", dag_of(row[5]) or "", "" }
+elseif row[6] and state ~= "READY" then
+  found[#found + 1] = { "worker", string.match(row[6], "^%S+ %S+ (.*)$") or "", "" }
+end
+if state == "READY" or state == "PENDING" or state == "RETRYING" then
+  add_gates(root, now, lane, dag_of(row[5]), found)
+end
+return { "OK", string.format("%.0f", now), state, unpack(found) }

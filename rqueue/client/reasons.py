@@ -1,0 +1,49 @@
+"""Why a task does not run yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.client.explaining import explain
+from rqueue.errors import WrongState
+from rqueue.model.state import IN_HAND, LIVE, State
+from rqueue.policy.capability import serves
+from rqueue.policy.fleet import asks_for, offers_of
+from rqueue.policy.reasons import NO_WORKER, Hold, earliest
+from rqueue.store.fleet import read_fleet
+from rqueue.store.reasons import holds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rqueue.client.desk import Desk
+    from rqueue.model.ids import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What holds a task back, all of it, and when it may begin at the earliest: None where that is
+    no matter of time alone. `ahead` is how many tasks come before it, None for one in hand.
+    """
+
+    task: TaskId
+    state: State
+    holds: Sequence[Hold]
+    earliest: datetime | None
+    ahead: int | None
+
+
+async def why(desk: Desk, task: str) -> Why:
+    """Why a task that has not ended does not run; raises TaskNotFound and WrongState."""
+    place = await explain(desk, task)
+    found = await holds(desk.shard, place.task)
+    if found.state not in LIVE:
+        raise WrongState(place.task, found=found.state, wanted=LIVE)
+    held = list(found.holds)
+    if found.state not in IN_HAND and found.state is not State.CREATED:
+        offers = offers_of(await read_fleet(desk.shard))
+        if not any(serves(offer, found.lane) for offer in offers):
+            held.append(Hold(NO_WORKER, asks_for(found.lane)))
+    return Why(place.task, found.state, held, earliest(held, found.now), place.ahead)

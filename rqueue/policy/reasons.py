@@ -1,0 +1,54 @@
+"""What holds a task back, as it is told to people, and when it may begin at the earliest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.model.limit import QUEUE
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+NO_WORKER = "no worker"
+SENTENCES = {
+    "dependency": "waits for task {what}",
+    "dependencies": "waits for {what} tasks",
+    "time": "waits for its time {what}",
+    "paused": "{what} is paused",
+    "given up": "{what} is being given up",
+    "breaker": "the breaker of its type is {what}",
+    "slowed": "its type {what} is slowed down: a service wants to be asked less often",
+    "limit": "the limit of {what} is used up",
+    "worker": "is in the hands of {what}",
+    "unwritten": "its DAG {what} is still being written",
+    NO_WORKER: "no live worker offers {what}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One thing that holds a task back: a word for it, what it is, and until when, where that is a
+    matter of time.
+    """
+
+    word: str
+    what: str = ""
+    until: datetime | None = None
+
+
+def earliest(holds: Sequence[Hold], now: datetime) -> datetime | None:
+    """When a task may begin at the earliest: when the last of what holds it back is over, now where
+    nothing does; None where that is no matter of time.
+    """
+    if any(hold.until is None for hold in holds):
+        return None
+    return max((hold.until for hold in holds if hold.until is not None), default=now)
+
+
+def told(hold: Hold) -> str:
+    """A hold in a sentence's words."""
+    what = "the queue" if hold.word == "limit" and hold.what == QUEUE else hold.what
+    sentence = SENTENCES.get(hold.word, hold.word + " {what}")
+    return sentence.format(what=what.replace("=", " ")).strip()

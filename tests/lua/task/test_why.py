@@ -1,0 +1,133 @@
+"""why: all that holds a task back, by the functions that a claim asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rqueue import State
+from rqueue.errors import TaskNotFound, WrongState
+from rqueue.model.ids import new_task_id
+from rqueue.store.leases import Parking, park
+from tests.house import House, opened
+from tests.lua.worker.crew import enrol
+from tests.servers import Server
+
+
+async def holds(house: House, task: str) -> list[tuple[str, str, bool]]:
+    """What holds a task back, and whether that is a matter of time; the workers apart."""
+    found = await house.queue.why(task)
+    told = [hold for hold in found.holds if hold.word != "no worker"]
+    return [(hold.word, hold.what, hold.until is not None) for hold in told]
+
+
+async def test_nothing_holds_a_ready_task_back(house: House) -> None:
+    await enrol(house, "w9", "run")
+    first = await house.queue.enqueue("code")
+    second = await house.queue.enqueue("code")
+
+    one, two = await house.queue.why(first.id), await house.queue.why(second.id)
+
+    assert (one.state, one.holds, one.ahead, two.ahead) == (State.READY, [], 0, 1)
+    assert one.earliest is not None
+
+
+async def test_without_a_worker_for_it_that_is_why(house: House) -> None:
+    await enrol(house, "w9", "run")
+    handle = await house.queue.enqueue("code", required_capabilities=["tpu"])
+
+    found = await house.queue.why(handle.id)
+
+    assert [(hold.word, hold.what) for hold in found.holds] == [
+        ("no worker", "type code, capabilities tpu")
+    ]
+    assert found.earliest is None
+
+
+async def test_parents_and_time_are_named(house: House) -> None:
+    parent = await house.queue.enqueue("code")
+    child = await house.queue.enqueue("code", depends_on=[parent.id], delay=60)
+
+    assert sorted(await holds(house, child.id)) == [
+        ("dependency", parent.id, False),
+        ("time", "", True),
+    ]
+
+
+async def test_a_retry_waits_for_its_time_and_says_why(house: House) -> None:
+    lease = await house.running()
+    await lease.fail("error", "broken")
+
+    assert await holds(house, lease.id) == [("time", "error", True)]
+
+
+@pytest.mark.parametrize("gate", [{}, {"type": "code"}, {"lane": 1}])
+async def test_a_pause_is_named(house: House, gate: Any) -> None:
+    handle = await house.queue.enqueue("code")
+    await house.queue.pause(**gate)
+
+    ((word, what, timed),) = await holds(house, handle.id)
+
+    assert (word, timed) == ("paused", False)
+    assert what in ("queue", "type=code", "lane=1")
+
+
+async def test_a_breaker_has_its_time_and_one_that_is_tried_has_none(house: House) -> None:
+    handle = await house.queue.enqueue("code")
+    await house.queue.open_breaker("code", 60)
+    assert await holds(house, handle.id) == [("breaker", "open", True)]
+
+    await house.queue.open_breaker("code", 0)
+    await house.queue.enqueue("code")
+    await house.queue.claim(worker="w1", types=["code"])
+    (second,) = [task async for task in house.queue.find(states=[State.READY])]
+    assert await holds(house, second.id) == [("breaker", "half-open", False)]
+
+
+async def test_a_type_that_is_slowed_down_has_its_time(house: House) -> None:
+    lease = await house.running()
+    row = Parking(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
+    await park(house.queue.shard, [row])
+    handle = await house.queue.enqueue("code")
+
+    assert await holds(house, handle.id) == [("slowed", "code", True)]
+    assert [word for word, *_ in await holds(house, lease.id)] == ["time", "slowed"]
+
+
+async def test_limits_are_named_with_their_time_where_it_is_one(server: Server) -> None:
+    limits = [{"type": "code", "rate": 1, "per_sec": 60}, {"at_once": 1}]
+    async with opened(server, limits=limits) as house:
+        await house.running()
+        handle = await house.queue.enqueue("code")
+
+        assert await holds(house, handle.id) == [("limit", "code", True), ("limit", "*", False)]
+
+
+async def test_a_paused_dag_is_named(house: House) -> None:
+    async with house.queue.dag("graph") as dag:
+        one = dag.add({"type": "code"})
+        dag.add({"type": "code"}, after=[one])
+    await house.queue.pause_dag(dag.id)
+    (first,) = [task async for task in house.queue.find(states=[State.READY])]
+
+    assert await holds(house, first.id) == [("paused", f"dag={dag.id.ulid}", False)]
+
+
+async def test_one_in_hand_is_in_somebodys(house: House) -> None:
+    lease = await house.running()
+
+    found = await house.queue.why(lease.id)
+
+    assert [(hold.word, hold.what) for hold in found.holds] == [("worker", "w1")]
+    assert found.ahead is None
+
+
+async def test_there_is_no_why_for_what_has_ended_or_never_was(house: House) -> None:
+    lease = await house.running()
+    await lease.complete()
+
+    with pytest.raises(WrongState):
+        await house.queue.why(lease.id)
+    with pytest.raises(TaskNotFound):
+        await house.queue.why(new_task_id())

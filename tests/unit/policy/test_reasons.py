@@ -1,0 +1,47 @@
+"""When a task may begin, by what holds it back; and each hold in a sentence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rqueue.policy.reasons import SENTENCES, Hold, earliest, told
+
+NOW = datetime(2026, 2, 8, 9, 0, tzinfo=UTC)
+
+
+def later(minutes: int) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def test_without_holds_it_may_begin_now() -> None:
+    assert earliest([], NOW) == NOW
+
+
+def test_the_last_one_counts() -> None:
+    assert earliest([Hold("time", "", later(2)), Hold("breaker", "open", later(9))], NOW) == later(
+        9
+    )
+
+
+def test_what_is_no_matter_of_time_makes_it_none() -> None:
+    assert earliest([Hold("time", "", later(2)), Hold("paused", "queue")], NOW) is None
+
+
+@pytest.mark.parametrize("word", SENTENCES)
+def test_every_word_has_a_sentence(word: str) -> None:
+    assert "thing" in told(Hold(word, "thing"))
+
+
+@pytest.mark.parametrize(
+    ("hold", "sentence"),
+    [
+        (Hold("limit", "*"), "the limit of the queue is used up"),
+        (Hold("paused", "type=code"), "type code is paused"),
+        (Hold("time"), "waits for its time"),
+        (Hold("odd", "thing"), "odd thing"),
+    ],
+)
+def test_a_sentence_reads_well(hold: Hold, sentence: str) -> None:
+    assert told(hold) == sentence
