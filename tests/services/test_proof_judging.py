@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from rqueue import Context
+from rqueue import Context, State
 from rqueue.errors import ConfigError, TaskDead
 from rqueue.model.attempt import AttemptRecord, Reason
 from rqueue.services.proof import judging
 from tests.house import House, opened
 from tests.servers import Server
-from tests.services.working import working
+from tests.services.working import ended, working
 
 Answer = Callable[[dict[str, Any]], tuple[int, bytes]]
 
@@ -174,6 +174,25 @@ async def test_an_endpoint_judges(
     }
     assert authorization is not None
     assert "secret" not in caplog.text + settings
+
+
+async def test_an_endpoint_that_wants_to_be_asked_more_slowly_sets_the_task_aside(
+    server: Server,
+) -> None:
+    async with (
+        endpoint(lambda _: (429, b"")) as (port, _),
+        opened(server, judge_url=f"http://127.0.0.1:{port}") as house,
+    ):
+
+        @house.queue.task("code", validation="llm-judge", max_attempts=1)
+        async def code() -> int:
+            return 1
+
+        async with working(house.queue):
+            handle = await code.enqueue()
+            task = await ended(house.queue, handle.id, State.RETRYING)
+
+    assert (task.attempts, task.parks, task.failure_reason) == (0, 1, "rate_limit")
 
 
 async def test_an_endpoint_that_is_away_decides_nothing(server: Server) -> None:

@@ -43,13 +43,13 @@ async def status(queue: Queue, name: str = "w1") -> str:
 
 async def test_a_worker_is_listed_with_what_it_offers(house: House) -> None:
     options = {"concurrency": 2, "types": ["code"], "capabilities": ["gpu"], "agents": ["ada"]}
-    async with at_work(house.queue, **options):
+    async with at_work(house.queue, models=["small", "large"], **options):
         (found,) = await house.queue.workers()
 
     said = found.said
     assert said is not None
     assert (said.types, said.capabilities, said.agents) == (("code",), ("gpu",), ("ada",))
-    assert (said.max_concurrent_tasks, said.models_available) == (2, ())
+    assert (said.max_concurrent_tasks, said.models_available) == (2, ("large", "small"))
     assert (said.poll_interval_sec, said.claim_ttl_sec) == (5.0, 60.0)
     assert (found.status, found.runs, found.held) == ("active", 1, ())
 

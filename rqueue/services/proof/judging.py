@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_ANSWER = 65536
 NO_LIMIT = 1 << 62
-OK = 200
+OK, TOO_MANY = 200, 429
 
 
 class Judgement(ValueError):
@@ -58,6 +58,9 @@ class HttpJudge:
             auth=self.auth,
         )
         async with asked as response:
+            if response.status_code == TOO_MANY:
+                # Its Retry-After goes along: the task is set aside, as one whose handler met this.
+                response.raise_for_status()
             if response.status_code != OK:
                 raise Judgement(f"it answered with HTTP status {response.status_code}")
             found = bytearray()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from rqueue.client.schemas import is_installed
 from rqueue.errors import ConfigError
-from rqueue.model.attempt import Failed, Reason, reason_of
+from rqueue.model.attempt import Failed, Reason
 from rqueue.model.codec import decode
 from rqueue.model.proof import Check, command_of
 from rqueue.model.spec import TaskSpec
 from rqueue.policy.validation import allowed, demanded, failed, report_fault, unchecked
-from rqueue.services.attempt import described
+from rqueue.services.attempt import failure_of
 from rqueue.services.outfit import in_the_end
 from rqueue.services.proof.checkers import Checkers
 from rqueue.services.proof.commands import folder_of, run
@@ -112,7 +113,8 @@ class Prover:
                 return unchecked(check.kind, str(error) or type(error).__name__)
             except BaseException as error:
                 # A judge is the user's code: it ends the attempt, never the worker.
-                return unchecked(check.kind, described(error), reason_of(error))
+                fault = failure_of(error)
+                return replace(fault, message=unchecked(check.kind, fault.message).message)
             if why:
                 return failed(check.kind, why)
         return None
