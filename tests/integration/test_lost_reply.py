@@ -24,7 +24,7 @@ from rqueue.store.leases import Settled
 from rqueue.store.notes import note
 from rqueue.store.urgency import Urgency, rescore
 from tests.house import House
-from tests.integration import graph_cases
+from tests.integration import fleet_cases, graph_cases
 from tests.integration.proxy import How, Proxy, far_house
 from tests.servers import Server
 
@@ -251,6 +251,7 @@ CASES: dict[str, list[Case]] = {
     "task/rescore": [Case(ready, urgent)],
 }
 CASES |= {name: [Case(*row) for row in rows] for name, rows in graph_cases.CASES.items()}
+CASES |= {name: [Case(*row) for row in rows] for name, rows in fleet_cases.CASES.items()}
 # Driven by what only an archive, a clock that steps back or a long fan-out brings.
 ELSEWHERE = {"queue/archived", "queue/restamp", "queue/answer"}
 ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
@@ -315,4 +316,6 @@ async def shape(house: House) -> dict[str, Any]:
 async def test_every_script_that_writes_is_among_them(far: tuple[House, Proxy]) -> None:
     scripts = set(far[0].queue.shard.runner.scripts)
 
-    assert scripts == set(CASES) | READS | graph_cases.READS | ELSEWHERE
+    reads = READS | graph_cases.READS | fleet_cases.READS
+
+    assert scripts == set(CASES) | reads | ELSEWHERE
