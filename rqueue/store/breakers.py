@@ -4,6 +4,7 @@ the scripts that settle tasks.
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,12 @@ async def breakers(shard: Shard) -> list[Breaker]:
 
 async def open_breaker(shard: Shard, type: str, *, for_ms: int) -> None:
     """Hands out nothing of a type for a while."""
-    args: dict[str, Argument] = {"type": type, "for_ms": for_ms, "events": shard.terms.events}
+    args: dict[str, Argument] = {
+        "type": type,
+        "for_ms": for_ms,
+        "events": shard.terms.events,
+        "request": secrets.token_hex(8),
+    }
     ok("breaker/open", type, await shard.run("breaker/open", args))
 
 

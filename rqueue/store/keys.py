@@ -217,7 +217,8 @@ class Keys:
 
     def breaker(self, type: str) -> str:
         """hash: the breaker of a type: failures in a row, and of one that is not closed its state,
-        since when and until when it is open, and its probe, `<task> <token>`.
+        since when and until when it is open, its probe, `<task> <token>`, and who opened it
+        by hand.
         """
         return f"{self.root}breaker:{type}"
 

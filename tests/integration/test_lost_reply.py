@@ -24,7 +24,7 @@ from rqueue.store.leases import Settled
 from rqueue.store.notes import note
 from rqueue.store.urgency import Urgency, rescore
 from tests.house import House
-from tests.integration import fleet_cases, graph_cases
+from tests.integration import fleet_cases, gate_cases, graph_cases
 from tests.integration.proxy import How, Proxy, far_house
 from tests.servers import Server
 
@@ -250,8 +250,8 @@ CASES: dict[str, list[Case]] = {
     "queue/tidy": [Case(deserted, lambda house, _: ticked(Janitor(house.queue.shard)))],
     "task/rescore": [Case(ready, urgent)],
 }
-CASES |= {name: [Case(*row) for row in rows] for name, rows in graph_cases.CASES.items()}
-CASES |= {name: [Case(*row) for row in rows] for name, rows in fleet_cases.CASES.items()}
+for more in (fleet_cases, gate_cases, graph_cases):
+    CASES |= {name: [Case(*row) for row in rows] for name, rows in more.CASES.items()}
 # Driven by what only an archive, a clock that steps back or a long fan-out brings.
 ELSEWHERE = {"queue/archived", "queue/restamp", "queue/answer"}
 ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
@@ -316,6 +316,6 @@ async def shape(house: House) -> dict[str, Any]:
 async def test_every_script_that_writes_is_among_them(far: tuple[House, Proxy]) -> None:
     scripts = set(far[0].queue.shard.runner.scripts)
 
-    reads = READS | graph_cases.READS | fleet_cases.READS
+    reads = READS | graph_cases.READS | fleet_cases.READS | gate_cases.READS
 
     assert scripts == set(CASES) | reads | ELSEWHERE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -60,7 +61,10 @@ class Hands(Twin):
         return found
 
     def open_breaker(self, type: str, for_ms: int) -> None:
-        args: dict[str, Argument] = {"type": type, "for_ms": for_ms, "events": EVENTS}
+        request = secrets.token_hex(4)
+        args: dict[str, Argument] = {
+            "type": type, "for_ms": for_ms, "events": EVENTS, "request": request,
+        }  # fmt: skip
         self.step(
             "open",
             lambda: self.wire.run("breaker/open", args) and None,

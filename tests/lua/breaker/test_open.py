@@ -7,7 +7,7 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import afterwards, ask, mail, parked
 
-TERMS: dict[str, Argument] = {"type": "code", "for_ms": 60_000, "events": 1000}
+TERMS: dict[str, Argument] = {"type": "code", "for_ms": 60_000, "events": 1000, "request": "r1"}
 OPENED = {"event": "breaker.opened", "task": "code", "detail": "60000"}
 
 
@@ -15,7 +15,7 @@ async def test_an_open_breaker_is_written_down(house: House) -> None:
     assert await ask(house, "breaker/open", TERMS) == ["OK"]
 
     assert await afterwards(house) == {
-        "breaker:code": {"state": "open", "opened": "*", "until": "*"},
+        "breaker:code": {"state": "open", "opened": "*", "until": "*", "request": "r1"},
         "breakers": ["code"],
         "wakes": ["code"],
         "events": [OPENED],
@@ -54,10 +54,19 @@ async def test_what_runs_goes_on(house: House) -> None:
     assert breaker.state == "open"
 
 
-async def test_sent_again_it_begins_anew(house: House) -> None:
+async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> None:
+    await ask(house, "breaker/open", TERMS)
+    before = await house.dump()
+
+    assert await ask(house, "breaker/open", TERMS) == ["OK"]
+
+    assert await house.dump() == before
+
+
+async def test_another_call_begins_anew(house: House) -> None:
     await ask(house, "breaker/open", TERMS)
 
-    await ask(house, "breaker/open", TERMS | {"for_ms": 0})
+    await ask(house, "breaker/open", TERMS | {"for_ms": 0, "request": "r2"})
 
     (breaker,) = await house.queue.breakers()
     assert breaker.state == "half-open"

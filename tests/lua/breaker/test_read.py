@@ -25,7 +25,7 @@ async def test_one_that_counts_failures_is_closed(house: House) -> None:
 
 
 async def test_one_whose_time_has_come_is_half_open_and_names_its_probe(house: House) -> None:
-    await ask(house, "breaker/open", {"type": "code", "for_ms": 0, "events": 10})
+    await ask(house, "breaker/open", {"type": "code", "for_ms": 0, "events": 10, "request": "r"})
     (before,) = await house.queue.breakers()
     lease = await house.running()
 

@@ -1,0 +1,62 @@
+"""Calls about gates, and of steps, whose replies are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from rqueue import Lease
+from rqueue.store.leases import Held, Parking, park
+from rqueue.store.steps import step
+from tests.house import House
+
+READS = {"breaker/read"}
+
+
+async def nothing(house: House) -> None: ...
+
+
+async def ready(house: House) -> Any:
+    return (await house.queue.enqueue("code")).id
+
+
+async def resting(house: House) -> None:
+    await house.queue.enqueue("code")
+    await house.queue.open_breaker("code", 60)
+
+
+async def slowed(house: House) -> Any:
+    lease = await house.running()
+    row = Parking(lease.id.ulid, lease.token, 60_000, "rate_limit", "code", 60_000)
+    await park(house.queue.shard, [row])
+    return lease.id
+
+
+async def running(house: House) -> Lease:
+    return await house.running()
+
+
+async def opened(house: House, _: object) -> None:
+    await house.queue.open_breaker("code", 60)
+
+
+async def closed(house: House, _: object) -> None:
+    await house.queue.close_breaker("code")
+
+
+async def asked(house: House, task: str) -> list[str]:
+    return [hold.word for hold in (await house.queue.why(task)).holds]
+
+
+async def kept(house: House, lease: Lease) -> bytes:
+    held = Held(lease.id.ulid, lease.token)
+    return await step(house.queue.shard, held, "plan", b'"done"')
+
+
+Row = tuple[Callable[[House], Awaitable[Any]], Callable[[House, Any], Awaitable[Any]]]
+CASES: dict[str, list[Row]] = {
+    "breaker/open": [(nothing, opened), (resting, opened)],
+    "breaker/close": [(nothing, closed), (resting, closed)],
+    "task/why": [(ready, asked), (slowed, asked)],
+    "task/step": [(running, kept)],
+}
