@@ -39,7 +39,7 @@
 
 local root, parent, token, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local first, stride = 14, 5
-local gather = ARGV[11] ~= "" and { "@" .. ARGV[11], ARGV[12], ARGV[13] } or nil
+local gather = ARGV[11] ~= "" and { "@" .. ARGV[11] .. " " .. token, ARGV[12], ARGV[13] } or nil
 
 local now = now_ms()
 local held, row = lease_held(root, parent, token)

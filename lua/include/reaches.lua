@@ -1,4 +1,5 @@
 -- @include waits_of
+-- @include gathers_of
 -- Whether one of the tasks in `from` waits for `target`, through whatever chain: "CYCLE", or "FAR"
 -- where more edges than `walk.left` must be followed to find out; nil where none does. What one
 -- walk has seen, the next one of the same call passes over.
@@ -18,7 +19,7 @@ local function reaches(root, from, target, walk)
       walk.seen[id] = true
       local parents = waits_of(root, id)
       if #parents == 0 then
-        parents = redis.call("SMEMBERS", root .. "gather:" .. id)
+        parents = gathers_of(root, id)
       end
       for _, parent in ipairs(parents) do
         stack[#stack + 1] = parent

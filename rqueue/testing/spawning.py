@@ -34,8 +34,10 @@ class Spawn:
 
     @property
     def mark(self) -> str:
-        """The name of a wait of several calls, as it stands among what is waited for."""
-        return f"@{self.gather}"
+        """The name of a wait of several calls, as it stands among what is waited for: it is that of
+        one attempt.
+        """
+        return f"@{self.gather} {self.token}"
 
     def keys(self) -> dict[str, Draft]:
         """What each key stands for if it is new: the first that it is given for."""

@@ -31,7 +31,7 @@ class Walk:
                 continue
             self.seen.add(task)
             record = model.tasks.get(task)
-            waits = set() if record is None else record.waits or record.gathering
+            waits = set() if record is None else record.waits or record.about_to_wait()
             stack += sorted(waits)
             self.left -= len(waits)
             if self.left < 0:
