@@ -7,8 +7,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
--- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> stats wakes types
---       + what answer_waiting touches
+-- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats wakes types +
+--       what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <promoted> <next due ms, 0 for none>
 

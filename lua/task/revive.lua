@@ -13,23 +13,23 @@
 --       7 events      length of the events stream
 --       8 steps       how many edges are followed to find a circle
 -- TOUCHES task:<id> def:<id> dead deadlines delayed blocked waits:<id> dependents:<id> lane:<n>
---       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events dag:<dag> unfinished cancelling
---       + what answer_waiting touches
+--       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events dag:<dag> held:<dag> unfinished
+--       cancelling + what answer_waiting touches
 -- REPLY OK <more> <state> | GONE | STATE <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag>
 --       | CYCLE <id>
 
 -- @include now_ms
 -- @include task_row
--- @include ready_task
+-- @include freeing
+-- @include free_task
+-- @include enter_indexes
 -- @include block_task
 -- @include wait_task
 -- @include revive_dag
 -- @include waits_again
 -- @include named_already
--- @include write_def
--- @include flag
+-- @include begin_life
 -- @include count
--- @include emit
 -- @include answer_touched
 
 local root, task, life, def = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -61,40 +61,19 @@ if namesake then
   return { "EXISTS", namesake }
 end
 
-local now, more = now_ms(), row.more
+local now = now_ms()
 revive_dag(root, now, task, row.flags, events)
-redis.call("ZREM", root .. "dead", task)
-redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
-  "due", "parents")
-more.life = life + 1
-redis.call("HSET", key, "more", cjson.encode(more))
-flag(root, task, "m")
-if more.deadline and more.deadline > now then
-  redis.call("ZADD", root .. "deadlines", more.deadline, task)
-end
-if more.idem then
-  redis.call("SET", root .. "idem:" .. more.idem, task)
-end
-if more.ext then
-  redis.call("SET", root .. "ext:" .. more.ext, task)
-end
-if def ~= "" then
-  write_def(root, task, def)
-end
-if row.entry then
-  redis.call("HSETNX", key, "created", string.match(row.entry, "^%d+"))
-  redis.call("HDEL", key, "entry")
-end
-count(root, row.lane, "DEAD_LETTERED", -1)
-emit(root, events, "task.revived", task, tostring(more.life))
+begin_life(root, now, task, row, def, events)
 if delay > 0 or #open > 0 then
   local due = delay > 0 and now + delay or nil
-  block_task(root, task, open, due, more.trigger)
+  block_task(root, task, open, due, row.more.trigger)
   wait_task(root, now, task, due)
   redis.call("HSET", key, "state", "PENDING", unpack(due and { "due", due } or {}))
   count(root, row.lane, "PENDING", 1)
   return { "OK", 0, "PENDING" }
 end
-ready_task(root, task, row.lane, row.score)
-local unanswered = answer_touched(root, now, { [row.lane] = true }, tries)
+local how = freeing(1)
+free_task(root, task, row.lane, row.score, how, row.flags)
+enter_indexes(root, how)
+local unanswered = answer_touched(root, now, how.touched, tries)
 return { "OK", unanswered and 1 or 0, "READY" }

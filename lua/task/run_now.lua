@@ -8,7 +8,8 @@
 --       2 task        its id
 --       3 request     names this call
 --       4 tries       how many parked claims may be looked at
--- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> stats + what answer_waiting touches
+-- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats + what
+--       answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <1: it waited for its time> | GONE | STATE <found>
 

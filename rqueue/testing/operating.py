@@ -27,6 +27,10 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
     refused = why_not(model, record, life)
     if refused is not None:
         return refused
+    graph = model.dags.get(record.dag)
+    if graph is not None:
+        # It goes on, also where it was given up.
+        graph.closing = graph.why = ""
     begin_life(model, record, life + 1)
     record.definition = definition or record.definition
     if delay_ms > 0:
@@ -44,12 +48,9 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
 
 
 def revive_dag(model: Model, record: Record) -> None:
-    """The DAG of a task that lives again goes on, also where it was given up; of those who wait for
-    it no more are cancelled.
-    """
+    """What a new life means for the task's DAG; of those who wait for it no more are cancelled."""
     graph = model.dags.get(record.dag)
     if graph is not None:
-        graph.closing = graph.why = ""
         model.cancelling.pop(f"children {record.id}", None)
         changed(model, graph)
         tally(model, graph.id)
