@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rqueue.testing.model import Model
 
 # Edges that are followed to find a circle.
-STEPS = 20_000
+STEPS = 2_500
 
 
 def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: int) -> str:
@@ -80,7 +80,7 @@ def never_met(model: Model, record: Record) -> str | None:
     if lost is not None:
         return f"PARENT {lost}"
     circle = Walk(STEPS).reaches(model, sorted(waited), record.id)
-    return None if circle is None else f"CYCLE {record.id}"
+    return None if circle is None else f"{circle} {record.id}"
 
 
 def named_already(model: Model, ext: str | None, *, besides: str) -> str | None:

@@ -135,7 +135,7 @@ def wrong_with(model: Model, parent: Record, row: tuple[str, Draft], look: Look)
     bears the same id of its producer.
     """
     key, draft = row
-    waits = [parent.spawned.get(key, "")]
+    waits = [child for child in (parent.spawned.get(key, ""),) if not over(model, child, False)]
     if key not in parent.spawned:
         waits, lost = open_parents(model, draft.parents, draft.special.trigger)
         namesake = namesake_of(model, draft, look.names)

@@ -115,6 +115,7 @@ class Hands(Twin):
             "tries": MANY,
             "events": EVENTS,
             "steps": MANY,
+            "page": MANY,
         }
 
         def run() -> str:
