@@ -111,6 +111,9 @@ MUTATIONS = {
     "a DAG of another size is committed": Mutation(
         "dag/commit.lua", "and row[2] ~= total", "and false"
     ),
+    "one that is alone in waiting for another is never told": Mutation(
+        "include/create_sole.lua", ', "down", new.below)', ")"
+    ),
     "a suspended task that is sent again is lost": Mutation(
         "dag/spawn.lua", 'settled_by(root, parent, token, "suspend")', "false"
     ),
