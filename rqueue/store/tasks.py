@@ -111,6 +111,7 @@ async def run_now(shard: Shard, task: TaskId) -> bool:
         "task": task.ulid,
         "request": secrets.token_hex(8),
         "tries": TRIES,
+        "events": shard.terms.events,
     }
     return int(ok("task/run_now", task, await shard.run("task/run_now", args))[1]) > 0
 
