@@ -27,8 +27,8 @@
 --       special       two lines of JSON, each may be empty: what is kept with the task, and what is
 --                     asked of this call {delay, at, outside}: the tasks that it waits for
 -- TOUCHES task:<id> def:<id> spawned:<id> gather:<id> dag:<dag> members:<dag> dags unfinished
---       waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> lanes stats handoffs
---       ext:<sha> tag:<t> deadlines + what answer_waiting touches
+--       waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> held:<dag> lanes stats
+--       handoffs ext:<sha> tag:<t> deadlines + what answer_waiting touches
 -- REPLY OK <more> <GOING | SUSPENDED> [id state]... | LOST | RULE <rule> | FULL | CLOSED | LANES
 --       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id>
 
@@ -39,7 +39,7 @@
 
 local root, parent, token, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local first, stride = 14, 5
-local gather = ARGV[11] ~= "" and { "@" .. ARGV[11], ARGV[12], ARGV[13] } or nil
+local gather = ARGV[11] ~= "" and { "@" .. ARGV[11] .. " " .. token, ARGV[12], ARGV[13] } or nil
 
 local now = now_ms()
 local held, row = lease_held(root, parent, token)

@@ -1,13 +1,13 @@
 -- steps: no move
 --
--- What is begun with DAGs and not finished, so many of them: "<verb> <dag>" and how far it is. What
--- was begun with one that is gone is no longer named.
+-- What is begun with DAGs and not finished, so many of them: "<verb> <dag>" and how far it is, and
+-- revivals of tasks. What was begun with one that is gone is no longer named.
 --
 -- KEYS  1 unfinished  hash    what others must go on with
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many
 --       3 idle_ms     how long a DAG may be written without a sign of its producer
--- TOUCHES writing dag:<dag>
+-- TOUCHES writing dag:<dag> task:<id>
 -- FLAGS allow-oom
 -- REPLY OK [<step> <position>]...
 
@@ -18,7 +18,8 @@ local root, limit, idle_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local found, reply = redis.call("HRANDFIELD", unfinished, limit, "WITHVALUES"), { "OK" }
 for i = 1, #found, 2 do
-  if redis.call("EXISTS", root .. "dag:" .. string.match(found[i], "%S+$")) == 1 then
+  local id = string.match(found[i], "%S+$")
+  if redis.call("EXISTS", root .. "dag:" .. id, root .. "task:" .. id) > 0 then
     reply[#reply + 1], reply[#reply + 2] = found[i], found[i + 1]
   else
     redis.call("HDEL", unfinished, found[i])

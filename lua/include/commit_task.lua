@@ -1,3 +1,4 @@
+-- @include tally_lane
 -- @include free_task
 -- @include wait_for_none
 -- A CREATED task of a committed DAG: READY, or PENDING where it waits for something. `how` collects
@@ -5,7 +6,7 @@
 local function commit_task(root, now, id, how)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "state", "lane", "score", "due", "lost", "fired",
-    "namesake")
+    "namesake", "flags")
   local lane = row[2]
   if row[1] ~= "CREATED" then
     return
@@ -18,7 +19,7 @@ local function commit_task(root, now, id, how)
     redis.call("HDEL", key, "fired", "namesake")
   end
   if redis.call("EXISTS", root .. "waits:" .. id) == 0 then
-    free_task(root, id, lane, row[3], how)
+    free_task(root, id, lane, row[3], how, row[8])
   else
     redis.call("HSET", key, "state", "PENDING")
     tally_lane(how, lane, "PENDING", 1)

@@ -1,8 +1,9 @@
 -- @include tell_parents
 -- @include leave_parents
 -- Notes what a task that runs is to wait for, a part of it: those who end from now on are taken
--- off again. `ask.gather` is { name, part, keep_ms }; what was noted under another name was never
--- waited for. With the last part, whether there is anything to wait for: it stands in `waits` then.
+-- off again. `ask.gather` is { name, part, keep_ms }, the name ends with the token of the attempt;
+-- what was noted under another name was never waited for. With the last part, whether there is
+-- anything to wait for: it stands in `waits` then.
 local function gather_tasks(root, ask, open, trigger)
   local name, part, keep_ms = unpack(ask.gather)
   local key = root .. "gather:" .. ask.id

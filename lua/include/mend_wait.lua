@@ -17,5 +17,9 @@ local function mend_wait(root, now, id, row, limit)
     and redis.call("ZADD", root .. "delayed", "NX", row[6] or now, id) == 1 then
     mended = true
   end
+  if redis.call("SISMEMBER", waits, "@parents") == 1 then
+    -- Not all of them know it yet: somebody must tell them.
+    return redis.call("HSETNX", root .. "unfinished", "revive " .. id, 0) == 1 or mended
+  end
   return mend_parents(root, id, limit) or mended
 end

@@ -4,11 +4,13 @@
 -- @include reaches
 -- Reads what is special about a task to be spawned, and returns why it cannot be, if so: what it
 -- waits for is not there, or waits in turn for the parent, which is to wait for it. One that is
--- there already (without `special`) may wait for the parent as long as that does not wait for it.
+-- there already (without `special`) may wait for the parent as long as that does not wait for it;
+-- one that runs may be about to wait.
 local function spawn_refused(root, new, ask)
   if not new.special then
-    local circle = ask.wait ~= "" and new.state == "PENDING"
-      and reaches(root, { new.id }, ask.id, ask.walk)
+    local ended = not new.state or new.state == "COMPLETED" or new.state == "CANCELLED"
+      or new.state == "GONE"
+    local circle = ask.wait ~= "" and not ended and reaches(root, { new.id }, ask.id, ask.walk)
     return circle and { circle, new.key } or nil
   end
   local text, asked = string.match(new.special, "^([^\n]*)\n(.*)$")

@@ -13,11 +13,10 @@
 -- EACH  task          its id
 --       token         the claim's token
 --       result        encoded result, stored as it is; "" for none
--- TOUCHES task:<id> def:<id> result:<id> failures:<id> stats outbox idem:<sha> ext:<sha>
---       tag:<t> deadlines watchers:<id> mail:<box> dependents:<id> heirs:<id> waits:<id>
---       unblocking telling cancelling blocked lane:<n> handoffs dag:<dag> unfinished
---       gather:<id> events breakers breaker:<type> wakes types crowded
---       + what answer_waiting touches
+-- TOUCHES task:<id> def:<id> result:<id> failures:<id> stats outbox idem:<sha> ext:<sha> tag:<t>
+--       deadlines watchers:<id> mail:<box> dependents:<id> heirs:<id> waits:<id> unblocking
+--       telling cancelling blocked lane:<n> held:<dag> handoffs dag:<dag> unfinished gather:<id>
+--       events breakers breaker:<type> wakes types crowded + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...
 

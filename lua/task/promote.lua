@@ -7,8 +7,9 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
--- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> stats wakes types
---       + what answer_waiting touches
+--       4 events      length of the events stream
+-- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats wakes types
+--       events + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <promoted> <next due ms, 0 for none>
 
@@ -16,11 +17,12 @@
 -- @include freeing
 -- @include promote_task
 -- @include enter_indexes
+-- @include emit_ready
 -- @include wake_due
 -- @include sooner
 -- @include answer_touched
 
-local root, limit, tries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local root, limit, tries, events = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
 local now, how, promoted = now_ms(), freeing(limit), 0
 local due = redis.call("ZRANGEBYSCORE", root .. "delayed", "-inf", now, "LIMIT", 0, limit)
@@ -28,6 +30,7 @@ for _, id in ipairs(due) do
   promoted = promoted + (promote_task(root, id, how) and 1 or 0)
 end
 enter_indexes(root, how)
+emit_ready(root, events, how.readied)
 local wake = wake_due(root, now, how.touched)
 local more = answer_touched(root, now, how.touched, tries) or #due == limit
 local following = redis.call("ZRANGE", root .. "delayed", 0, 0, "WITHSCORES")

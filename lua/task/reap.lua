@@ -22,9 +22,9 @@
 --       type          whose breaker it is
 --       breaker       "" where this does not count, see lua/task/fail.lua
 --       alone         signature of its lane for tasks that run alone; "" to stay
--- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> lanes stats outbox events
---       handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag>
---       unfinished breaker:<type> breakers wakes + what answer_waiting touches
+-- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> held:<dag> lanes stats outbox
+--       events handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
+--       dag:<dag> unfinished breaker:<type> breakers wakes + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 
@@ -43,8 +43,9 @@ local root, idle_ms, archive, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local events, tries, max_lanes = ARGV[5], tonumber(ARGV[6]), ARGV[7]
 local first, stride = 8, 10
 
-local now, reply, touched = now_ms(), { "OK", 0 }, {}
-local how = { archive = archive, keep = keep, events = events, ended = {} }
+local now, reply = now_ms(), { "OK", 0 }
+local how = { archive = archive, keep = keep, events = events, ended = {},
+  touched = {} }
 for at = first, #ARGV, stride do
   local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 9]
   local held, row = lease_held(root, id, token)
@@ -53,7 +54,7 @@ for at = first, #ARGV, stride do
   if not silent or #silent == 0 then
     reply[#reply + 1] = "HELD"
   elseif row[1] == "CLAIMED" then
-    touched[give_back(root, id, row, "reap")] = true
+    give_back(root, id, row, "reap", how)
     reply[#reply + 1] = "READY"
   else
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
@@ -70,7 +71,7 @@ for at = first, #ARGV, stride do
 end
 tally_dags(root, now, how)
 send_to_outbox(root, archive, how.ended)
-if answer_touched(root, now, touched, tries) then
+if answer_touched(root, now, how.touched, tries) then
   reply[2] = 1
 end
 return reply

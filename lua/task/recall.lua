@@ -9,7 +9,7 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
--- TOUCHES task:<id> lane:<n> stats handoffs + what answer_waiting touches
+-- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <recalled>
 
@@ -19,18 +19,18 @@
 
 local root, limit, tries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local now, touched, recalled = now_ms(), {}, 0
+local now, how, recalled = now_ms(), { touched = {} }, 0
 local due = redis.call("ZRANGEBYSCORE", root .. "handoffs", "-inf", now, "LIMIT", 0, limit)
 for _, member in ipairs(due) do
   local id, epoch = string.match(member, "^(.+):(%d+)$")
   local row = redis.call("HMGET", root .. "task:" .. id,
-    "state", "token", "lane", "entry", "settled")
+    "state", "token", "lane", "entry", "flags", "settled")
   redis.call("ZREM", root .. "handoffs", member)
-  local free = row[1] == "CLAIMED" or row[1] == "RUNNING" and row[5] ~= "recall"
+  local free = row[1] == "CLAIMED" or row[1] == "RUNNING" and row[6] ~= "recall"
   if free and string.match(row[2], "^%d+") == epoch then
-    touched[give_back(root, id, row, "recall")] = true
+    give_back(root, id, row, "recall", how)
     recalled = recalled + 1
   end
 end
-local more = answer_touched(root, now, touched, tries) or #due == limit
+local more = answer_touched(root, now, how.touched, tries) or #due == limit
 return { "OK", more and 1 or 0, recalled }

@@ -7,7 +7,7 @@
 --       2 tries       how many parked claims may be looked at
 -- EACH  task          its id
 --       token         the claim's token
--- TOUCHES task:<id> lane:<n> stats handoffs + what answer_waiting touches
+-- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST]...
 
@@ -20,18 +20,18 @@
 local root, tries = ARGV[1], tonumber(ARGV[2])
 local first, stride = 3, 2
 
-local now, reply, touched = now_ms(), { "OK", 0 }, {}
+local now, reply, how = now_ms(), { "OK", 0 }, { touched = {} }
 for at = first, #ARGV, stride do
   local id, token = ARGV[at], ARGV[at + 1]
   local held, row = lease_held(root, id, token)
   if held then
-    touched[give_back(root, id, row, "release " .. token)] = true
+    give_back(root, id, row, "release " .. token, how)
     reply[#reply + 1] = "OK"
   else
     reply[#reply + 1] = settled_by(root, id, token, "release") and "OK" or "LOST"
   end
 end
-if answer_touched(root, now, touched, tries) then
+if answer_touched(root, now, how.touched, tries) then
   reply[2] = 1
 end
 return reply

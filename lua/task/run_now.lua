@@ -8,7 +8,9 @@
 --       2 task        its id
 --       3 request     names this call
 --       4 tries       how many parked claims may be looked at
--- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> stats + what answer_waiting touches
+--       5 events      length of the events stream
+-- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats events
+--       + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <1: it waited for its time> | GONE | STATE <found>
 
@@ -18,9 +20,11 @@
 -- @include freeing
 -- @include promote_task
 -- @include enter_indexes
+-- @include emit_ready
 -- @include answer_touched
 
 local root, task, request, tries = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local events = ARGV[5]
 
 local key = root .. "task:" .. task
 local row = redis.call("HMGET", key, "state", "hurried", "flags")
@@ -38,5 +42,6 @@ redis.call("HSET", key, "hurried", request)
 local how = freeing(1)
 promote_task(root, task, how)
 enter_indexes(root, how)
+emit_ready(root, events, how.readied)
 local more = answer_touched(root, now_ms(), how.touched, tries)
 return { "OK", more and 1 or 0, 1 }

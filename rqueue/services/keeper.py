@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from rqueue.client.plans import is_taken, planting_of
 from rqueue.errors import Overloaded, RQueueError, StoreUnavailable
+from rqueue.model.ids import TaskId
 from rqueue.model.lane import micro
 from rqueue.policy.path import ranks
-from rqueue.store import dags, planting, ranking
+from rqueue.store import dags, planting, ranking, tasks
 
 if TYPE_CHECKING:
     from rqueue.client.drafts import Drafter
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rqueue.scheduler")
 
-# What needs nothing but the script's own knowledge of how far it is.
+# What needs nothing but the script's own knowledge of how far it is; all but a revival is about a
+# DAG.
 STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
     "commit": planting.commit,
     "drop": partial(planting.drop, idle_ms=dags.WRITING_MS),
@@ -30,8 +32,8 @@ STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
     "hold": partial(dags.pause, begin=False),
     "unhold": partial(dags.resume, begin=False),
     "forget": dags.forget,
+    "revive": lambda shard, task: tasks.revive(shard, TaskId.from_ulid(task.ulid)),
 }
-
 
 # What is kept of a refusal: it may name every task of a circle.
 REASON_LENGTH = 500

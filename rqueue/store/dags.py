@@ -25,7 +25,9 @@ WRITING_MS = 600_000
 
 
 class Step(NamedTuple):
-    """Something begun with a DAG that somebody must go on with, and how far it is."""
+    """Something begun with a DAG that somebody must go on with, and how far it is. A `revive` has
+    the ULID of a task there.
+    """
 
     verb: str
     dag: DagId

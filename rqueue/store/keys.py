@@ -74,7 +74,8 @@ class Keys:
         return f"{self.root}deadlines"
 
     def waits(self, task: str) -> str:
-        """set: what a PENDING task waits for: ids of parents, and `@time`."""
+        """set: what a PENDING task waits for: ids of parents, `@time`, and `@parents` while they
+        are told that it is revived."""
         return f"{self.root}waits:{task}"
 
     def dependents(self, task: str) -> str:

@@ -28,7 +28,7 @@ class Step:
 
 async def promote(shard: Shard, *, limit: int = LIMIT) -> Step:
     """Makes READY what has waited long enough."""
-    args: dict[str, Argument] = {"limit": limit, "tries": TRIES}
+    args: dict[str, Argument] = {"limit": limit, "tries": TRIES, "events": shard.terms.events}
     more, moved, following = ok("task/promote", "", await shard.run("task/promote", args))
     return Step(int(moved), bool(int(more)), int(float(following)))
 

@@ -16,6 +16,7 @@ from rqueue.errors import (
 )
 from rqueue.model.ids import DagId, TaskId
 from rqueue.model.state import TRANSITIONS, State
+from rqueue.store.shard import EDGES
 
 if TYPE_CHECKING:
     from rqueue.errors import RQueueError
@@ -25,6 +26,14 @@ WAITING = (State.PENDING, State.READY, State.RETRYING)
 NEEDS: dict[str, Sequence[State]] = {
     "edit": WAITING,
     "set_priority": (*WAITING, *TRANSITIONS["renew"].sources, State.DEAD_LETTERED),
+}
+
+# Why what a task waited for when it died can never be there, or nobody can tell.
+UNMET = {
+    "CYCLE": "waited for a task that waits for it by now; discard one of them",
+    "FAR": f"waits for tasks with more than {EDGES} edges, too many to look for a circle; "
+    "revive it when more of them have ended, or discard it",
+    "PARENT": "depends on a task that is not there or was cancelled",
 }
 
 
@@ -42,12 +51,9 @@ def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
             raise TaskNotFound(task)
         case ["STATE", found]:
             raise WrongState(task, found=text(found), wanted=wanted(script))
-        case ["CYCLE", _]:
-            rule = "waited for a task that waits for it by now; discard one of them"
-            raise InvalidGraph(rule, (task, task))
-        case ["PARENT", parent]:
-            rule = "depends on a task that is not there or was cancelled"
-            raise InvalidGraph(rule, (task, TaskId.from_ulid(text(parent))))
+        case ["CYCLE" | "FAR" | "PARENT" as word, *parent]:
+            path = [TaskId.from_ulid(text(one)) for one in parent]
+            raise InvalidGraph(UNMET[word], (task, *path) if word != "FAR" else (task,))
         case ["EXISTS", holder]:
             raise KeyTaken(task, TaskId.from_ulid(text(holder)))
         case ["CLOSING", dag]:

@@ -26,6 +26,10 @@ TOLD = 300
 # Tasks that one call gives up: each leaves the stream and its lists, which is more still.
 GIVEN_UP = 100
 TRIES = 100
+# Parents of a revived task that one call tells that it waits for them.
+PARENTS = 250
+# Edges that are followed to find a circle.
+EDGES = 2_500
 # What one call reads of what may be large, in bytes; of one that is larger alone, all.
 BYTES = 1_000_000
 # Money is counted in millionths of a dollar: whole numbers, never floats.

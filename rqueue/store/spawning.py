@@ -20,7 +20,7 @@ from rqueue.model.state import State
 from rqueue.store.planting import NAME_TAKEN
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
-from rqueue.store.shard import TRIES
+from rqueue.store.shard import EDGES, TRIES
 from rqueue.store.submits import Draft, fitting, lanes_text
 
 if TYPE_CHECKING:
@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 PAGE = 100
 # How long the parts of a wait are kept for the next one; a worker that is silent has lost its task.
 GATHER_MS = 3_600_000
-# Edges that are followed to find a cycle.
-STEPS = 2_500
 # What is wrong with a task to be spawned, by the script's word.
 WRONG = {
     "PARENT": "depends on a task that is not there or was cancelled",
     "EXISTS": NAME_TAKEN,
     "CYCLE": "waits for a task that waits for the one that spawns it",
-    "FAR": f"depends on more than {STEPS} edges, too many to look for a circle",
+    "FAR": f"depends on more than {EDGES} edges, too many to look for a circle",
 }
 
 
@@ -118,7 +116,7 @@ async def send(shard: Shard, parent: Held, tasks: Sequence[Seedling], part: Part
         "max_nodes": shard.terms.max_nodes,
         "lanes": lanes_text(lanes),
         "max_lanes": shard.terms.max_lanes,
-        "steps": STEPS,
+        "steps": EDGES,
         "tries": TRIES,
         "gather": part.gather,
         "part": part.part,

@@ -196,8 +196,9 @@ class Stored:
         return tuple(TaskId.parse(ulid) for ulid in " ".join(kept).split())
 
     def parents(self) -> tuple[str, ...]:
-        """What it waits for, but for its time."""
-        return tuple(sorted(TaskId.from_ulid(w.decode()) for w in self.waits if w != b"@time"))
+        """The tasks that it waits for: not its time, which is no task."""
+        waits = [name.decode() for name in self.waits if not name.startswith(b"@")]
+        return tuple(sorted(map(TaskId.from_ulid, waits)))
 
     def outcome(self) -> JsonValue:
         """What its handler returned."""

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.state import State
 from rqueue.store.replies import lease_fault, ok, text
-from rqueue.store.shard import GIVEN_UP, TRIES, ending
+from rqueue.store.shard import EDGES, GIVEN_UP, PARENTS, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.model.ids import TaskId
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
 
-# Edges that are followed to find a circle.
-EDGES = 20_000
-
 Dependents = Literal["cascade", "unblock"]
-# What the script says while a cascade has tasks to reach.
-CASCADING = 2
+# What scripts say while a cascade has tasks to reach, or a revived one parents to tell.
+CASCADING = TELLING = 2
 
 
 async def cancel(
@@ -54,19 +51,31 @@ async def cancel_page(
 
 
 async def revive(
-    shard: Shard, task: TaskId, *, life: int, definition: bytes = b"", delay_ms: int = 0
+    shard: Shard,
+    task: TaskId,
+    *,
+    life: int | None = None,
+    definition: bytes = b"",
+    delay_ms: int = 0,
 ) -> State:
-    """Gives a dead task a new life; the state it begins in. Raises where it is not dead."""
+    """Gives a dead task a new life; the state it begins in. Raises where it is not dead. Without a
+    life, goes on with what was begun.
+    """
     args: dict[str, Argument] = {
         "task": task.ulid,
-        "life": life,
+        "life": "" if life is None else life,
         "def": definition,
         "delay": delay_ms,
         "tries": TRIES,
         "events": shard.terms.events,
         "steps": EDGES,
+        "page": PARENTS,
     }
-    return State(text(ok("task/revive", task, await shard.run("task/revive", args))[1]))
+    more = TELLING
+    while more == TELLING:
+        word, state = ok("task/revive", task, await shard.run("task/revive", args))
+        more = int(word)
+    return State(text(state))
 
 
 async def discard(shard: Shard, tasks: Sequence[TaskId], *, reason: str) -> list[str]:
@@ -102,6 +111,7 @@ async def run_now(shard: Shard, task: TaskId) -> bool:
         "task": task.ulid,
         "request": secrets.token_hex(8),
         "tries": TRIES,
+        "events": shard.terms.events,
     }
     return int(ok("task/run_now", task, await shard.run("task/run_now", args))[1]) > 0
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.limit import QUEUE
 from rqueue.model.state import State
 from rqueue.testing.gating import is_paused, mark_passed, open_places
-from rqueue.testing.graphs import gate
+from rqueue.testing.graphs import gate, is_shut
 from rqueue.testing.limits import open_rooms, pass_one, use_up
 from rqueue.testing.records import Answer, Claim, Grant, Lease, LimitWords, Record, Waiter
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 DRAIN_MS = 30_000
-# How often a claim looks behind what is held back.
+# How often a claim looks behind what is held back, and at how many heads of its lanes.
 ROUNDS = 10
+HEADS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,16 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
         if len(free) == len(picks):
             break
         who = replace(who, begin=None if who.begin is None else who.begin - len(free))
+        if len(given) < n:
+            hold_heads(model, list(served))
     return tuple(given)
+
+
+def hold_heads(model: Model, numbers: Sequence[int]) -> None:
+    """Takes out of the lanes what is held back with its DAG, of so many heads of them all."""
+    page = math.ceil(HEADS / len(numbers))
+    for record in [model.tasks[task] for n in numbers for task in model.lane(n)[:page]]:
+        record.held = is_shut(model, record)
 
 
 def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record]:

@@ -117,12 +117,18 @@ def changed(model: Model, graph: Graph) -> None:
     model.unfinished[step] = model.unfinished.get(step, 0) + 1
 
 
+def is_shut(model: Model, record: Record) -> bool:
+    """Whether nothing of its DAG is handed out: that is paused, or being given up."""
+    graph = model.dags.get(record.dag)
+    return graph is not None and bool(graph.paused or graph.closing)
+
+
 def gate(model: Model, record: Record) -> bool:
     """Whether a task may be handed out as far as its DAG is concerned; the first one starts it."""
     graph = model.dags.get(record.dag)
     if graph is None:
         return True
-    if graph.paused or graph.closing:
+    if is_shut(model, record):
         return False
     graph.status = "running" if graph.status == "pending" else graph.status
     return True

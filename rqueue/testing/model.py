@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
-from rqueue.testing.graphs import tally
+from rqueue.testing.graphs import is_shut, tally
 from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said, Waiter
 
 if TYPE_CHECKING:
@@ -168,9 +168,10 @@ class Model:
         self.boxes.setdefault(box, []).append(line)
 
     def make_ready(self, record: Record) -> int:
-        """The task may be claimed; the lane it enters."""
+        """The task may be claimed, as soon as its DAG lets it; its lane."""
         self.handoffs.pop((record.id, record.epoch), None)
         record.state, record.suspended = State.READY, None
+        record.held = is_shut(self, record)
         return record.lane
 
     def delay(self, record: Record, due_ms: int) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rqueue.testing.model import Model
 
 # Edges that are followed to find a circle.
-STEPS = 20_000
+STEPS = 2_500
 
 
 def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: int) -> str:
@@ -27,6 +27,10 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
     refused = why_not(model, record, life)
     if refused is not None:
         return refused
+    graph = model.dags.get(record.dag)
+    if graph is not None:
+        # It goes on, also where it was given up.
+        graph.closing = graph.why = ""
     begin_life(model, record, life + 1)
     record.definition = definition or record.definition
     if delay_ms > 0:
@@ -44,12 +48,9 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
 
 
 def revive_dag(model: Model, record: Record) -> None:
-    """The DAG of a task that lives again goes on, also where it was given up; of those who wait for
-    it no more are cancelled.
-    """
+    """What a new life means for the task's DAG; of those who wait for it no more are cancelled."""
     graph = model.dags.get(record.dag)
     if graph is not None:
-        graph.closing = graph.why = ""
         model.cancelling.pop(f"children {record.id}", None)
         changed(model, graph)
         tally(model, graph.id)
@@ -79,7 +80,7 @@ def never_met(model: Model, record: Record) -> str | None:
     if lost is not None:
         return f"PARENT {lost}"
     circle = Walk(STEPS).reaches(model, sorted(waited), record.id)
-    return None if circle is None else f"CYCLE {record.id}"
+    return None if circle is None else f"{circle} {record.id}"
 
 
 def named_already(model: Model, ext: str | None, *, besides: str) -> str | None:

@@ -143,6 +143,12 @@ class Record:
         """Whether nobody holds it and it may still run."""
         return self.state in (State.READY, State.PENDING, State.RETRYING)
 
+    def about_to_wait(self) -> set[str]:
+        """What it gathers in its attempt that runs, if it does."""
+        marks = {one for one in self.gathering if one.startswith("@")}
+        goes_on = self.state is State.RUNNING and any(m.endswith(f" {self.token}") for m in marks)
+        return self.gathering - marks if goes_on else set()
+
     def held_by(self, token: str) -> bool:
         return self.in_hand and self.token == token
 

@@ -34,8 +34,10 @@ class Spawn:
 
     @property
     def mark(self) -> str:
-        """The name of a wait of several calls, as it stands among what is waited for."""
-        return f"@{self.gather}"
+        """The name of a wait of several calls, as it stands among what is waited for: it is that of
+        one attempt.
+        """
+        return f"@{self.gather} {self.token}"
 
     def keys(self) -> dict[str, Draft]:
         """What each key stands for if it is new: the first that it is given for."""
@@ -133,7 +135,7 @@ def wrong_with(model: Model, parent: Record, row: tuple[str, Draft], look: Look)
     bears the same id of its producer.
     """
     key, draft = row
-    waits = [parent.spawned.get(key, "")]
+    waits = [child for child in (parent.spawned.get(key, ""),) if not over(model, child, False)]
     if key not in parent.spawned:
         waits, lost = open_parents(model, draft.parents, draft.special.trigger)
         namesake = namesake_of(model, draft, look.names)

@@ -19,21 +19,22 @@ class Walk:
 
     def reaches(self, model: Model, tasks: Sequence[str], target: str) -> str | None:
         """CYCLE where one of these tasks waits for the target through whatever chain, FAR where
-        that is more to find out than is left.
+        that is more to find out than is left; the edges to these tasks count.
         """
         stack = list(tasks)
         awaited = bool(model.dependents(target) or model.heirs(target))
+        self.left -= len(stack) if awaited else 0
         while stack:
             task = stack.pop()
             if task == target:
                 return "CYCLE"
+            if self.left < 0:
+                return "FAR"
             if not awaited or task in self.seen:
                 continue
             self.seen.add(task)
             record = model.tasks.get(task)
-            waits = set() if record is None else record.waits or record.gathering
+            waits = set() if record is None else record.waits or record.about_to_wait()
             stack += sorted(waits)
             self.left -= len(waits)
-            if self.left < 0:
-                return "FAR"
         return None

@@ -35,6 +35,7 @@ class Edges:
                 self.told(task, parents, before, after)
         gates(verb, before, after)
         counters(after)
+        circles(after)
 
     def told(self, task: str, parents: set[str], before: View, after: View) -> None:
         """G11, G12: an edge goes only when its trigger is met, and the last one once in a life."""
@@ -73,6 +74,22 @@ def gates(verb: str, before: View, after: View) -> None:
         assert token == found["token"] or not shut, (
             f"{verb} handed out {task} of a DAG that is shut"
         )
+
+
+def circles(view: View) -> None:
+    """G13: no task waits for itself, through whatever chain."""
+    clear: set[str] = set()
+    for task in view.waits:
+        path, stack = set[str](), [(task, False)]
+        while stack:
+            one, left = stack.pop()
+            assert left or one not in path, f"{task} waits for itself: {sorted(path)}"
+            if left:
+                path.discard(one)
+                clear.add(one)
+            elif one not in clear:
+                path.add(one)
+                stack += [(one, True), *((each, False) for each in view.waits.get(one, ()))]
 
 
 def counters(view: View) -> None:

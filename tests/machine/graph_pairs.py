@@ -16,6 +16,8 @@ from tests.machine.wire import Wire
 
 LANE = Lane("a", 0.0)
 ROOT, LEFT, ALARM, LAST, ELSEWHERE, DAG = (f"{number:026}" for number in range(1, 7))
+# The first that the root spawns, and what that one spawns.
+CHILD, AFTER = f"{11:026}", f"{90:026}"
 
 
 def a_draft(task: str, *inside: str, trigger: Trigger = "all_success") -> Draft:
@@ -79,6 +81,13 @@ class GraphScene:
         rows = [] if part == "last" else [(f"g{self.made}", a_draft(f"{self.made:026}"))]
         self.twin.spawn(Spawn(*self.lease, rows, wait, gather=wait, part=part))
 
+    def child_waits(self, part: str) -> None:
+        """The child that runs beside the root is about to wait for one after the root, or does."""
+        child = self.twin.model.find(CHILD)
+        rows = [("after", replace(a_draft(AFTER), parents=(ROOT,)))] if part == "first" else []
+        if child is not None:
+            self.twin.spawn(Spawn(CHILD, child.token, rows, "success", gather="g", part=part))
+
     def go_on(self) -> None:
         """A tick of the keeper and of the promoter."""
         for step in sorted(self.twin.model.unfinished):
@@ -106,6 +115,12 @@ STATES: dict[str, list[Step]] = {
     "suspended": [*RUNNING, lambda s: s.spawn("success")],
     "about to wait": [*RUNNING, lambda s: s.gather("first")],
     "about to wait for an end": [*RUNNING, lambda s: s.gather("first", "done")],
+    "its child is about to wait": [
+        *RUNNING,
+        lambda s: s.spawn(""),
+        lambda s: s.claim(0),
+        lambda s: s.child_waits("first"),
+    ],
     "resumed": [
         *RUNNING,
         lambda s: s.spawn("done"),
@@ -135,6 +150,7 @@ MOVES: dict[str, Step] = {
     "wait for more": lambda s: s.gather("next"),
     "wait for all": lambda s: s.gather("last"),
     "wait for the end of all": lambda s: s.gather("last", "done"),
+    "its child waits": lambda s: s.child_waits("last"),
     "the awaited is cancelled": lambda s: s.twin.cancel([f"{s.made:026}"], request="r3"),
     "stale spawn": lambda s: s.twin.spawn(Spawn(*s.old, [("k", a_draft(f"{99:026}"))], "done")),
     "cancel": lambda s: s.twin.cancel([ROOT], request="r1"),

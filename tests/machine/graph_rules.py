@@ -36,6 +36,8 @@ LIMITS = st.sampled_from([1, 2, MANY, MANY])
 ONE_TASK = 6
 KEYS = st.sampled_from(["k1", "k2", "k3"])
 OWN_IDS = st.sampled_from([None] * 6 + ["e1", "e2"])
+# A definition is written in pieces of 64 bytes, and the shortest and the longest otherwise.
+LENGTHS = (15, 64, 65, 128, 129, 192, 193, 600)
 
 
 class GraphMachine(RuleBasedStateMachine):
@@ -72,7 +74,8 @@ class GraphMachine(RuleBasedStateMachine):
 
     def draft(self) -> Draft:
         task = self.id()
-        return Draft(task, LANE, BASE, f"def {self.made}".encode())
+        definition = f"def {self.made} ".ljust(LENGTHS[self.made % len(LENGTHS)], "x")
+        return Draft(task, LANE, BASE, definition.encode())
 
     def among(self, *states: State) -> list[str]:
         return sorted(record.id for record in self.twin.model.among(*states))
@@ -104,10 +107,13 @@ class GraphMachine(RuleBasedStateMachine):
             self.commit(data)
 
     def node(self, data: st.DataObject, before: list[str]) -> Draft:
-        """A task after some of those before it, sometimes after one of elsewhere."""
+        """A task after some of those before it, mostly plain, sometimes after one of elsewhere."""
         near = (
             data.draw(st.lists(st.sampled_from(before), max_size=3, unique=True)) if before else []
         )
+        plain = replace(self.draft(), inside=tuple(near), rank=data.draw(st.sampled_from([0, 3])))
+        if data.draw(st.sampled_from([True, True, False])):
+            return plain
         there = sorted(self.twin.model.tasks)
         far = data.draw(st.sampled_from([(), (), (), (data.draw(st.sampled_from(there)),)]))
         special = Special(trigger=data.draw(TRIGGERS), ext=data.draw(OWN_IDS))
@@ -117,14 +123,7 @@ class GraphMachine(RuleBasedStateMachine):
             at_ms = self.twin.wire.now_ms + 15_000
             special = replace(special, deadline_ms=at_ms, on_deadline=how)
         delay_ms = data.draw(st.sampled_from([0, 0, 0, 5_000]))
-        return replace(
-            self.draft(),
-            special=special,
-            parents=far,
-            inside=tuple(near),
-            delay_ms=delay_ms,
-            rank=data.draw(st.sampled_from([0, 3])),
-        )
+        return replace(plain, special=special, parents=far, delay_ms=delay_ms)
 
     @precondition(lambda self: self.writing)
     @rule(data=st.data())

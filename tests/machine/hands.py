@@ -52,7 +52,7 @@ class Hands(Twin):
         return found
 
     def promote(self) -> int:
-        args: dict[str, Argument] = {"limit": MANY, "tries": MANY}
+        args: dict[str, Argument] = {"limit": MANY, "tries": MANY, "events": EVENTS}
         found: int = self.step(
             "promote",
             lambda: self.wire.run("task/promote", args)[2],
@@ -90,7 +90,12 @@ class Hands(Twin):
         )
 
     def run_now(self, task: str, *, request: str) -> str | int:
-        args: dict[str, Argument] = {"task": task, "request": request, "tries": MANY}
+        args: dict[str, Argument] = {
+            "task": task,
+            "request": request,
+            "tries": MANY,
+            "events": EVENTS,
+        }
 
         def run() -> str | int:
             word, *rest = self.wire.run("task/run_now", args)
@@ -119,6 +124,7 @@ class Hands(Twin):
             "tries": MANY,
             "events": EVENTS,
             "steps": MANY,
+            "page": MANY,
         }
 
         def run() -> str:

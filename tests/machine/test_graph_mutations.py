@@ -21,6 +21,9 @@ MUTATIONS = {
     "a DAG that is given up is handed out": Mutation(
         "include/dag_gate.lua", "not row[2] and not row[3]", "not row[2]"
     ),
+    "what a paused DAG frees enters its lane": Mutation(
+        "include/free_task.lua", "if dag then", "if false then"
+    ),
     "a DAG never runs": Mutation("include/dag_gate.lua", '"status", "running"', '"status", row[1]'),
     "fail_fast goes on": Mutation("include/fail_dag.lua", 'row[5] == "fail_fast"', "false"),
     "a revival beside a dead task is given up": Mutation(
@@ -107,6 +110,9 @@ MUTATIONS = {
     ),
     "a DAG of another size is committed": Mutation(
         "dag/commit.lua", "and row[2] ~= total", "and false"
+    ),
+    "one that is alone in waiting for another is never told": Mutation(
+        "include/create_sole.lua", ', "down", new.below)', ")"
     ),
     "a suspended task that is sent again is lost": Mutation(
         "dag/spawn.lua", 'settled_by(root, parent, token, "suspend")', "false"

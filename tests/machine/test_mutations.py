@@ -65,7 +65,7 @@ MUTATIONS = {
         "include/give_back.lua", 'redis.call("XACK", root .. "ready", "workers", row[4])', ""
     ),
     "a released task waits for a sweep": Mutation(
-        "task/release.lua", "answer_touched(root, now, touched, tries)", "false"
+        "task/release.lua", "answer_touched(root, now, how.touched, tries)", "false"
     ),
     "a pause is not obeyed": Mutation(
         "include/gates_of.lua", 'if not (paused["queue"]', 'if true or not (paused["queue"]'
@@ -106,7 +106,9 @@ MUTATIONS = {
     "retries come early": Mutation(
         "task/promote.lua", '"-inf", now, "LIMIT"', '"-inf", "+inf", "LIMIT"'
     ),
-    "a new life is the old one": Mutation("task/revive.lua", "more.life = life + 1", ""),
+    "a new life is the old one": Mutation(
+        "include/begin_life.lua", "more.life = (more.life or 1) + 1", ""
+    ),
     "a revived task takes a key that another has": Mutation(
         "task/revive.lua", 'if other and other ~= "COMPLETED" then', "if false then"
     ),

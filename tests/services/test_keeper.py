@@ -300,6 +300,7 @@ async def test_a_revival_that_would_close_a_circle_is_refused(house: House) -> N
     )
     await house.client.delete(house.keys.waits(child.id.ulid))
     await house.client.zadd(house.keys.dead(), {child.id.ulid: 1})
+    await house.client.hset(house.keys.task(parent.id.ulid), "state", "PENDING")
     await house.client.sadd(house.keys.waits(parent.id.ulid), child.id.ulid)
     await house.client.zadd(house.keys.dependents(child.id.ulid), {parent.id.ulid: 0})
     before = await house.dump()

@@ -137,6 +137,7 @@ def a_plant(
     asks: Mapping[str, Mapping[str, Any]] | None = None,
     outside: Mapping[str, Sequence[str]] | None = None,
     follow: str = "",
+    definition: str = DEFINITION,
     **facts: Any,
 ) -> Planted:
     """A DAG that is nowhere yet; parents come before children. Facts are fields of its hash."""
@@ -150,7 +151,7 @@ def a_plant(
             Draft(
                 PLAIN,
                 BASE,
-                DEFINITION.encode(),
+                definition.encode(),
                 to_json(dict(kept.get(name, {}))),
                 to_json(dict(wishes.get(name, {}))),
             ),

@@ -157,6 +157,7 @@ async def test_one_that_is_being_given_up_cannot_go_on(house: House) -> None:
     args: dict[str, Argument] = {
         "task": plant.ids["a"].ulid, "life": 1, "def": "", "delay": 0, "tries": 9, "events": 9,
         "steps": 9,
+        "page": 9,
     }  # fmt: skip
     before = await house.dump()
 

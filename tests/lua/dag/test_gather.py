@@ -25,7 +25,7 @@ async def part(house: House, lease: Lease, part: str, *rows: Any, **changes: Any
 async def gathered(house: House, lease: Lease) -> set[str]:
     """What is noted for the wait of a task."""
     found = await house.client.smembers(house.keys.gather(lease.id.ulid))
-    return {one.decode() for one in found}
+    return {one.decode().removesuffix(f" {lease.token}") for one in found}
 
 
 async def test_it_runs_on_until_the_last_part_and_waits_for_all_then(house: House) -> None:
@@ -141,6 +141,51 @@ async def test_a_circle_through_what_is_only_noted_is_found(house: House) -> Non
     after = row("after", outside=[lease.id.ulid])
 
     assert await spawn(house, child, [after], wait="success") == ["CYCLE", "after"]
+
+
+async def child_about_to_wait(house: House) -> tuple[Lease, Lease, Any]:
+    """A parent and its child, both running; the child is about to wait for one that waits for the
+    parent, which is no circle yet.
+    """
+    lease, known = await house.running(), row("child")
+    await spawn(house, lease, [known])
+    (child,) = await running(house)
+    after = row("after", outside=[lease.id.ulid])
+    assert (await part(house, child, "first", after))[2] == "GOING"
+    return lease, child, known
+
+
+@pytest.mark.parametrize("wait", ["success", "done"])
+async def test_a_child_that_runs_and_is_about_to_wait_is_looked_at(house: House, wait: str) -> None:
+    lease, child, known = await child_about_to_wait(house)
+    before = await house.dump()
+
+    assert await spawn(house, lease, [known], wait=wait) == ["CYCLE", "child"]
+    assert await part(house, lease, "first", known, wait=wait) == ["CYCLE", "child"]
+    assert await house.dump() == before
+    assert (await part(house, child, "last"))[2] == "SUSPENDED"
+    await lease.complete()
+    assert len(await running(house, 2)) == 1
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_what_a_lost_attempt_was_to_wait_for_makes_no_circle(
+    house: House, again: bool
+) -> None:
+    lease, child, known = await child_about_to_wait(house)
+    await child.release()
+    if again:
+        assert [one.id for one in await running(house, 2)] == [child.id]
+
+    assert (await spawn(house, lease, [known], wait="success"))[2] == "SUSPENDED"
+
+
+async def test_a_dead_task_leads_nowhere_by_what_it_was_to_wait_for(house: House) -> None:
+    lease, child, _ = await child_about_to_wait(house)
+    await child.fail("error", "no", permanent=True)
+    behind = row("behind", outside=[child.id.ulid])
+
+    assert (await spawn(house, lease, [behind], wait="success"))[2] == "SUSPENDED"
 
 
 async def test_many_are_waited_for_in_calls_of_bounded_size(

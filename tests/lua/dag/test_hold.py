@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from rqueue import State
+from rqueue import Lease, State
 from tests.house import House
-from tests.lua.dag.planted import DIAMOND, Edges, a_plant, planted, run, running, settled
+from tests.lua.dag.planted import DIAMOND, Edges, a_plant, fan, planted, run, running, settled
+from tests.lua.dag.test_spawn import row, spawn
 from tests.lua.dag.test_submit import LANE, TASK
 from tests.lua.rows import BASE, submitted
-from tests.lua.task.afterwards import afterwards, ask
+from tests.lua.task.afterwards import afterwards, ask, mail, parked
 
 MANY: Edges = {str(at): [] for at in range(5)}
 
@@ -75,8 +78,104 @@ async def test_what_runs_runs_on_and_what_it_frees_is_held_back(house: House) ->
     await lease.complete()
 
     assert await plant.states() == {"a": "COMPLETED", "b": "READY"}
+    found = await plant.after()
+    assert (found["held:D"], "lane:1" in found, found["stats"]["1:READY"]) == (["b"], False, 1)
     assert await house.queue.claim(worker="w1") == []
-    assert (await plant.after())["held:D"] == ["b"]
+    await plant.unhold()
+    assert [one.id for one in await running(house)] == [plant.ids["b"]]
+
+
+@pytest.mark.parametrize("trigger", ["", "all_done"])
+async def test_a_wide_fan_out_of_a_paused_dag_is_never_in_the_way(
+    house: House, trigger: str
+) -> None:
+    edges = fan(600)
+    more = {name: {"trigger": trigger} for name in edges if name != "a"} if trigger else {}
+    plant = await planted(house, edges, more=more)
+    (root,) = await running(house)
+    await plant.hold()
+    waiter = await parked(house)
+
+    await root.complete()
+    await house.promoter.tick()
+
+    assert await house.client.exists(house.keys.lane(1)) == 0
+    assert await house.client.scard(house.keys.held(plant.dag)) == 600
+    assert await mail(house, waiter) == []
+    other = await submitted(house, base=BASE + 1)
+    assert [line.split(" ")[2] for line in await mail(house, waiter)] == [other]
+
+
+async def recalled(house: House, lease: Lease) -> None:
+    await house.client.zadd(house.keys.handoffs(), {f"{lease.id.ulid}:1": 1})
+    await house.promoter.tick()
+
+
+async def reaped(house: House, lease: Lease) -> None:
+    await house.age(lease, 3600)
+    await house.reaper.tick()
+
+
+async def retried(house: House, lease: Lease) -> None:
+    await lease.start()
+    await lease.fail()
+    await house.make_due(lease.id)
+    await house.promoter.tick()
+
+
+async def revived(house: House, lease: Lease) -> None:
+    await lease.start()
+    await lease.fail(permanent=True)
+    await house.queue.revive(lease.id)
+
+
+async def spawned(house: House, lease: Lease) -> None:
+    await lease.start()
+    await spawn(house, lease, [row("new")])
+
+
+async def released(house: House, lease: Lease) -> None:
+    await lease.release()
+
+
+@pytest.mark.parametrize("back", [released, recalled, reaped, retried, revived, spawned])
+async def test_what_becomes_ready_of_a_paused_dag_enters_no_lane(house: House, back: Any) -> None:
+    plant = await planted(house, {"a": []})
+    (lease,) = await house.queue.claim(worker="w1")
+    await plant.hold()
+
+    await back(house, lease)
+
+    found = await plant.after()
+    assert [key for key in found if key.startswith("lane:")] == []
+    assert len(found["held:D"]) == 1
+    await plant.unhold()
+    assert len(await house.queue.claim(worker="w1")) == 1
+
+
+async def test_a_commit_that_goes_on_in_a_paused_dag_fills_no_lane(house: House) -> None:
+    plant = await a_plant(house, MANY).written()
+    await plant.commit(limit=1)
+    await plant.hold()
+
+    await plant.commit(total="")
+
+    found = await plant.after()
+    assert ("lane:1" in found, len(found["held:D"])) == (False, 5)
+
+
+@pytest.mark.parametrize("field", ["paused", "closing"])
+async def test_a_claim_of_one_looks_behind_a_thousand_that_are_not_held_back_yet(
+    house: House, field: str
+) -> None:
+    plant = await planted(house, {str(at): [] for at in range(1000)})
+    other = await submitted(house, base=BASE + 1)
+    await house.client.hset(house.keys.dag(plant.dag), field, 1)
+
+    leases = await house.queue.claim(worker="w1")
+
+    assert [lease.id.ulid for lease in leases] == [other]
+    assert await house.client.scard(house.keys.held(plant.dag)) == 1000
 
 
 async def test_one_that_is_held_back_can_be_cancelled_and_moved(house: House) -> None:

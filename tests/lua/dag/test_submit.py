@@ -10,8 +10,8 @@ from rqueue.errors import InvalidGraph, TaskNotFound
 from rqueue.model.lane import signature
 from rqueue.store import planting
 from tests.house import House
-from tests.lua.dag.planted import DIAMOND, a_plant, fan, planted
-from tests.lua.rows import PLAIN, a_row, submit, submitted
+from tests.lua.dag.planted import DIAMOND, a_plant, fan, planted, run
+from tests.lua.rows import DEFINITION, PLAIN, a_row, everything, submit, submitted
 from tests.lua.task.afterwards import ask
 
 LANE = {"lanes": {signature(PLAIN): "1", "next": "1", "version": "*"}}
@@ -46,6 +46,35 @@ async def test_tasks_are_written_and_stand_in_no_index(house: House) -> None:
         "waits:d": ["b", "c"], "dependents:a": ["b", "c"],
         "stats": {"1:CREATED": 4},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [15, 64, 65, 128, 129, 192, 193, 512, 513, 600])
+async def test_a_definition_of_any_length_is_written_and_read_whole(
+    house: House, length: int
+) -> None:
+    definition = DEFINITION.ljust(length)
+    edges = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"], "e": ["c"]}
+    plant = await a_plant(house, edges, definition=definition).written()
+
+    found = await everything(house)
+    read = {name: found[f"task:{task.ulid}"] for name, task in plant.ids.items()}
+    pieces = [[task.pop(f"def{at}", "") for at in range(8)] for task in read.values()]
+    whole = "" if length > 512 else definition
+    assert ["".join(each) for each in pieces] == [whole] * 5
+    own = [found.get(f"def:{task.ulid}") for task in plant.ids.values()]
+    assert own == [definition if length > 512 else None] * 5
+    assert {len(piece) for each in pieces for piece in each[: (length - 1) // 64]} <= {64, 0}
+    bare = {field: value for field, value in INSIDE.items() if field != "def0"}
+    after = {name: fields for name, fields in (await plant.after()).items() if "task:" in name}
+    assert {
+        name: {f: v for f, v in after[f"task:{name}"].items() if f != "def0"} for name in "bc"
+    } == {
+        "b": bare | {"flags": "ouD", "up0": "a", "sole": "1", "down": "c"},
+        "c": bare | {"flags": "duD", "up0": "b", "sole": "1"},
+    }
+    await plant.commit()
+    await run(plant, a="done", b="done", c="done", d="done", e="done")
+    assert await plant.facts() == ("completed", "0", "0", "0")
 
 
 async def test_what_leads_to_a_task_is_written_with_it(house: House) -> None:

@@ -85,7 +85,7 @@ async def test_one_that_no_parent_failed_for_does_not_run_when_its_time_comes(
     await ask(house, "task/unblock", {"limit": 10, "tries": 10, "events": 9})
     await house.make_due(plant.ids["x"])
 
-    await ask(house, "task/promote", {"limit": 10, "tries": 10})
+    await ask(house, "task/promote", {"limit": 10, "tries": 10, "events": 10})
 
     assert (await plant.states())["x"] == "PENDING"
     await house.promoter.tick()

@@ -7,7 +7,7 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
 
-TERMS: dict[str, Argument] = {"limit": 100, "tries": 100}
+TERMS: dict[str, Argument] = {"limit": 100, "tries": 100, "events": 1000}
 READY = {
     "created": "*", "def0": "*", "entry": "*", "lane": "1", "score": "*", "state": "READY",
 }  # fmt: skip
@@ -47,6 +47,7 @@ async def test_a_scheduled_task_whose_time_has_come_may_be_claimed(house: House)
         "ready": (["a"], {}),
         "lane:1": ["a"],
         "stats": {"submitted": 1},
+        "events": [{"event": "task.ready", "task": "a", "detail": "1"}],
     }
 
 
@@ -124,3 +125,40 @@ async def test_sent_again_it_changes_nothing(house: House) -> None:
 
     assert await ask(house, "task/promote", TERMS) == ["OK", 0, 0, "0"]
     assert await house.dump() == before
+
+
+async def told(house: House) -> list[tuple[str, str]]:
+    """Who became READY, as the stream of events tells it, and how many."""
+    events = [event for _, event in await house.client.xrange(house.keys.events())]
+    return [
+        (event[b"task"].decode(), event[b"detail"].decode())
+        for event in events
+        if event[b"event"] == b"task.ready"
+    ]
+
+
+async def test_those_whose_time_was_the_last_they_waited_for_are_told_of_at_once(
+    house: House,
+) -> None:
+    tasks = [(await house.queue.enqueue("code", {}, delay=60)).id for _ in range(2)]
+    parent = (await house.queue.enqueue("code")).id
+    child = (await house.queue.enqueue("code", {}, delay=60, depends_on=[parent])).id
+    for task in [*tasks, child]:
+        await house.make_due(task)
+
+    await ask(house, "task/promote", TERMS)
+
+    ids, number = (await told(house))[0]
+    assert (sorted(ids.split()), number) == (sorted(task.ulid for task in tasks), "2")
+    await ask(house, "task/promote", TERMS)
+    assert len(await told(house)) == 1
+
+
+async def test_a_retry_is_not_told_of_again(house: House) -> None:
+    lease = await house.running()
+    await lease.park(60)
+    await house.make_due(lease.id)
+
+    await ask(house, "task/promote", TERMS)
+
+    assert await told(house) == []

@@ -16,6 +16,7 @@ from tests.lua.task.afterwards import FAILING, LANES, W1, afterwards, ask, mail,
 
 TERMS: dict[str, Argument] = {
     "life": 1, "def": "", "delay": 0, "tries": 100, "events": 1000, "steps": 100,
+    "page": 100,
 }  # fmt: skip
 ALIVE = {
     "created": "*", "def0": "*", "flags": "fm", "holder": "* 0 w1", "lane": "1", "more": "*",

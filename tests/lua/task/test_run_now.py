@@ -10,7 +10,7 @@ from tests.lua.task.afterwards import afterwards, ask, mail, parked
 
 
 def about(task: str, request: str = "r1") -> dict[str, Argument]:
-    return {"task": task, "request": request, "tries": 100}
+    return {"task": task, "request": request, "tries": 100, "events": 1000}
 
 
 async def test_one_task_may_run_whatever_its_time(house: House) -> None:
@@ -92,3 +92,13 @@ async def test_a_claim_that_waits_is_answered(house: House) -> None:
     await ask(house, "task/run_now", about(task.ulid))
 
     assert (await mail(house, waiter))[0].startswith(f"tasks 1 {task.ulid} 1:")
+
+
+async def test_one_that_waited_for_its_time_alone_is_told_of(house: House) -> None:
+    task = (await house.queue.enqueue("code", {}, delay=60)).id
+
+    await ask(house, "task/run_now", about(task.ulid))
+    await ask(house, "task/run_now", about(task.ulid))
+
+    (event,) = (await afterwards(house, a=task))["events"]
+    assert event == {"event": "task.ready", "task": "a", "detail": "1"}
