@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("rqueue.worker")
 # A server that is away is not waited for: who has left is offline after a lease anyway.
 LEAVE_SEC = 0.5
+# Of a lease: a thousand idle workers shall cost the server little, and none be taken for gone.
+SHARE = 2 / 3
 AGAIN_SEC = 1.0
 
 
 class Registering:
-    """Registers a worker at its start, and again three times in a lease: a server that has lost its
+    """Registers a worker at its start, and again before a lease is over: a server that has lost its
     data knows it soon, and a worker that missed the mail is told to drain.
     """
 
@@ -57,7 +59,7 @@ class Registering:
         while True:
             told = self.worker.draining
             known = await self.register()
-            pause_sec = lease_sec / 3 if known else min(AGAIN_SEC, lease_sec / 3)
+            pause_sec = lease_sec * SHARE if known else min(AGAIN_SEC, lease_sec / 3)
             if told:
                 await asyncio.sleep(pause_sec)
             else:
