@@ -2,8 +2,7 @@
 -- @include freeing
 -- @include spawn_tasks
 -- @include enter_indexes
--- @include gather_tasks rarely
--- @include suspend_task
+-- @include spawn_wait
 -- @include answer_touched
 -- The reply of lua/dag/spawn.lua to a call that may be made: checks all, writes all, and lets the
 -- parent wait where it asks for that and something is still to come.
@@ -26,13 +25,7 @@ local function spawn_all(root, now, ask)
   end
   local suspended, trigger = ask.suspended, lenient and "all_done" or nil
   if ask.wait ~= "" and not suspended then
-    suspended = #open > 0
-    if ask.gather then
-      suspended, open = gather_tasks(root, ask, open, trigger), {}
-    end
-    if suspended then
-      suspend_task(root, now, ask.id, ask.row, open, trigger)
-    end
+    suspended = spawn_wait(root, now, ask, open, trigger)
   end
   reply[3] = suspended and "SUSPENDED" or "GOING"
   reply[2] = answer_touched(root, now, how.touched, ask.tries) and 1 or 0

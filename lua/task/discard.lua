@@ -15,6 +15,7 @@
 -- @include now_ms
 -- @include task_row
 -- @include forget_later
+-- @include is_visible
 -- @include cancel_dependents
 -- @include tally_dags
 -- @include tally
@@ -30,7 +31,7 @@ for at = first, #ARGV, stride do
   local id = ARGV[at]
   local row = task_row(root, id)
   local word = "OK"
-  if not row.state then
+  if not row.state or not is_visible(root, row) then
     word = "GONE"
   elseif row.state ~= "DEAD_LETTERED" then
     local again = row.state == "CANCELLED"

@@ -24,6 +24,7 @@
 
 -- @include now_ms
 -- @include task_row
+-- @include is_visible
 -- @include freeing
 -- @include free_task
 -- @include enter_indexes
@@ -44,7 +45,7 @@ local steps, page = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 local now, key, row = now_ms(), root .. "task:" .. task, task_row(root, task)
 local how = freeing(1)
-if not row.state then
+if not row.state or not is_visible(root, row) then
   return { "GONE" }
 elseif not life or row.more.life == life + 1 then
   local left = note_parents(root, task, row, page, how)

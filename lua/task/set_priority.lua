@@ -7,16 +7,17 @@
 --       2 task        its id
 --       3 priority    the new base in millionths of a point, kept with the task
 --       4 was         the base of its definition, where none was set since
--- TOUCHES task:<id> lane:<n>
+-- TOUCHES task:<id> lane:<n> dag:<dag>
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found>
 
 -- @include task_row
+-- @include is_visible
 
 local root, task, priority, was = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local key, row = root .. "task:" .. task, task_row(root, task)
-if not row.state then
+if not row.state or not is_visible(root, row) then
   return { "GONE" }
 elseif row.state == "COMPLETED" or row.state == "CANCELLED" then
   return { "STATE", row.state }

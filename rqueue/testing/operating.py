@@ -21,7 +21,7 @@ STEPS = 2_500
 
 def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: int) -> str:
     """Gives a dead task a new life; the state it begins in, or why it cannot."""
-    record = model.find(task)
+    record = model.seen(task)
     if record is None:
         return "GONE"
     refused = why_not(model, record, life)
@@ -112,7 +112,7 @@ def discard(model: Model, tasks: Sequence[str], *, reason: str = "") -> list[str
     words: list[str] = []
     ended: list[Ended] = []
     for task in tasks:
-        record = model.find(task)
+        record = model.seen(task)
         if record is None:
             words.append("GONE")
         elif record.state is State.DEAD_LETTERED:
@@ -131,7 +131,7 @@ def discard(model: Model, tasks: Sequence[str], *, reason: str = "") -> list[str
 
 def set_priority(model: Model, task: str, *, base: int, was: int) -> str:
     """Moves a task in its lane; `was` is the base of its definition."""
-    record = model.find(task)
+    record = model.seen(task)
     if record is None:
         return "GONE"
     if record.state in (State.COMPLETED, State.CANCELLED):
@@ -155,7 +155,7 @@ def rescore(model: Model, task: str, *, boost: int, was: int) -> str:
 
 def reschedule(model: Model, task: str, *, delay_ms: int) -> str:
     """Lets a waiting task wait until another time."""
-    record = model.find(task)
+    record = model.seen(task)
     if record is None:
         return "GONE"
     if not record.waiting:
@@ -166,7 +166,7 @@ def reschedule(model: Model, task: str, *, delay_ms: int) -> str:
 
 def edit(model: Model, task: str, *, was: bytes, definition: bytes) -> str:
     """Changes the definition of a task that nobody has claimed."""
-    record = model.find(task)
+    record = model.seen(task)
     if record is None:
         return "GONE"
     if not record.waiting:

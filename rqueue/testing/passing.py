@@ -71,7 +71,7 @@ def run_now(model: Model, task: str, *, request: str) -> str | int:
 
     GONE or its state where it cannot be; the same request again gets the same answer.
     """
-    record = model.find(task)
+    record = model.seen(task)
     if record is None:
         return "GONE"
     if record.hurried == request:

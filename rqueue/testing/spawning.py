@@ -99,6 +99,8 @@ def waits(model: Model, call: Spawn, parent: Record, children: Sequence[str]) ->
     found = [child for child in children if not over(model, child, lenient)]
     if call.part:
         found = gather(model, parent, call, found, lenient=lenient)
+    elif found:
+        parent.gathering.clear()
     if found:
         suspend(model, parent, found, lenient=lenient)
     return bool(found)

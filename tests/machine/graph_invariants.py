@@ -45,8 +45,9 @@ class Edges:
             parent: (after.tasks[parent]["state"], trigger_of(before, parent, task))
             for parent in parents - after.waits.get(task, set())
         }
-        # One that waits for a failure waits for no other parent after the first.
-        if (State.DEAD_LETTERED, "one_failed") in gone.values():
+        # One that waits for a failure waits for no other parent after the first, which may have
+        # come before its commit.
+        if was["fired"] or (State.DEAD_LETTERED, "one_failed") in gone.values():
             self.fired.add(life)
         for parent, (state, trigger) in gone.items():
             met = state == State.COMPLETED or (trigger != "all_success" and state in FINAL)

@@ -280,6 +280,25 @@ class GraphMachine(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             self.seats[1].claim(self.twin, 3, start=True)
 
+    @rule(data=st.data(), verb=st.sampled_from(["priority", "time", "now", "edit", "other"]))
+    def adjust(self, data: st.DataObject, verb: str) -> None:
+        """Changes of one task, also of one that nobody sees yet."""
+        task = data.draw(st.sampled_from(sorted(self.twin.model.tasks)))
+        record = self.twin.model.tasks[task]
+        match verb:
+            case "priority":
+                self.twin.set_priority(task, base=data.draw(st.integers(1, 3)) * BASE, was=BASE)
+            case "time":
+                self.twin.reschedule(task, delay_ms=5_000)
+            case "now":
+                self.twin.run_now(task, request=f"n{self.twin.model.now_ms}")
+            case "edit":
+                size = data.draw(st.sampled_from(LENGTHS))
+                self.twin.edit(task, was=record.definition, definition=b"e" * size)
+            case _ if record.state is not State.DEAD_LETTERED:
+                self.twin.revive(task, life=record.life)
+                self.twin.discard([task])
+
     @rule(data=st.data())
     def watch(self, data: st.DataObject) -> None:
         there = [*sorted(self.twin.model.tasks), *(f"dag_{g}" for g in self.twin.model.dags)]

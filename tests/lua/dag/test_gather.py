@@ -134,6 +134,20 @@ async def test_a_wait_that_was_given_up_leaves_nothing_to_the_next(house: House)
     assert "dependents:a" not in found
 
 
+async def test_a_wait_that_was_given_up_for_a_plain_one_is_forgotten(house: House) -> None:
+    lease, new = await house.running(), row("one")
+    await part(house, lease, "first", new, wait="done")
+
+    await spawn(house, lease, [new], wait="success")
+
+    found = await afterwards(house, P=lease.id, a=new[1])
+    assert (found["dependents:a"], found["waits:P"]) == (["P"], ["a"])
+    assert not {"heirs:a", "gather:P"} & set(found)
+    await (await running(house))[0].fail("error", "no", permanent=True)
+    await house.promoter.tick()
+    assert (await house.task(lease.id)).state == "PENDING"
+
+
 async def test_a_circle_through_what_is_only_noted_is_found(house: House) -> None:
     lease = await house.running()
     await part(house, lease, "first", row("child"))

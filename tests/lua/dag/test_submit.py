@@ -9,9 +9,10 @@ import pytest
 from rqueue.errors import InvalidGraph, TaskNotFound
 from rqueue.model.lane import signature
 from rqueue.store import planting
+from rqueue.store.shard import ending
 from tests.house import House
 from tests.lua.dag.planted import DIAMOND, a_plant, fan, planted, run
-from tests.lua.rows import DEFINITION, PLAIN, a_row, everything, submit, submitted
+from tests.lua.rows import BASE, DEFINITION, PLAIN, a_row, everything, submit, submitted
 from tests.lua.task.afterwards import ask
 
 LANE = {"lanes": {signature(PLAIN): "1", "next": "1", "version": "*"}}
@@ -135,6 +136,29 @@ async def test_nobody_sees_what_is_written(house: House) -> None:
 
     after = await house.dump()
     assert {key for key in after if "waiter:" not in key and "workers" not in key} == set(before)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_what_is_written_cannot_be_changed(house: House, name: str) -> None:
+    plant = await a_plant(house, {"a": [], "b": ["a"]}).written()
+    task, before = plant.ids[name].ulid, await house.dump()
+    asked: dict[str, dict[str, Any]] = {
+        "set_priority": {"priority": 1, "was": BASE},
+        "reschedule": {"delay": 5, "at": ""},
+        "edit": {"was": DEFINITION, "def": "{}"},
+        "run_now": {"request": "r", "tries": 9, "events": 9},
+        "revive": {
+            "life": 1, "def": "", "delay": 0, "tries": 9, "events": 9, "steps": 9, "page": 9,
+        },
+    }  # fmt: skip
+
+    said = {verb: await ask(house, f"task/{verb}", {"task": task, **asked[verb]}) for verb in asked}
+
+    assert said == {verb: ["GONE"] for verb in asked}
+    how = ending(house.queue.shard.terms)
+    discarded = await ask(house, "task/discard", {"reason": "", "how": how}, [(task,)])
+    assert discarded == ["OK", "GONE"]
+    assert await house.dump() == before
 
 
 async def test_a_written_task_is_no_parent_of_another_dag(house: House) -> None:
