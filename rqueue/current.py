@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from rqueue.errors import ConfigError
-from rqueue.model.breaker import Breakers
+from rqueue.model.breaker import NO_BREAKERS, Breakers
 from rqueue.settings import FILE, Settings, from_file
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Current:
             LOG.info("breakers changed", extra={"queue": self.settings.name})
 
     def written(self) -> Breakers | None:
-        """What the file says of breakers, the defaults where it says nothing; None where it cannot
-        be read.
+        """What the file says of breakers, and where it says nothing the profile; None where it
+        cannot be read.
         """
         try:
             for source in from_file(Settings, self.settings.name):
@@ -88,7 +88,7 @@ class Current:
             )
             LOG.warning("settings not changed", extra={"file": FILE, "error": told})
             return None
-        return Breakers()
+        return Breakers() if self.preset.breakers else NO_BREAKERS
 
 
 def stamp() -> tuple[int, int]:

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from rqueue.errors import ConfigError
-from rqueue.model.breaker import Breakers
+from rqueue.model.breaker import NO_BREAKERS, Breakers
 from rqueue.model.checked import NAME, Name
 from rqueue.model.dag import SpawnRule
 from rqueue.model.limit import Limit
@@ -80,7 +80,9 @@ class Settings(BaseModel):
     lost_worker_counts: bool = Field(True, description="whether a lost worker spends an attempt")
     max_reclaims: int = Field(10, ge=1, le=1000, description="lost workers a task may have")
     breakers: Breakers = Field(
-        Breakers(), description="when a type that fails is given a rest: defaults and overrides"
+        NO_BREAKERS,
+        description="when a type that fails is given a rest: defaults and overrides; off where"
+        " nothing is said, but for the profile `reference`",
     )
     limits: tuple[Limit, ...] = Field(
         (), description="how many tasks of a type, or of the queue, in a time and at once"
@@ -194,6 +196,7 @@ def profile_defaults(profile: Profile) -> dict[str, object]:
         "claim_ttl_sec": profile.claim_ttl_sec,
         "timeout_sec": profile.timeout_sec,
         "spawn_policy": profile.spawn_policy,
+        "breakers": Breakers() if profile.breakers else NO_BREAKERS,
         "validation": {"*": ("decision-report",)} if profile.decision_report else {},
     }
 

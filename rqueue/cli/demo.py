@@ -24,8 +24,6 @@ EVERY = 30
 # How often the demo's bank is busy.
 BUSY = 0.1
 DICE = random.Random()
-# Its odd orders fail each and every time, and a busy bank is no broken one.
-CALM = {"defaults": {"failure_threshold": 50}, "overrides": {"odd": {"enabled": False}}}
 AGAIN = RetryPolicy.exponential(0.5, max_delay=2, jitter=False)
 
 
@@ -66,7 +64,7 @@ async def ship_nowhere(order: int) -> None:
 
 def build() -> Queue:
     """The demo's queue with its handlers, on the server that the settings name."""
-    queue = Queue(NAME, lease_sec=LEASE_SEC, breakers=CALM)
+    queue = Queue(NAME, lease_sec=LEASE_SEC)
     queue.task("charge", priority=10, retry=AGAIN)(charge)
     queue.task("pack", priority=40, retry=AGAIN)(pack)
     queue.task("photo", priority=70, timeout=5)(photo)

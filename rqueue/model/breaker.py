@@ -43,15 +43,12 @@ class BreakerRule(BaseModel):
     count: Literal["attempt", "dead_letter"] = "attempt"
 
 
-BY_DEFAULT = BreakerRule()
-
-
 class Breakers(BaseModel):
     """The rules of a queue's types: the defaults, and what some types have of their own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    defaults: BreakerRule = BY_DEFAULT
+    defaults: BreakerRule = BreakerRule()
     overrides: dict[Name, BreakerRule] = Field(default_factory=dict)
 
     def of(self, type: str) -> BreakerRule:
@@ -61,6 +58,10 @@ class Breakers(BaseModel):
             return self.defaults
         said = {field: getattr(own, field) for field in own.model_fields_set}
         return self.defaults.model_copy(update=said)
+
+
+NO_BREAKER = BreakerRule(enabled=False)
+NO_BREAKERS = Breakers(defaults=NO_BREAKER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,13 @@ class Profile:
     dedupe: Literal["content"] | None = None
     spawn_policy: SpawnRule = "own_dag"
     decision_report: bool = False
+    breakers: bool = False
     agent_events: bool = False
     embedding_jobs: bool = False
 
 
-# Document A: strict order, the content is the key, no completion without a decision report.
+# Document A: strict order, the content is the key, no completion without a decision report, and a
+# breaker for each type.
 REFERENCE_PROFILE = Profile(
     name="reference",
     scale="1-10",
@@ -43,6 +45,7 @@ REFERENCE_PROFILE = Profile(
     ageing_per_minute=0.0,
     dedupe="content",
     decision_report=True,
+    breakers=True,
 )
 
 # Document B, the default: its names and scale are our own.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from rqueue.model.attempt import Failed, Lost, Reason
-from rqueue.model.breaker import BY_DEFAULT, BreakerRule
+from rqueue.model.breaker import NO_BREAKER, BreakerRule
 from rqueue.model.checked import YEAR_SEC
 from rqueue.model.retry import FACTORY, RetryPolicy
 from rqueue.model.state import State
@@ -38,7 +38,7 @@ class RetryRules:
     max_attempts: int = 3
     lost_worker_counts: bool = True
     max_reclaims: int = 10
-    breaker: BreakerRule = BY_DEFAULT
+    breaker: BreakerRule = NO_BREAKER
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+import pytest
+
 from tests.cli.conftest import Shell
-from tests.house import House
+from tests.house import House, opened
+from tests.servers import Server
+
+
+@pytest.fixture
+async def house(server: Server) -> AsyncIterator[House]:
+    """A house whose types have breakers."""
+    async with opened(server, breakers={}) as found:
+        yield found
 
 
 async def test_all_are_closed_at_first(house: House, shell: Shell) -> None:

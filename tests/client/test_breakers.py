@@ -41,12 +41,23 @@ async def test_a_type_whose_breaker_is_off_is_not(server: Any) -> None:
         assert await house.queue.breakers() == []
 
 
-async def test_a_task_that_was_taken_back_says_nothing(house: House) -> None:
-    lease = await house.running()
+async def test_a_task_that_was_taken_back_says_nothing(server: Any) -> None:
+    async with opened(server, breakers=QUICK) as house:
+        lease = await house.running()
 
-    await lease.fail("rate_limit", "slow down", permanent=True)
+        await lease.fail("rate_limit", "slow down", permanent=True)
 
-    assert await house.queue.breakers() == []
+        assert await house.queue.breakers() == []
+
+
+@pytest.mark.parametrize(("profile", "number"), [("factory", 0), ("reference", 1)])
+async def test_without_rules_only_the_reference_has_breakers(
+    server: Any, profile: str, number: int
+) -> None:
+    async with opened(server, profile=profile) as house:
+        await failing(house, "code", 1)
+
+        assert len(await house.queue.breakers()) == number
 
 
 async def test_a_rest_by_hand_ends_by_hand(house: House) -> None:

@@ -46,7 +46,7 @@ def test_a_file_that_comes_and_goes_is_noticed() -> None:
     assert (threshold(found), threshold(found, "review")) == (2, 5)
 
     Path("rqueue.yaml").unlink()
-    assert threshold(found) == 5
+    assert not found.breakers.of("code").enabled
 
 
 def test_what_is_wrong_changes_nothing_and_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,11 +10,19 @@ import pytest
 from rqueue import Lease, State
 from rqueue.model.breaker import BreakerState
 from rqueue.store.leases import Verdict, fail
-from tests.house import House
+from tests.house import House, opened
 from tests.lua.task.afterwards import FAILING, afterwards, mail, parked
+from tests.servers import Server
 
 RULE = "3 60000 300000"
 AT_ONCE = "3 0 300000"
+
+
+@pytest.fixture
+async def house(server: Server) -> AsyncIterator[House]:
+    """A house whose types have breakers."""
+    async with opened(server, breakers={}) as found:
+        yield found
 
 
 async def running(house: House, n: int = 1, type: str = "code") -> list[Lease]:
