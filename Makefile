@@ -19,7 +19,7 @@ run: $(STAMP) ## Start everything embedded and see a workload run
 
 test: $(STAMP) ## Run all tests on every server that is here
 	$(BIN)/python -m pytest -m "not slow and not alone" -n auto --dist worksteal
-	$(BIN)/python -m pytest -m "alone and not slow"
+	$(BIN)/python -m pytest -m "alone and not slow" --servers valkey
 
 slow: $(STAMP) ## Run the slow tests: break scripts on purpose and see the state machine notice
 	$(BIN)/python -m pytest -m slow

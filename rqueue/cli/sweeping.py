@@ -18,6 +18,7 @@ from rqueue.model.state import State
 if TYPE_CHECKING:
     from rqueue.client.desk import Swept
     from rqueue.queue import Queue
+    from rqueue.store.tasks import Dependents
 
 # A filter that says nothing.
 ANY: dict[str, Any] = {"states": None, "type": None, "tag": None, "before": None}
@@ -52,6 +53,13 @@ def chosen(given: dict[str, Any]) -> dict[str, Any]:
 @filtering
 @click.option("--all", "everything", is_flag=True, help="Every task that has not ended.")
 @click.option("--reason", default="", help="Why; it is kept with the task.")
+@click.option(
+    "--dependents",
+    type=click.Choice(["cascade", "unblock"]),
+    default="cascade",
+    show_default=True,
+    help="Cancel what depends on them as well, or let it run.",
+)
 @on_queue
 async def cancel(
     queue: Queue,
@@ -59,13 +67,14 @@ async def cancel(
     ids: tuple[str, ...],
     *,
     reason: str,
+    dependents: Dependents,
     everything: bool,
     **given: Any,
 ) -> None:
     """Cancel tasks by id or by a filter.
 
-    What depends on them is cancelled as well. Exit 1 when one that was named had ended already,
-    or a filter found nothing.
+    What depends on them is cancelled as well, unless it shall be unblocked. Exit 1 when one
+    that was named had ended already, or a filter found nothing.
     """
     dry_run = bool(given.pop("dry_run"))
     wanted = chosen(given)
@@ -74,7 +83,7 @@ async def cancel(
     if ids:
         if dry_run:
             raise click.UsageError("--dry-run is said of a filter")
-        await cancel_named(queue, out, ids, reason)
+        await cancel_named(queue, out, ids, reason=reason, dependents=dependents)
         return
     if dry_run:
         swept = await queue.cancel_many(dry_run=True, **wanted)
@@ -82,16 +91,20 @@ async def cancel(
         with out.measured("cancel") as heard:
             filter = filter_of(**{**ANY, **wanted})
             why = reason or "cancelled in bulk"
-            swept = await queue.desk.sweep(filter, reason=why, dry_run=False, told=heard)
+            swept = await queue.desk.sweep(
+                filter, reason=why, dry_run=False, told=heard, dependents=dependents
+            )
     told(out, swept, dry_run=dry_run, done="cancelled")
 
 
-async def cancel_named(queue: Queue, out: Printer, ids: tuple[str, ...], reason: str) -> None:
+async def cancel_named(
+    queue: Queue, out: Printer, ids: tuple[str, ...], *, reason: str, dependents: Dependents
+) -> None:
     """Cancels one after the other; all are tried."""
     missed = False
     for task in ids:
         try:
-            done = await queue.cancel(task, reason)
+            done = await queue.cancel(task, reason, dependents=dependents)
         except TaskNotFound:
             done = False
         missed |= not done

@@ -178,7 +178,13 @@ class Desk:
                     yield task
 
     async def sweep(
-        self, wanted: Filter, *, reason: str, dry_run: bool, told: Told | None = None
+        self,
+        wanted: Filter,
+        *,
+        reason: str,
+        dry_run: bool,
+        told: Told | None = None,
+        dependents: Dependents = "cascade",
     ) -> Swept:
         """Cancels what lives and discards what is dead, of all that a filter means; `told` hears
         after each step how many of how many are done.
@@ -200,7 +206,8 @@ class Desk:
         for start in range(0, swept.found, index.PAGE):
             page = slice(start, start + index.PAGE)
             if live[page]:
-                words += await tasks.cancel(self.shard, live[page], reason=why)
+                ids = live[page]
+                words += await tasks.cancel(self.shard, ids, reason=why, dependents=dependents)
             if dead[page]:
                 words += await tasks.discard(self.shard, dead[page], reason=why)
             if told is not None:

@@ -16,6 +16,7 @@ from tests.house import House
         ("cancel", "some-id", "--all"),
         ("cancel", "--type", "a", "--all"),
         ("cancel", "some-id", "--dry-run"),
+        ("cancel", "some-id", "--dependents", "free"),
         ("cancel", "--dry-run"),
         ("cancel", "--before", "yesterday"),
         ("reschedule", "some-id"),
@@ -76,6 +77,27 @@ async def test_named_tasks_are_cancelled_one_by_one(house: House, shell: Shell) 
     ]
     task = await second.task()
     assert (task.state, task.cancel_reason) == (State.CANCELLED, "enough")
+
+
+@pytest.mark.parametrize("by", ["id", "filter"])
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        ([], State.CANCELLED),
+        (["--dependents", "cascade"], State.CANCELLED),
+        (["--dependents", "unblock"], State.READY),
+    ],
+)
+async def test_what_depends_on_a_cancelled_task_goes_with_it_or_goes_on(
+    house: House, shell: Shell, *, by: str, words: list[str], state: State
+) -> None:
+    parent = await house.queue.enqueue("code", tags=["first"])
+    child = await house.queue.enqueue("code", depends_on=[parent.id])
+
+    result = await shell.run("cancel", *([parent.id] if by == "id" else ["--tag", "first"]), *words)
+
+    assert (result.exit_code, await parent.status()) == (0, State.CANCELLED)
+    assert await child.status() is state
 
 
 async def test_a_filter_says_first_and_cancels_then(house: House, shell: Shell) -> None:

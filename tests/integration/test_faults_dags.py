@@ -1,5 +1,6 @@
-"""DAGs whose workers are killed and cut off: each comes to its end, and each of its tasks ends
-once. All that ends goes through the outbox here, which is where it is counted.
+"""DAGs whose workers are killed and cut off, and the largest ones: each comes to its end, and each
+of its tasks ends once. Where workers are killed, all that ends goes through the outbox, which is
+where it is counted.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from typing import Any
 
 import pytest
 
-from rqueue import Dag
+from rqueue import Dag, DagStatus, State
 from rqueue.client.dags import DagHandle
+from rqueue.errors import InvalidGraph
 from rqueue.model.ids import TaskId
 from rqueue.store import dags
+from tests.house import House
 from tests.integration.processes import Site
 from tests.integration.proxy import Proxy, close, proxy_to
 from tests.servers import Server
+from tests.services.sown import number_of_keys, planted, settled
+from tests.services.test_graph_history import judge, recorder, run
 
 WIDE, LONG = 50, 10
+# As many tasks and edges as a DAG may have.
+MOST_NODES, MOST_EDGES = 10_000, 100_000
 
 
 def layers(**payload: Any) -> dict[str, Any]:
@@ -105,3 +112,70 @@ async def all_spawned(site: Site, parent: TaskId, number: int) -> None:
     house = site.house
     while await house.client.hlen(house.keys.spawned(parent.ulid)) < number:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
+
+
+@pytest.mark.timeout(120)
+async def test_f42_a_fan_of_ten_thousand_comes_together(alone: House) -> None:
+    middle = {str(at): ["first"] for at in range(MOST_NODES - 2)}
+    edges = {"first": [], **middle, "last": list(middle)}
+    history = recorder(alone)
+
+    dag, tasks = await run(alone, edges)
+
+    judge(history, edges)
+    assert len(history) == 2 * MOST_NODES
+    assert {task.state for task in tasks.values()} == {State.COMPLETED}
+    assert (dag.status, dag.completed, dag.edges) == (
+        DagStatus.COMPLETED, MOST_NODES, 2 * (MOST_NODES - 2),
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("shape", ["wide", "chain"])
+async def test_f43_ten_thousand_descendants_are_cancelled_at_the_root(
+    alone: House, shape: str
+) -> None:
+    names = [str(at) for at in range(MOST_NODES)]
+    parents = {name: "0" if shape == "wide" else str(at) for at, name in enumerate(names[1:])}
+    tasks: dict[str, dict[str, Any]] = {name: {"type": "code"} for name in names}
+    for name, parent in parents.items():
+        tasks[name]["after"] = [parent]
+    dag, ids = await planted(alone, tasks)
+
+    assert await alone.queue.cancel(ids["0"], "no longer wanted")
+
+    found = await alone.queue.runtime.reader.read([ids[name].ulid for name in names])
+    assert {task.state for task in found if task is not None} == {State.CANCELLED}
+    assert [task.cancel_reason for task in found if task is not None] == [
+        "no longer wanted",
+        *(f"Parent {ids[parent]} cancelled" for parent in parents.values()),
+    ]
+    after = await settled(alone, dag)
+    assert (after.status, after.cancelled, after.open) == (DagStatus.CANCELLED, MOST_NODES, 0)
+    left = [alone.keys.cancelling(), alone.keys.blocked(), alone.keys.telling()]
+    assert await alone.client.exists(*left) == 0
+    ended = [event for _, event in await alone.client.xrange(alone.keys.events())]
+    # G12: the stream is capped; of those that are there each is told of once.
+    told = [event[b"task"] for event in ended if event[b"event"] == b"task.cancelled"]
+    assert len(set(told)) == len(told) > 0
+
+
+@pytest.mark.timeout(120)
+async def test_f44_a_hundred_thousand_edges_are_taken_and_one_more_is_refused_whole(
+    alone: House,
+) -> None:
+    above = [str(at) for at in range(250)]
+    tasks: dict[str, dict[str, Any]] = {name: {"type": "code"} for name in above}
+    for at in range(MOST_EDGES // 250):
+        tasks[f"after-{at}"] = {"type": "code", "after": above}
+    more = {**tasks, "last": {"type": "code", "after": ["0"]}}
+    before = await number_of_keys(alone)
+
+    with pytest.raises(InvalidGraph, match=f"has {MOST_EDGES + 1} edges; {MOST_EDGES} are allowed"):
+        await planted(alone, more)
+
+    assert await number_of_keys(alone) == before
+    dag, _ = await planted(alone, tasks)
+    found = await dags.read(alone.queue.shard, dag)
+    assert (found.edges, found.total) == (MOST_EDGES, 650)
+    assert (await alone.queue.counts())[State.READY] == 250
