@@ -12,8 +12,10 @@ from rqueue.client.desk import Desk, Swept, filter_of
 from rqueue.client.explaining import Explanation, explain
 from rqueue.client.fleet import WorkerInfo, drain_workers, workers
 from rqueue.client.reasons import Why, why
+from rqueue.model.budget import DAY, WORKER
 from rqueue.model.state import State
 from rqueue.store import breakers as breaking
+from rqueue.store import budgets as budgeting
 from rqueue.store import queue as whole
 from rqueue.store import tasks
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rqueue.model.breaker import Breaker
+    from rqueue.model.budget import Budgets
     from rqueue.model.task import Task
     from rqueue.store.shard import Shard
 
@@ -142,6 +145,20 @@ class Control:
     async def close_breaker(self, type: str) -> None:
         """Hands out the tasks of a type again, and forgets its failures; who waited is answered."""
         await breaking.close_breaker(self.shard, door.name_of("type", type))
+
+    async def budgets(self) -> Budgets:
+        """What the day and the workers that have a budget have spent, and may."""
+        return await budgeting.budgets(self.shard)
+
+    async def set_budget(
+        self, usd: float | None, *, worker: str | None = None, afresh: bool = False
+    ) -> None:
+        """Sets what the tasks of each day may cost, or all that a worker of this name claims; None
+        for no limit. With `afresh`, what was spent so far is forgotten. Who waited is answered.
+        """
+        account = DAY if worker is None else WORKER + door.label_of("worker", worker)
+        ceiling = door.usd_of("usd", usd)
+        await budgeting.set_budget(self.shard, account, ceiling, afresh=afresh)
 
     async def workers(self) -> list[WorkerInfo]:
         """Who works on the queue, by name: what each offers, has in hand, and how it is."""

@@ -15,6 +15,11 @@ local function adopt_dag(root, now, id, row)
     "created", string.format("%.0f", now), "on_failure", "hold", "total", 1, "edges", 0,
     "open", (ended or dead) and 0 or 1, "dead", dead and 1 or 0,
     "cancelled", row.state == "CANCELLED" and 1 or 0)
+  -- What is set aside for it comes back to its DAG, too.
+  local left = string.match(redis.call("HGET", root .. "task:" .. id, "reserved") or "", "^%d+")
+  if in_hand and left then
+    redis.call("HSET", root .. "dag:" .. id, "reserved", left)
+  end
   redis.call("ZADD", root .. "dags", now, id)
   redis.call("RPUSH", root .. "members:" .. id, id)
   flag(root, id, id)

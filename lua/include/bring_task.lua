@@ -16,7 +16,7 @@ local function bring_task(root, now, waiter, profile, task)
   if mark[1] or mark[2] then
     return false
   end
-  local before = { root .. "paused", root .. "breakers", root .. "slowed" }
+  local before = { root .. "paused", root .. "breakers", root .. "slowed", root .. "budgets" }
   for _, lane in ipairs(cjson.decode(redis.call("GET", root .. "profile:" .. profile) or "[]")) do
     if lane[4] or lane[5] then
       return false

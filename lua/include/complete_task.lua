@@ -1,4 +1,6 @@
 -- @include complete_special rarely
+-- @include note_refund rarely
+-- @include flagged
 -- @include handoff
 -- @include dag_of
 -- Ends a held task well. Its entry and its outbox value are added to the lists of `how`.
@@ -14,6 +16,10 @@ local function complete_task(root, finished, id, row, result, how)
   end
   local value = "1 COMPLETED"
   if row[5] then
+    if flagged(row[5], "c") then
+      local held = redis.call("HMGET", key, "reserved", "holder")
+      note_refund(root, { row[5], held[1], held[2] }, how.refunds)
+    end
     value = complete_special(root, id, row, how) .. " COMPLETED"
   elseif not how.archive then
     redis.call("PEXPIRE", key, how.ttl)

@@ -30,7 +30,7 @@ local function complete_tasks(root, now, first, how, reply)
     send_to_outbox(root, how.archive, all.ended)
   end
   count_completed(root, all.lanes)
-  if all.leases then
+  if all.leases or next(all.refunds) then
     heed_success(root, all)
   end
   if all.dags or #all.order > 0 or #all.readied > 0 then

@@ -10,10 +10,12 @@
 -- parents are in the hash, two in a field, so that it stays a listpack; more are in a list. Where
 -- there is but one, `sole` says so instead of a set, see link_task.
 local function create_task(root, now, at, dag, new)
-  local place, above = new.place, new.above
+  local place, above, price = new.place, new.above, new.place.kind.price
   local fields = { "state", new.inside and "PENDING" or "CREATED", "lane", place.kind.number,
-    "score", place.score, "created", at, "flags", new.flags .. dag, "rank", place.rank }
+    "score", place.score, "created", at, "flags", new.flags .. (price ~= "" and "c" or "") .. dag,
+    "rank", place.rank }
   local due = new.ask and due_of(new.ask, now)
+  add_field(fields, "price", price ~= "" and price)
   add_field(fields, "sole", new.sole and 1)
   add_field(fields, "more", new.text)
   add_field(fields, "due", due)

@@ -11,7 +11,7 @@ local function create_tasks(root, now, dag, news)
   for _, new in ipairs(news) do
     if not new.known then
       local short = #new.def > 64 and #new.def <= 192 and not new.more and new.below ~= ""
-      if short and new.sole then
+      if short and new.sole and new.place.kind.price == "" then
         create_sole(root, at, dag, new)
       else
         create_task(root, now, at, dag, new)

@@ -11,7 +11,7 @@ local function give_back(root, id, row, settled, how)
   redis.call("ZREM", root .. "handoffs", handoff(id, row[2]))
   redis.call("HSET", key, "state", "READY", "settled", settled)
   count(root, lane, row[1], -1)
-  let_in(root)
+  let_in(root, id)
   local dag = row[5] and dag_shut(root, row[5], how)
   if dag then
     return hold_task(root, dag, id, lane)

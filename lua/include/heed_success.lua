@@ -1,13 +1,19 @@
 -- @include types_of
 -- @include close_breaker
 -- @include touch_type
+-- @include refund
+-- @include heed_refund rarely
 -- What completions mean for the gates of their types. A breaker that is closed forgets its
 -- failures, one that is tried closes with its probe; what began before it opened says nothing of
--- one that is open. Where a limit of those at once was used up there is room. Who waited may be
--- answered. `how` has the `lanes` of what was completed, and each lease in `leases`.
+-- one that is open. Where a limit of those at once was used up there is room, and what was set
+-- aside and not spent is given back. Who waited may be answered. `how` has the `lanes` of what was
+-- completed, its `refunds`, and each lease in `leases` where there are gates.
 local function heed_success(root, how)
   local lanes = {}
-  for lane in pairs(how.lanes) do
+  for _, account in ipairs(refund(root, how.refunds)) do
+    heed_refund(root, account, how)
+  end
+  for lane in pairs(how.leases and how.lanes or {}) do
     lanes[#lanes + 1] = lane
   end
   for _, what in ipairs(#lanes > 0 and redis.call("SMEMBERS", root .. "crowded") or {}) do

@@ -1,17 +1,21 @@
 -- @include dag_shut
+-- @include dag_pays
 -- @include hold_task
--- Takes out of the lanes in a list of { number, ... } what is held back with its DAG, of so many
--- heads of them all.
+-- Takes out of the lanes in a list of { number, ... } what is held back with its DAG or cannot be
+-- paid by it, of so many heads of them all.
 local function hold_heads(root, lanes, heads)
-  local page, how = math.ceil(heads / #lanes), {}
+  local page, how, seen, free = math.ceil(heads / #lanes), {}, {}, {}
   for _, lane in ipairs(lanes) do
     local key = root .. "lane:" .. lane[1]
     for _, id in ipairs(redis.call("ZRANGE", key, 0, page - 1)) do
       local flags = redis.call("HGET", root .. "task:" .. id, "flags")
-      local dag = flags and dag_shut(root, flags, how)
-      if dag then
+      local what = flags and dag_shut(root, flags, how)
+      if flags and not what and not (free[flags] or dag_pays(root, id, flags, seen, free)) then
+        what = "$" .. dag_of(flags)
+      end
+      if what then
         redis.call("ZREM", key, id)
-        hold_task(root, dag, id, lane[1])
+        hold_task(root, what, id, lane[1])
       end
     end
   end

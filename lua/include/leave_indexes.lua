@@ -26,6 +26,6 @@ local function leave_indexes(root, id, state, lane, entry, token)
   else
     free_entry(root, entry)
     redis.call("ZREM", root .. "handoffs", handoff(id, token))
-    let_in(root)
+    let_in(root, id)
   end
 end

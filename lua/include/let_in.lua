@@ -1,6 +1,19 @@
--- A task leaves the hand: where somebody found a limit of those at once used up, the promoter
+-- @include note_refund rarely
+-- @include refund rarely
+-- A task leaves the hand other than completed: what was set aside for it and not spent is given
+-- back. Where somebody found a limit of those at once used up, or an account short, the promoter
 -- answers who waits. A completion does that by itself, see heed_success.
-local function let_in(root)
+local function let_in(root, id)
+  local key, refunds = root .. "task:" .. id, {}
+  local row = redis.call("HMGET", key, "flags", "reserved", "holder")
+  if row[2] then
+    redis.call("HDEL", key, "reserved")
+    if note_refund(root, row, refunds) then
+      for _, account in ipairs(refund(root, refunds)) do
+        redis.call("ZADD", root .. "wakes", 0, "$" .. account)
+      end
+    end
+  end
   if redis.call("EXISTS", root .. "crowded") == 1 then
     for _, what in ipairs(redis.call("SMEMBERS", root .. "crowded")) do
       redis.call("ZADD", root .. "wakes", 0, what)

@@ -8,7 +8,8 @@ local function mend_ready(root, now, id, row)
   if dag and redis.call("HEXISTS", root .. "dag:" .. dag, "closing") == 1 then
     mended = redis.call("HSETNX", root .. "unfinished", "cancel " .. dag, 0) == 1
   end
-  if dag and redis.call("SISMEMBER", root .. "held:" .. dag, id) == 1 then
+  if dag and (redis.call("SISMEMBER", root .. "held:" .. dag, id) == 1
+    or redis.call("ZSCORE", root .. "unpaid:" .. dag, id)) then
     return mended
   end
   local missing = redis.call("ZADD", root .. "lane:" .. row[2], "NX", row[3], id) == 1

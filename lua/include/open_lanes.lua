@@ -1,19 +1,26 @@
 -- @include gates_of rarely
--- The lanes of a list of { number, rate, type, alone, limits } that may be served now: none that
--- is paused, at rest, slowed down or at its limit. `alone` is false, or for how many ms a
--- worker keeps its hands free for the lane's tasks; `gates` is nil, or what lets only some pass.
-local function open_lanes(root, now, lanes)
+-- @include purse_of rarely
+-- @include can_afford rarely
+-- The lanes of a list of { number, rate, type, alone, limits, cost class } that may be served now
+-- with `n` tasks for `who`: none that is paused, at rest, slowed down, at its limit, or too dear.
+-- `alone` is false, or for how many ms a worker keeps its hands free for the lane's tasks; `gates`
+-- is nil, or what lets only some pass. Where prices must be looked at, `who` gets a purse.
+local function open_lanes(root, now, lanes, n, who)
   local open = {}
-  local any = redis.call("EXISTS", root .. "paused", root .. "breakers", root .. "slowed") > 0
+  local any = redis.call("EXISTS", root .. "paused", root .. "breakers", root .. "slowed",
+    root .. "budgets") > 0
   for _, lane in ipairs(lanes) do
     any = any or lane[5]
   end
   local gates = any and gates_of(root, now, lanes)
+  local purse = any and purse_of(root, now, who.consumer)
   for _, lane in ipairs(lanes) do
-    if not gates or gates[lane[1]] then
+    if (not gates or gates[lane[1]])
+      and (not purse or can_afford(root, now, purse, lane[6], n)) then
       open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},
-        gates = gates and gates[lane[1]][1] and gates[lane[1]] }
+        gates = gates and gates[lane[1]][1] and gates[lane[1]], priced = lane[6] }
     end
   end
+  who.purse = purse and purse.tight and purse
   return open
 end

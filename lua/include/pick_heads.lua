@@ -22,15 +22,14 @@ local function pick_heads(root, now, open, n, who)
       end
     end
     local lane = live[best]
-    local verdict = (lane.alone or lane.gates) and lane_verdict(root, now, lane, #picks, who)
+    local verdict = (lane.alone or lane.gates or who.purse)
+      and lane_verdict(root, now, lane, head[best], #picks, who)
     if not verdict or verdict == "run" then
       picks[#picks + 1], lane.picked[#lane.picked + 1] = head[best], head[best]
-      if lane.gates then
-        pass_gates(lane, 1)
-      end
+      pass_gates(lane, 1)
     end
-    n = verdict and verdict ~= "skip" and 0 or n
-    head[best] = not verdict and next_head(root, lane, chunk)
+    n = (verdict == "run" or verdict == "drain") and 0 or n
+    head[best] = (not verdict or verdict == "next") and next_head(root, lane, chunk)
     value[best] = head[best] and lane.heads[lane.at + 1] - lane.rate * minutes
     if not head[best] then
       remove_at(best, live, value, head)

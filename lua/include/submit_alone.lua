@@ -5,7 +5,7 @@
 -- The reply to a call for one new, plain task of a lane that is there; nil for any other call.
 -- Most calls are of this kind, and what the others need costs them a fifth of their time.
 local function submit_alone(root, lanes, tries, id, place, def)
-  local rate, signature = string.match(lanes, "^(%S+) ([^\n]+)$")
+  local rate, signature = string.match(lanes, "^([^%s$]+) ([^\n]+)$")
   local lane = signature and redis.call("HGET", root .. "lanes", signature)
   local key = root .. "task:" .. id
   if not lane or redis.call("EXISTS", key) == 1 then

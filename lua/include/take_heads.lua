@@ -25,8 +25,8 @@ local function take_heads(root, now, lanes, n, who)
     return {}, 0
   end
   who.solo = holding == "none"
-  local open = open_lanes(root, now, lanes)
-  local picks = #open == 1 and pick_one_lane(root, now, open[1], n, who)
+  local open = open_lanes(root, now, lanes, n, who)
+  local picks = #open == 1 and not who.purse and pick_one_lane(root, now, open[1], n, who)
     or pick_heads(root, now, open, n, who)
   if #picks == 0 then
     return {}, 0

@@ -1,11 +1,17 @@
 -- @include touch_type rarely
--- Notes in `touched` the lanes of the types whose gates open by now. Returns when the next one
--- does, if any.
-local function wake_due(root, now, touched)
+-- @include heed_refund rarely
+-- Notes in `how.touched` the lanes of what may pass by now: types whose gates open, and for
+-- "$<account>" what waits for money. Returns when the next one does, if any.
+local function wake_due(root, now, how)
   local wakes = root .. "wakes"
-  for _, type in ipairs(redis.call("ZRANGEBYSCORE", wakes, "-inf", now, "LIMIT", 0, 1000)) do
-    touch_type(root, type, touched)
-    redis.call("ZREM", wakes, type)
+  for _, what in ipairs(redis.call("ZRANGEBYSCORE", wakes, "-inf", now, "LIMIT", 0, 1000)) do
+    redis.call("ZREM", wakes, what)
+    local account = string.match(what, "^%$(.+)$")
+    if account then
+      heed_refund(root, account, how)
+    else
+      touch_type(root, what, how.touched)
+    end
   end
   return redis.call("ZRANGE", wakes, 0, 0, "WITHSCORES")[2]
 end

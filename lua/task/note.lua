@@ -1,7 +1,8 @@
 -- note: no move
 --
 -- Keeps what a running task says of itself: how far it is, from where the next attempt goes on,
--- log lines, what it has cost. Only the holder of the lease may.
+-- log lines, what it has cost. Only the holder of the lease may; but a run that lost its lease may
+-- say once what it has cost. One that costs more than it may is told to end.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
@@ -17,19 +18,25 @@
 --       tokens_out    the same
 --       more_ms       to be added to its timeout
 --       timeout_ms    the timeout of a task that has none of its own
--- TOUCHES task:<id> notes:<id> logs:<id> dag:<dag>
+-- TOUCHES task:<id> notes:<id> logs:<id> dag:<dag> budget:<account>
 -- FLAGS allow-oom
--- REPLY OK [OK | LOST]...
+-- REPLY OK [OK | LOST | budget_exceeded]...
 
+-- @include now_ms
 -- @include lease_held
+-- @include holder_of
+-- @include note_cost
+-- @include is_overrun rarely
+-- @include note_late rarely
 -- @include more_of
 -- @include flag
--- @include dag_of
 
 local root, keep = ARGV[1], tonumber(ARGV[2])
 local first, stride = 3, 11
 
-local function add(id, at, flags)
+local now = now_ms()
+
+local function add(id, at)
   local notes = root .. "notes:" .. id
   for i, name in ipairs({ "progress", "checkpoint" }) do
     if ARGV[at + 2 + i] ~= "" then
@@ -39,15 +46,6 @@ local function add(id, at, flags)
   if ARGV[at + 5] ~= "" then
     redis.call("RPUSH", root .. "logs:" .. id, ARGV[at + 5])
     redis.call("LTRIM", root .. "logs:" .. id, -keep, -1)
-  end
-  for i, name in ipairs({ "micro_usd", "tokens_in", "tokens_out" }) do
-    if ARGV[at + 5 + i] ~= "0" then
-      redis.call("HINCRBY", notes, name, ARGV[at + 5 + i])
-    end
-  end
-  local dag = dag_of(flags)
-  if dag and ARGV[at + 6] ~= "0" then
-    redis.call("HINCRBY", root .. "dag:" .. dag, "spent", ARGV[at + 6])
   end
 end
 
@@ -64,18 +62,29 @@ local function is_new(id, token, seq)
   return attempt ~= token or tonumber(last) < tonumber(seq)
 end
 
-local reply = { "OK" }
-for at = first, #ARGV, stride do
-  local id, token, seq = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+local function word_for(id, at, token, seq)
+  local cost = { ARGV[at + 6], ARGV[at + 7], ARGV[at + 8] }
   local held, row = lease_held(root, id, token)
-  if held and is_new(id, token, seq) then
-    add(id, at, row[5])
+  if not held then
+    note_late(root, now, id, token, seq, row[5], cost)
+    return "LOST"
+  end
+  local _, _, owner = holder_of(redis.call("HGET", root .. "task:" .. id, "holder"))
+  if is_new(id, token, seq) then
+    add(id, at)
+    note_cost(root, now, id, row[5], owner, cost)
     if ARGV[at + 9] ~= "0" then
       extend(id, row, ARGV[at + 9], ARGV[at + 10])
     end
     redis.call("HSET", root .. "notes:" .. id, "noted", token .. " " .. seq)
     flag(root, id, "n")
   end
-  reply[#reply + 1] = held and "OK" or "LOST"
+  local over = cost[1] ~= "0" and is_overrun(root, now, id, row[5], owner)
+  return over and "budget_exceeded" or "OK"
+end
+
+local reply = { "OK" }
+for at = first, #ARGV, stride do
+  reply[#reply + 1] = word_for(ARGV[at], at, ARGV[at + 1], ARGV[at + 2])
 end
 return reply

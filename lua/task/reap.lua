@@ -31,6 +31,8 @@
 -- @include now_ms
 -- @include lease_held
 -- @include give_back
+-- @include holder_of
+-- @include owe
 -- @include fail_task
 -- @include trip_breaker
 -- @include lane_number
@@ -57,6 +59,7 @@ for at = first, #ARGV, stride do
     give_back(root, id, row, "reap", how)
     reply[#reply + 1] = "READY"
   else
+    owe(root, id, token, select(3, holder_of(redis.call("HGET", root .. "task:" .. id, "holder"))))
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], settled = "reap" }, how)

@@ -5,8 +5,9 @@
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
---       2 lanes       a line "<rate> <signature>" for each lane of this call; the rate is in
---                     millionths of a point a minute
+--       2 lanes       a line "<rate>[$<estimate>:<most>] <signature>" for each kind of task of
+--                     this call; the rate is in millionths of a point a minute, what a task is
+--                     expected and allowed to cost in micro-USD, 0 for no limit
 --       3 max_lanes   how many lanes the shard may have
 --       4 tries       how many parked claims may be looked at
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
@@ -33,17 +34,15 @@ if alone then
 end
 
 -- @include now_ms
+-- @include kinds_of
 -- @include lane_number
 -- @include place_of
 -- @include submit_special rarely
+-- @include write_price rarely
 -- @include answer_touched
 
-local now, kinds, places, touched = now_ms(), {}, {}, {}
-for rate, signature in string.gmatch(lanes, "(%S+) ([^\n]+)") do
-  kinds[#kinds + 1] = { age = rate * now / 60000, signature = signature, scores = {} }
-end
-
-local keys, reply = {}, { "OK", 0 }
+local now, places, touched, keys, reply = now_ms(), {}, {}, {}, { "OK", 0 }
+local kinds = kinds_of(lanes, now)
 for at = first, #ARGV, stride do
   keys[#keys + 1] = root .. "task:" .. ARGV[at]
 end
@@ -81,6 +80,9 @@ for at = first, #ARGV, stride do
     reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / stride, word, detail
   end
   if not word or word == "PENDING" then
+    if kind.price ~= "" then
+      write_price(key, kind.price)
+    end
     here[id] = true
     made = made + 1
   end

@@ -9,13 +9,15 @@
 --       3 lane        JSON [number, rate, type, alone, limits]: its lane, as a claim names it
 --       4 limit       how many of those that it waits for are named
 -- TOUCHES task:<id> waits:<id> dag:<dag> paused breaker:<type> slow:<type> slowed wakes
---       limit:<what> crowded types lanes stats
+--       limit:<what> crowded types lanes stats budget:<account>
 -- FLAGS allow-oom
--- REPLY OK <now> <state> [word, what, until]... | GONE | LANES
+-- REPLY OK <now> <state> [word, what, until]... | GONE | LANES; "price" holds nothing back, it is
+--       what the task is expected to cost in micro-USD
 
 -- @include now_ms
 -- @include add_waits
 -- @include add_gates
+-- @include add_budgets
 -- @include dag_of
 
 local root, task, lane, limit = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
@@ -39,5 +41,6 @@ elseif row[6] and state ~= "READY" then
 end
 if state == "READY" or state == "PENDING" or state == "RETRYING" then
   add_gates(root, now, lane, dag_of(row[5]), found)
+  add_budgets(root, now, task, dag_of(row[5]), found)
 end
 return { "OK", string.format("%.0f", now), state, unpack(found) }

@@ -107,6 +107,7 @@ def document(worker: WorkerInfo) -> dict[str, object]:
         "id": worker.name,
         "type": agents[0],
         **{name: value for name, value in said.items() if name != "draining"},
+        "budget_remaining_usd": worker.budget_remaining_usd,
         "current_tasks": len(worker.held),
         "status": worker.status,
         "runs": worker.runs,

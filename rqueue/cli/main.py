@@ -37,7 +37,10 @@ SECTIONS = {
         "queues": "rqueue.cli.fleet:queues",
     },
     "Task graphs": {"dag": "rqueue.cli.dag:dag"},
-    "Gates": {"breaker": "rqueue.cli.breaker:breaker"},
+    "Gates": {
+        "breaker": "rqueue.cli.breaker:breaker",
+        "budget": "rqueue.cli.budget:budget",
+    },
     "Change": {
         "cancel": "rqueue.cli.sweeping:cancel",
         "purge": "rqueue.cli.sweeping:purge",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_REASON = 1000
+MOST_USD = 1_000_000
 # What Postgres or UTF-8 cannot hold.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -118,6 +119,15 @@ def seconds_of(field: str, given: object) -> float:
         raise InvalidTask(field, "is a number of seconds")
     within_a_year(field, given)
     return given
+
+
+def usd_of(field: str, given: object) -> float | None:
+    """A sum of money from nothing to a million dollars, if there is one."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= MOST_USD:
+        raise InvalidTask(field, f"is a number of dollars from 0 to {MOST_USD}")
+    return float(given)
 
 
 def instant_of(field: str, given: object) -> datetime:

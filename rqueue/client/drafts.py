@@ -14,6 +14,7 @@ from rqueue.model.definition import plain
 from rqueue.model.forms import Form, form_of, read
 from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import Lane, micro
+from rqueue.model.money import cost_class, price_of, set_aside
 from rqueue.model.reference import tasks_in
 from rqueue.model.scale import DEFAULT_PRIORITY, to_native
 from rqueue.model.spec import TaskSpec
@@ -197,7 +198,9 @@ def lane_for(spec: TaskSpec, settings: Settings) -> Lane:
     if rate is None:
         rate = round(settings.priority_boost_per_minute, 2)
     capabilities = tuple(sorted(spec.required_capabilities))
-    return Lane(spec.type, rate, spec.agent_name, capabilities)
+    price = price_of(spec.estimate_usd, spec.max_cost_usd)
+    cost = cost_class(set_aside(spec.estimate_usd))
+    return Lane(spec.type, rate, spec.agent_name, capabilities, cost=cost, price=price)
 
 
 def ask(spec: TaskSpec) -> dict[str, object]:

@@ -12,6 +12,7 @@ from rqueue.errors import WorkerNotFound
 from rqueue.model.worker import WorkerStatus
 from rqueue.policy.fleet import Known, run_status, status_of
 from rqueue.store import fleet
+from rqueue.store.budgets import budgets
 from rqueue.store.consumers import read_consumers
 from rqueue.store.urgency import server_ms
 
@@ -30,7 +31,8 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
     """A worker by its name. `said` is what it offers, None for one that claims by hand or has
-    left; `runs` is how many are at work under the name; `held` is what it has in hand.
+    left; `runs` is how many are at work under the name; `held` is what it has in hand. Without a
+    budget of its own there is none that remains.
     """
 
     name: str
@@ -39,6 +41,7 @@ class WorkerInfo:
     silent_ms: int
     said: Registration | None = None
     runs: int = 0
+    budget_remaining_usd: float | None = None
     held: Sequence[InHand] = field(default_factory=list)
 
 
@@ -48,10 +51,11 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
     """
     known = {one.name: one for one in await fleet.read_fleet(shard)}
     consumers = {one.name: one for one in await read_consumers(shard)}
+    money = await budgets(shard)
     now = EPOCH + timedelta(milliseconds=await server_ms(shard))
     found = []
     for name in sorted(known.keys() | consumers.keys()):
-        consumer = consumers.get(name)
+        consumer, account = consumers.get(name), money.of_worker(name)
         idle_ms = consumer.idle_ms if consumer else None
         one = known.get(name) or Known(name, idle_ms or 0)
         silent_ms = one.silent_ms if idle_ms is None else min(one.silent_ms, idle_ms)
@@ -63,6 +67,7 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
                 silent_ms=silent_ms,
                 said=latest(one),
                 runs=len(at_work(one)),
+                budget_remaining_usd=account.remaining_usd if account else None,
                 held=consumer.held if consumer else (),
             )
         )

@@ -11,13 +11,13 @@ from rqueue.model.call import written
 from rqueue.model.field import task_reference
 from rqueue.model.ids import TaskId
 from rqueue.model.lane import micro
+from rqueue.model.money import micro_usd
 from rqueue.model.plan import Plan, PlanTask, resolved, within
 from rqueue.model.state import State
 from rqueue.policy.path import ranks
 from rqueue.store import dags
 from rqueue.store.outputs import outputs
 from rqueue.store.planting import Node, Planting, dependents, letters
-from rqueue.store.shard import MICRO
 
 if TYPE_CHECKING:
     from rqueue.client.drafts import Drafter
@@ -155,7 +155,7 @@ def facts_of(spec: DagSpec, following: Plan | None) -> list[Argument]:
         "created_by": spec.created_by,
         "on_failure": spec.on_failure,
         "threshold": None if spec.failure_threshold is None else repr(spec.failure_threshold),
-        "budget": None if spec.budget_usd is None else round(spec.budget_usd * MICRO),
+        "budget": None if spec.budget_usd is None else micro_usd(spec.budget_usd),
         "spawn": spec.spawn,
         "follow": None if following is None else following.id.ulid,
     }

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rqueue.client.explaining import explain
 from rqueue.errors import WrongState
 from rqueue.model.state import IN_HAND, LIVE, State
-from rqueue.policy.capability import serves
-from rqueue.policy.fleet import asks_for, offers_of
-from rqueue.policy.reasons import NO_WORKER, Hold, earliest
+from rqueue.policy.fleet import asks_for, serving
+from rqueue.policy.reasons import ALL_WORKERS, BUDGET, NO_WORKER, Hold, earliest
+from rqueue.store.budgets import budgets
 from rqueue.store.fleet import read_fleet
 from rqueue.store.reasons import holds
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rqueue.client.desk import Desk
     from rqueue.model.ids import TaskId
+    from rqueue.store.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,16 @@ async def why(desk: Desk, task: str) -> Why:
         raise WrongState(place.task, found=found.state, wanted=LIVE)
     held = list(found.holds)
     if found.state not in IN_HAND and found.state is not State.CREATED:
-        offers = offers_of(await read_fleet(desk.shard))
-        if not any(serves(offer, found.lane) for offer in offers):
+        capable = serving(await read_fleet(desk.shard), found.lane)
+        if not capable:
             held.append(Hold(NO_WORKER, asks_for(found.lane)))
+        elif not await any_pays(desk.shard, capable, found.price_usd):
+            held.append(Hold(BUDGET, ALL_WORKERS))
     return Why(place.task, found.state, held, earliest(held, found.now), place.ahead)
+
+
+async def any_pays(shard: Shard, workers: Sequence[str], usd: float) -> bool:
+    """Whether one of these workers can pay so much of its own budget, or has none."""
+    found = await budgets(shard)
+    lefts = [one.remaining_usd for name in workers if (one := found.of_worker(name)) is not None]
+    return len(lefts) < len(workers) or any(left is None or left >= usd for left in lefts)

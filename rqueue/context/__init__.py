@@ -162,7 +162,9 @@ class Context:
         await self.scribe.note(Note(line=line))
 
     async def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
-        """Adds to what the task has cost."""
+        """Adds to what the task has cost. Raises BudgetExceeded where that is more than it may, or
+        than its budgets have left: let it pass, the attempt has failed and is not repeated.
+        """
         await self.scribe.note(Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out))
 
     async def extend(self, seconds: float) -> None:

@@ -11,6 +11,7 @@ RQueueError
 │   ├── TaskNotFound                                        .task
 │   ├── WrongState         a move its state forbids         .task .found .wanted
 │   ├── LeaseLost          someone else may run it          .task .token
+│   ├── BudgetExceeded     the run costs more than it may   .task
 │   └── KeyTaken           another live task has its key    .task .holder
 ├── DagError               the DAG is not as the caller believed
 │   ├── DagNotFound                                         .dag
@@ -33,6 +34,7 @@ RQueueError
 """
 
 from rqueue.errors.moving import (
+    BudgetExceeded,
     DagEnded,
     DagError,
     DagNotFound,
@@ -64,6 +66,7 @@ from rqueue.errors.submitting import (
 )
 
 __all__ = [
+    "BudgetExceeded",
     "ConfigError",
     "DagEnded",
     "DagError",

@@ -47,6 +47,23 @@ class LeaseLost(TaskError):
         return f"the lease of {self.task} is no longer held; stop, and write nothing for it"
 
 
+class BudgetExceeded(TaskError):
+    """A run costs more than it may, or than there is: its attempt has failed, and is not repeated.
+
+    Raised by `ctx.spend`; what it was told is counted. Let it pass.
+    """
+
+    def __init__(self, task: str) -> None:
+        super().__init__(task)
+        self.task = task
+
+    def __str__(self) -> str:
+        return (
+            f"{self.task} costs more than its max_cost_usd, or than the budget of its DAG, its"
+            " worker or the day has left; `rqueue budget list` and `rqueue task` tell which"
+        )
+
+
 class KeyTaken(TaskError):
     """Another live task holds this task's idempotency key."""
 

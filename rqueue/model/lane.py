@@ -12,9 +12,11 @@ POINT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Type, agent and capabilities that a task asks for, and how fast it ages.
+    """Type, agent and capabilities that a task asks for, how fast it ages, and its cost class.
 
     `rate` is points a minute; a task that lost its worker once moves to the lane that is `alone`.
+    `price` is what a task on its way into the lane costs, see model/money.py: it is no part of the
+    lane's name.
     """
 
     type: str
@@ -22,6 +24,8 @@ class Lane:
     agent: str | None = None
     capabilities: tuple[str, ...] = ()
     alone: bool = False
+    cost: int = 0
+    price: str = ""
 
     def __post_init__(self) -> None:
         # Equal lanes must have one name: -0.0 equals 0.0 and is written otherwise.
@@ -48,6 +52,8 @@ def signature(lane: Lane) -> str:
         found["capabilities"] = sorted(lane.capabilities)
     if lane.alone:
         found["alone"] = True
+    if lane.cost:
+        found["cost"] = lane.cost
     return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
 
@@ -61,4 +67,5 @@ def lane_of(text: str) -> Lane:
         agent=found.get("agent"),
         capabilities=tuple(found.get("capabilities", ())),
         alone=found.get("alone", False),
+        cost=found.get("cost", 0),
     )

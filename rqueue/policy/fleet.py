@@ -63,6 +63,11 @@ def offers_of(fleet: Iterable[Known]) -> list[Offer]:
     ]
 
 
+def serving(fleet: Iterable[Known], lane: Lane) -> list[str]:
+    """The names of those who take work now and could do that of a lane."""
+    return [known.name for known in fleet if any(serves(o, lane) for o in offers_of([known]))]
+
+
 def unserved(ready: Mapping[Lane, int], offers: Sequence[Offer]) -> dict[Lane, int]:
     """The lanes with tasks that none of the offers covers, and how many those are."""
     distinct = set(offers)

@@ -11,7 +11,8 @@ from rqueue.model.limit import QUEUE
 if TYPE_CHECKING:
     from datetime import datetime
 
-NO_WORKER = "no worker"
+NO_WORKER, BUDGET = "no worker", "budget"
+ALL_WORKERS = "every worker that could"
 SENTENCES = {
     "dependency": "waits for task {what}",
     "dependencies": "waits for {what} tasks",
@@ -21,6 +22,7 @@ SENTENCES = {
     "breaker": "the breaker of its type is {what}",
     "slowed": "its type {what} is slowed down: a service wants to be asked less often",
     "limit": "the limit of {what} is used up",
+    "budget": "the budget of {what} cannot pay it",
     "worker": "is in the hands of {what}",
     "unwritten": "its DAG {what} is still being written",
     NO_WORKER: "no live worker offers {what}",

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rqueue.context import Context, Suspended
@@ -50,6 +51,13 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("rqueue.worker")
+OVERRUN = Failed(
+    Reason.BUDGET_EXCEEDED,
+    "it costs more than its max_cost_usd, or than the budget of its DAG, worker or day has left",
+    permanent=True,
+)
+# How long a handler that was told so may go on before its code is stopped.
+OVERRUN_SEC = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,7 @@ class Desk(Settling):
         """
         grant, parts = running.grant, self.parts
         scribe = StoreScribe(parts.shard, parts.reader, grant, self.ledger, spawner=self.spawner)
+        scribe.exceed = partial(exceeded, running)
         ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
         ctx.loop = asyncio.get_running_loop()
         ctx.aside = self.places.threads.run
@@ -161,19 +170,24 @@ class Desk(Settling):
             if not isinstance(value, Suspended):
                 self.ledger.went_on(running.grant, handler.type)
             return None
-        outcome: bytes | Failed | None
-        match value:
-            case Failed():
-                outcome = value
-            case Encoded(data):
-                outcome = data
-            case _:
-                outcome = encoded(handler, value, self.parts.settings.max_result_bytes)
+        outcome: bytes | Failed | None = self.outcome_of(handler, value, running)
         if running.checks and isinstance(outcome, bytes):
             outcome = await self.proven(running, ctx, outcome)
         if hooks.middleware and outcome is not None:
             await hooks.after_attempt(ctx, seen(outcome))
         return outcome
+
+    def outcome_of(self, handler: Handler, value: object, running: Running) -> bytes | Failed:
+        """What a handler came to, as it is settled."""
+        if running.exceeded:
+            return OVERRUN
+        match value:
+            case Failed():
+                return value
+            case Encoded(data):
+                return data
+            case _:
+                return encoded(handler, value, self.parts.settings.max_result_bytes)
 
     async def proven(self, running: Running, ctx: Context, outcome: bytes) -> bytes | Failed | None:
         """An output that passes what it must, or how it fails; None where the task is lost, or has
@@ -233,4 +247,19 @@ class Desk(Settling):
         if running.stopped == Reason.TIMEOUT:
             ran = time.monotonic() - running.began
             return Failed(Reason.TIMEOUT, f"stopped after {ran:.1f} s")
+        if running.exceeded:
+            return OVERRUN
         return Failed(Reason.CANCELLED, running.stopped or "the worker was stopped")
+
+
+def exceeded(running: Running) -> None:
+    """A run costs more than it may. Its handler is told by an exception; where it goes on all the
+    same, it is stopped.
+    """
+
+    def stop() -> None:
+        if running.task is not None and not running.task.done():
+            running.stop(Reason.BUDGET_EXCEEDED)
+
+    running.exceeded = True
+    asyncio.get_running_loop().call_later(OVERRUN_SEC, stop)

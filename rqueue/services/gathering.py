@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from rqueue.client.counts import TOTALS, counts_of
 from rqueue.metrics.figures import Figures
 from rqueue.model.attempt import Reason
+from rqueue.model.breaker import BreakerState
 from rqueue.model.state import State
 from rqueue.model.worker import WorkerStatus
 from rqueue.policy.fleet import offers_of, run_status, unserved
+from rqueue.store.breakers import breakers
+from rqueue.store.budgets import budgets
 from rqueue.store.fleet import read_fleet, ready_by_lane
 from rqueue.store.queue import tally
 
@@ -105,6 +108,22 @@ async def add_fleet(figures: Figures, queue: str, shard: Shard, counted: Tally) 
         figures.count("rqueue_unserved_tasks", queue, type, by=number)
 
 
+async def add_gates(figures: Figures, queue: str, shard: Shard) -> None:
+    """What the day and the workers may still cost, what is not paid, and how the breakers are."""
+    money = await budgets(shard)
+    figures.count("daily_spend_usd", by=money.day.spent_usd)
+    figures.put("rqueue_unpaid_tasks", queue, value=money.unpaid)
+    figures.put("rqueue_budgets_short", queue, value=sum(one.short for one in money.accounts))
+    for one in money.accounts:
+        if one.worker is not None and one.remaining_usd is not None:
+            figures.count("budget_remaining_usd", one.worker, by=one.remaining_usd)
+        elif one.remaining_usd is not None:
+            figures.put("rqueue_day_budget_remaining_usd", queue, value=one.remaining_usd)
+    found = [one.state for one in await breakers(shard)]
+    for state in (BreakerState.OPEN, BreakerState.HALF_OPEN):
+        figures.put("rqueue_breakers", queue, state, value=found.count(state))
+
+
 async def gather_queues(watched: Sequence[Watched]) -> Figures:
     """How much there is in the queues now; the work grows with their lanes alone."""
     figures = Figures()
@@ -112,6 +131,7 @@ async def gather_queues(watched: Sequence[Watched]) -> Figures:
         counted = await tally(shard)
         counts = counts_of(counted)
         await add_fleet(figures, queue, shard, counted)
+        await add_gates(figures, queue, shard)
         for tier, number in counts.by_tier.items():
             figures.count("task_queue_depth", State.READY, tier, by=number)
         for state, number in counts.by_state.items():

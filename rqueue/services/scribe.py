@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rqueue.context import Suspended
-from rqueue.errors import TaskNotFound
+from rqueue.errors import BudgetExceeded, TaskNotFound
 from rqueue.model.ids import TaskId
 from rqueue.store.leases import Held
 from rqueue.store.notes import note
@@ -15,7 +15,7 @@ from rqueue.store.steps import step
 from rqueue.store.stored import claimed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rqueue.model.note import Note
     from rqueue.model.subtask import Subtask, Wait, Wish
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 class StoreScribe:
     """A context's way to the store. What one attempt says is sent one after the other; a note has a
-    rising number, so that one sent again is not kept twice.
+    rising number, so that one sent again is not kept twice. `exceed` is called when the run is told
+    that it costs too much.
     """
 
     def __init__(
@@ -44,16 +45,24 @@ class StoreScribe:
         self.seq = 0
         self.suspended = False
         self.model: str | None = None
+        self.exceed: Callable[[], object] = lambda: None
 
     def claimed(self) -> Task:
         """The task as it was claimed."""
         return claimed(self.grant)
 
     async def note(self, said: Note) -> None:
-        """Keeps a note; raises LeaseLost where the lease is no longer held."""
-        async with self.in_turn():
-            self.seq += 1
-            await note(self.shard, self.held, said, seq=self.seq)
+        """Keeps a note; raises LeaseLost where the lease is no longer held, BudgetExceeded where
+        the run costs too much.
+        """
+        try:
+            async with self.in_turn():
+                self.seq += 1
+                await note(self.shard, self.held, said, seq=self.seq)
+        except BudgetExceeded:
+            self.ledger.spent(self.claimed(), said.usd, self.model)
+            self.exceed()
+            raise
         if said.usd:
             self.ledger.spent(self.claimed(), said.usd, self.model)
 

@@ -27,8 +27,8 @@ class Running:
     """An attempt under way. Its code can be told to stop, once, with the reason."""
 
     __slots__ = (
-        "began", "begun", "checks", "ctx", "deadline", "grant", "stopped", "stopped_at", "stuck",
-        "task",
+        "began", "begun", "checks", "ctx", "deadline", "exceeded", "grant", "stopped",
+        "stopped_at", "stuck", "task",
     )  # fmt: skip
 
     def __init__(self, grant: Grant) -> None:
@@ -41,6 +41,8 @@ class Running:
         self.stopped = ""
         self.stopped_at = float("inf")
         self.stuck = False
+        # Whether it costs more than it may: however its code ends, the attempt has failed.
+        self.exceeded = False
         # What its output must pass.
         self.checks: tuple[Check, ...] = ()
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rqueue.errors import DagEnded, DagNotFound, ScriptFault
 from rqueue.model.dag import Dag, DagSpec, DagStatus
 from rqueue.model.ids import DagId
+from rqueue.model.money import MICRO, micro_usd
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
-from rqueue.store.shard import CHUNK, GIVEN_UP, MICRO, TRIES, ending
+from rqueue.store.shard import CHUNK, GIVEN_UP, TRIES, ending
 from rqueue.store.stored import moment
 
 if TYPE_CHECKING:
@@ -162,8 +163,13 @@ async def forget(shard: Shard, dag: DagId) -> None:
 
 async def set_budget(shard: Shard, dag: DagId, usd: float | None) -> None:
     """Sets what its tasks together may cost; None for no limit."""
-    micro: Argument = "" if usd is None else round(usd * MICRO)
-    await run(shard, "dag/budget", dag, {"micro_usd": micro})
+    args: dict[str, Argument] = {
+        "micro_usd": "" if usd is None else micro_usd(usd),
+        "limit": STEP,
+        "tries": TRIES,
+    }
+    if int((await run(shard, "dag/budget", dag, args))[0]):
+        await answer_all(shard)
 
 
 async def follower(shard: Shard, dag: DagId) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rqueue.store.gatekeys import GateKeys
+
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(GateKeys):
     """The keys of one shard: all keys of one script call come from one Keys."""
 
     namespace: str
@@ -211,49 +213,6 @@ class Keys:
     def unserved(self) -> str:
         """hash: lane with tasks that no live worker can do -> since when, and ` told`."""
         return f"{self.root}unserved"
-
-    def paused(self) -> str:
-        """set: what is paused: `queue`, `type=<type>`, `lane=<number>`."""
-        return f"{self.root}paused"
-
-    def breaker(self, type: str) -> str:
-        """hash: the breaker of a type: failures in a row, and of one that is not closed its state,
-        since when and until when it is open, its probe, `<task> <token>`, and who opened it
-        by hand.
-        """
-        return f"{self.root}breaker:{type}"
-
-    def breakers(self) -> str:
-        """set: the types whose breakers are not closed, or have failures to forget."""
-        return f"{self.root}breakers"
-
-    def slow(self, type: str) -> str:
-        """hash: a type that is slowed down: until when nothing of it is handed out, the span of
-        that, and how many have passed in the step of the recovery after it.
-        """
-        return f"{self.root}slow:{type}"
-
-    def slowed(self) -> str:
-        """set: the types that are slowed down, or were and nobody has claimed of them since."""
-        return f"{self.root}slowed"
-
-    def limit(self, what: str) -> str:
-        """hash: hundredth of the window -> tasks of a type that began in it, or of the queue for
-        `*`. Expires when all are out of the window.
-        """
-        return f"{self.root}limit:{what}"
-
-    def crowded(self) -> str:
-        """set: types, or `*`, of which somebody found as many in hand as may be."""
-        return f"{self.root}crowded"
-
-    def wakes(self) -> str:
-        """zset: types, or `*`, by the time at which some may pass that may not now."""
-        return f"{self.root}wakes"
-
-    def types(self) -> str:
-        """hash: number of a lane -> its type; written when it is first asked for."""
-        return f"{self.root}types"
 
     def inbox(self) -> str:
         """stream: tasks that producers of any language sent with plain XADD, see protocol.md."""

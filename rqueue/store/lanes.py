@@ -33,13 +33,7 @@ class Lanes:
         that stand before it.
         """
         found = [
-            [
-                number,
-                lane.micro_rate,
-                lane.type,
-                DRAIN_MS if lane.alone else False,
-                *limited(lane, limits),
-            ]
+            words_of(number, lane, limits)
             for number, lane in sorted(self.by_number().items())
             if serves(offer, lane)
         ]
@@ -51,10 +45,20 @@ class Lanes:
         return {number: lane for lane, number in self.numbers.items()}
 
 
-def limited(lane: Lane, limits: Sequence[Limit]) -> list[list[list[str | int]]]:
-    """The limits of a lane as one more word of it, if it has any."""
-    found = [limit.words() for limit in limits if limit.type in (None, lane.type)]
-    return [found] if found else []
+def words_of(number: int, lane: Lane, limits: Sequence[Limit]) -> list[object]:
+    """A lane as a claim names it: number, rate, type, alone, and where there is more to say its
+    limits and its cost class.
+    """
+    found: list[object] = [
+        number,
+        lane.micro_rate,
+        lane.type,
+        DRAIN_MS if lane.alone else False,
+    ]
+    before = [limit.words() for limit in limits if limit.type in (None, lane.type)]
+    if before or lane.cost:
+        found.append(before or False)
+    return [*found, lane.cost] if lane.cost else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rqueue.errors import LeaseLost
+from rqueue.errors import BudgetExceeded, InvalidTask, LeaseLost
+from rqueue.model.attempt import Reason
 from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.ids import TaskId
+from rqueue.model.money import micro_usd
 from rqueue.store.replies import ok, text
-from rqueue.store.shard import MICRO
 
 if TYPE_CHECKING:
     from rqueue.model.note import Note
@@ -18,13 +19,19 @@ if TYPE_CHECKING:
 
 KEEP_LINES = 100
 MAX_LINE = 2000
+# What one note may add.
+MOST_USD = 1_000_000
+MOST_TOKENS = 10**12
 
 
 async def note(shard: Shard, held: Held, said: Note, *, seq: int) -> None:
-    """Keeps it; raises LeaseLost where the lease is not held, InvalidTask where it cannot be kept.
+    """Keeps it; raises LeaseLost where the lease is not held, InvalidTask where it cannot be kept,
+    BudgetExceeded where it is kept and the run costs too much. What a run that lost its lease has
+    cost is counted all the same, once.
 
     `seq` rises with each note of an attempt: sent again, one is not kept twice.
     """
+    check_cost(said)
     row = (
         held.task,
         held.token,
@@ -32,7 +39,7 @@ async def note(shard: Shard, held: Held, said: Note, *, seq: int) -> None:
         b"" if said.progress is None else encode(said.progress, field="progress"),
         b"" if said.checkpoint is None else encode(said.checkpoint, field="checkpoint"),
         said.line[:MAX_LINE].encode(errors="replace"),
-        round(said.usd * MICRO),
+        micro_usd(said.usd),
         said.tokens_in,
         said.tokens_out,
         within_a_year("seconds", said.extend_sec),
@@ -40,5 +47,19 @@ async def note(shard: Shard, held: Held, said: Note, *, seq: int) -> None:
     )
     reply = await shard.run("task/note", {"keep": KEEP_LINES}, [row])
     (word,) = ok("task/note", held.task, reply)
-    if text(word) != "OK":
-        raise LeaseLost(TaskId.from_ulid(held.task), held.token)
+    match text(word):
+        case "OK":
+            return
+        case Reason.BUDGET_EXCEEDED:
+            raise BudgetExceeded(TaskId.from_ulid(held.task))
+        case _:
+            raise LeaseLost(TaskId.from_ulid(held.task), held.token)
+
+
+def check_cost(said: Note) -> None:
+    """Raises InvalidTask where what a run says it cost is no cost."""
+    if not 0 <= said.usd <= MOST_USD:
+        raise InvalidTask("usd", f"is a number of dollars from 0 to {MOST_USD}")
+    for field, tokens in (("tokens_in", said.tokens_in), ("tokens_out", said.tokens_out)):
+        if not isinstance(tokens, int) or not 0 <= tokens <= MOST_TOKENS:
+            raise InvalidTask(field, f"is a whole number from 0 to {MOST_TOKENS}")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.errors import ScriptFault, TaskNotFound
 from rqueue.model.ids import TaskId
+from rqueue.model.money import MICRO
 from rqueue.model.state import State
 from rqueue.policy.reasons import Hold
-from rqueue.store.lanes import DRAIN_MS, limited, read_lanes
+from rqueue.store.lanes import read_lanes, words_of
 from rqueue.store.replies import text
 
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ if TYPE_CHECKING:
 ASKED = 3
 # Of those that a task waits for, so many are named.
 NAMED = 20
+PRICE = "price"
 
 
 class Found(NamedTuple):
-    """What holds a task back at one moment, and the lane it is in."""
+    """What holds a task back at one moment, the lane it is in, and what it is expected to cost."""
 
     now: datetime
     state: State
     lane: Lane
     holds: list[Hold]
+    price_usd: float
 
 
 async def holds(shard: Shard, task: TaskId) -> Found:
@@ -46,10 +49,9 @@ async def holds(shard: Shard, task: TaskId) -> Found:
                 raise TaskNotFound(task)
             continue
         lane = lanes[int(number)]
-        words = [int(number), lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
         args: dict[str, Argument] = {
             "task": task.ulid,
-            "lane": json.dumps([*words, *limited(lane, shard.terms.limits)]),
+            "lane": json.dumps(words_of(int(number), lane, shard.terms.limits)),
             "limit": NAMED,
         }
         reply = await shard.run("task/why", args)
@@ -57,7 +59,9 @@ async def holds(shard: Shard, task: TaskId) -> Found:
             case "OK":
                 _, now, state, *rows = reply
                 found = [hold_of([text(word) for word in row]) for row in rows]
-                return Found(instant(int(now)), State(text(state)), lane, found)
+                price = sum(int(hold.what) for hold in found if hold.word == PRICE) / MICRO
+                found = [hold for hold in found if hold.word != PRICE]
+                return Found(instant(int(now)), State(text(state)), lane, found, price)
             case "GONE":
                 raise TaskNotFound(task)
     raise ScriptFault("task/why", reply)

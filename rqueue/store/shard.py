@@ -32,8 +32,6 @@ PARENTS = 250
 EDGES = 2_500
 # What one call reads of what may be large, in bytes; of one that is larger alone, all.
 BYTES = 1_000_000
-# Money is counted in millionths of a dollar: whole numbers, never floats.
-MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

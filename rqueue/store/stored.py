@@ -16,11 +16,11 @@ from rqueue.model.attempt import AttemptRecord
 from rqueue.model.codec import MAX_INT, decode
 from rqueue.model.ids import DagId, TaskId
 from rqueue.model.lane import POINT, Lane
+from rqueue.model.money import MICRO
 from rqueue.model.spec import TaskSpec, known
 from rqueue.model.state import IN_HAND, State
 from rqueue.model.task import Claim, Task, Tokens
 from rqueue.policy.priority import effective
-from rqueue.store.shard import MICRO
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -183,7 +183,13 @@ def common(shard: Shard, lanes: tuple[Lane, ...]) -> dict[str, Argument]:
 @lru_cache(maxsize=4096)
 def lanes_text(lanes: tuple[Lane, ...]) -> str:
     """The lanes of a call as the script reads them; mostly one and the same."""
-    return "\n".join(f"{lane.micro_rate} {signature(lane)}" for lane in lanes)
+    return "\n".join(line_of(lane) for lane in lanes)
+
+
+def line_of(lane: Lane) -> str:
+    """A lane, and the price of the tasks that come into it, in a line."""
+    price = f"${lane.price}" if lane.price else ""
+    return f"{lane.micro_rate}{price} {signature(lane)}"
 
 
 def answered(shard: Shard, page: Page, reply: Reply | RQueueError) -> list[Taken | RQueueError]:

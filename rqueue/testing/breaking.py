@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rqueue.testing.money import heed_refund
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -102,10 +104,13 @@ def lanes_of(model: Model, type: str) -> set[int]:
 
 
 def wake(model: Model) -> set[int]:
-    """The lanes of the types whose time has come: who waits for them is to be answered."""
+    """The lanes of the types whose time has come, and of what accounts can pay again: who waits for
+    them is to be answered.
+    """
     due = [type for type, at_ms in model.wakes.items() if at_ms <= model.now_ms]
     touched: set[int] = set()
     for type in due:
         del model.wakes[type]
-        touched |= lanes_of(model, type)
+        named = type.removeprefix("$")
+        touched |= lanes_of(model, type) if named == type else heed_refund(model, named)
     return touched

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.testing.claiming import answer
+from rqueue.testing.money import owe
 from rqueue.testing.telling import Rule, lanes, leave_awaited, leave_children
 
 if TYPE_CHECKING:
@@ -114,5 +115,7 @@ def give_up(model: Model, record: Record, settled: str = "cancel", *, why: str =
     record.waits.clear()
     record.why = why
     if record.in_hand:
+        if record.state is not State.CLAIMED:
+            owe(record)
         model.mail(f"@{record.owner}", f"fenced {record.id} {record.token}")
     return model.end(record, State.CANCELLED, settled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -12,11 +13,21 @@ from rqueue.model.state import State
 from rqueue.testing.gating import is_paused, mark_passed, open_places
 from rqueue.testing.graphs import gate, is_shut
 from rqueue.testing.limits import open_rooms, pass_one, use_up
+from rqueue.testing.money import (
+    DEAR,
+    Till,
+    affordable,
+    hold_unpaid,
+    pays,
+    purse_of,
+    reserve,
+)
 from rqueue.testing.records import Answer, Claim, Grant, Lease, LimitWords, Record, Waiter
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
     from rqueue.testing.model import Model
+    from rqueue.testing.money import Purse
 
 MINUTE_MS = 60_000
 DRAIN_MS = 30_000
@@ -102,9 +113,7 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
     given: list[Grant] = []
     for _ in range(1 + ROUNDS):
         picks = pick(model, who, served, n - len(given))
-        free = [record for record in picks if gate(model, record)]
-        for record in picks:
-            record.held = record not in free
+        free = sift(model, picks)
         if free and served[free[0].lane].alone:
             model.alone[who.consumer] = free[0].id
         for at, record in enumerate(free, 1):
@@ -119,11 +128,28 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
     return tuple(given)
 
 
+def sift(model: Model, picks: Sequence[Record]) -> list[Record]:
+    """Those that their DAGs let be handed out, and can pay; the others are held back."""
+    till, free = Till(model), []
+    for record in picks:
+        if not gate(model, record):
+            record.held = True
+        elif not till.pays(record):
+            hold_unpaid(model, record)
+        else:
+            free.append(record)
+    return free
+
+
 def hold_heads(model: Model, numbers: Sequence[int]) -> None:
-    """Takes out of the lanes what is held back with its DAG, of so many heads of them all."""
-    page = math.ceil(HEADS / len(numbers))
+    """Takes out of the lanes what is held back with its DAG or cannot be paid by it, of so many
+    heads of them all.
+    """
+    page, till = math.ceil(HEADS / len(numbers)), Till(model)
     for record in [model.tasks[task] for n in numbers for task in model.lane(n)[:page]]:
         record.held = is_shut(model, record)
+        if not record.held and not till.pays(record):
+            hold_unpaid(model, record)
 
 
 def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record]:
@@ -132,26 +158,48 @@ def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record
         return []
     places = open_places(model, served)
     rooms = open_rooms(model, who.limits)
-    open_ = {n: lane for n, lane in served.items() if not is_paused(model, n, lane)}
+    open_ = {
+        number: lane
+        for number, lane in served.items()
+        if not is_paused(model, number, lane) and room_for(places, rooms, lane.type) >= 1
+    }
+    purse = purse_of(model, who.consumer)
+    if purse is not None:
+        open_ = affordable(model, purse, open_, n)
     picks: list[Record] = []
+    dear: Counter[int] = Counter()
     for record in in_order(model, open_):
-        type = open_[record.lane].type
+        lane = open_[record.lane]
         if len(picks) >= n:
             break
-        if min(places[type], rooms.get(type, 1), rooms.get(QUEUE, 1)) < 1:
+        if room_for(places, rooms, lane.type) < 1 or dear[record.lane] >= DEAR:
             continue
-        if not open_[record.lane].alone:
+        verdict = verdict_on(model, record, lane, purse, consumer=who.consumer, picked=len(picks))
+        dear[record.lane] += verdict == "next"
+        if verdict in ("run", "pick"):
             picks.append(record)
-            places[type] -= 1
-            pass_one(rooms, type)
-            continue
+            places[lane.type] -= 1
+            pass_one(rooms, lane.type)
         # A task that was lost once runs alone: nothing is given beside it.
-        verdict = may_run_alone(model, who.consumer, record.lane, picked=len(picks))
-        if verdict == "run":
-            return [record]
-        if verdict == "drain":
+        if verdict in ("run", "drain"):
             break
     return picks
+
+
+def room_for(places: dict[str, float], rooms: dict[str, float], type: str) -> float:
+    """How many more of a type may pass its gates."""
+    return min(places[type], rooms.get(type, 1), rooms.get(QUEUE, 1))
+
+
+def verdict_on(
+    model: Model, record: Record, lane: Lane, purse: Purse | None, *, consumer: str, picked: int
+) -> Literal["pick", "run", "drain", "skip", "next"]:
+    """Whether a head may be picked, alone or beside others, and can be paid."""
+    alone = may_run_alone(model, consumer, record.lane, picked=picked) if lane.alone else "pick"
+    if alone in ("drain", "skip"):
+        return alone
+    dear = purse is not None and purse.tight and lane.cost and not pays(model, purse, record)
+    return "next" if dear else alone
 
 
 def may_run_alone(
@@ -199,6 +247,7 @@ def lease(model: Model, record: Record, who: Who, at: int) -> Grant:
     begins = who.started and (who.begin is None or at <= who.begin)
     record.started_ms = model.now_ms if begins else 0
     record.state = State.RUNNING if who.started else State.CLAIMED
+    reserve(model, record)
     if who.started and record.special.unique == "until_start":
         model.free_key(record)
     return grant(record)

@@ -9,6 +9,7 @@ from rqueue.model.state import State
 from rqueue.testing.cancelling import cancel_one
 from rqueue.testing.claiming import answer
 from rqueue.testing.graphs import counted
+from rqueue.testing.money import bring_back
 from rqueue.testing.planting import Said, next_page
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def unhold(model: Model, dag: str, *, begin: bool = True) -> Said:
         model.unfinished.pop(f"{verb} {dag}", None)
     if graph.closing:
         return "OK", 0
-    held = [model.tasks[task] for task in graph.members if model.tasks[task].held]
+    held = [r for r in map(model.tasks.__getitem__, graph.members) if r.held and not r.unpaid]
     for record in held:
         record.held = False
     if held:
@@ -130,14 +131,19 @@ def follow(model: Model, dag: str, *, done: bool, refused: str) -> str:
     return "" if graph is None else graph.follow
 
 
-def set_budget(model: Model, dag: str, micro_usd: str) -> str:
-    """Sets what all tasks of a DAG may cost."""
+def set_budget(model: Model, dag: str, micro_usd: str, *, limit: int) -> str:
+    """Sets what all tasks of a DAG may cost; what it can pay now may be handed out."""
     graph = there(model, dag)
     if graph is None:
         return "GONE"
     graph.facts.pop("budget", None)
     if micro_usd:
         graph.facts["budget"] = micro_usd
+    touched, more = bring_back(model, dag, limit)
+    if more:
+        model.wakes[f"${dag}"] = 0
+    if touched:
+        answer(model, touched)
     return "OK"
 
 

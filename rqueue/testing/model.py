@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.graphs import is_shut, tally
+from rqueue.testing.money import Money, leave_hand
 from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said, Waiter
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ class Model:
         self.keep_failures = keep_failures
         self.result_ttl_ms = result_ttl_ms
         self.max_nodes = max_nodes
-        self.now_ms = 0
-        self.submitted = 0
+        self.now_ms = self.submitted = 0
         self.tasks: dict[str, Record] = {}
         self.lanes: dict[Lane, int] = {}
         self.version = 0
@@ -54,6 +54,7 @@ class Model:
         self.slowed: dict[str, Slow] = {}
         self.begun: dict[str, dict[int, int]] = {}
         self.wakes: dict[str, int] = {}
+        self.money = Money()
         self.cancelling: dict[str, tuple[str, str]] = {}
         self.telling: set[str] = set()
         self.dags: dict[str, Graph] = {}
@@ -170,14 +171,15 @@ class Model:
     def make_ready(self, record: Record) -> int:
         """The task may be claimed, as soon as its DAG lets it; its lane."""
         self.handoffs.pop((record.id, record.epoch), None)
-        record.state, record.suspended = State.READY, None
+        leave_hand(self, record)
+        record.state, record.suspended, record.unpaid = State.READY, None, False
         record.held = is_shut(self, record)
         return record.lane
 
     def delay(self, record: Record, due_ms: int) -> None:
         """A waiting task waits until then."""
         if record.state is not State.RETRYING:
-            record.state, record.held = State.PENDING, False
+            record.state, record.held, record.unpaid = State.PENDING, False, False
             record.waits.add(TIME)
         record.due_ms = due_ms
 
@@ -201,7 +203,10 @@ class Model:
         """What all endings have in common; the outbox line."""
         self.handoffs.pop((record.id, record.epoch), None)
         self.deadlines.pop(record.id, None)
+        if state is not State.COMPLETED:
+            leave_hand(self, record)
         record.state, record.finished_ms, record.held = state, self.now_ms, False
+        record.unpaid = False
         record.settled = record.settled if settled is None else settled
         if state is not State.COMPLETED:
             self.free_key(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rqueue.testing.money import is_overrun, spend
 from rqueue.testing.settling import LOST, held
 
 if TYPE_CHECKING:
@@ -30,29 +31,49 @@ class Noted:
 
 
 def note(model: Model, said: Noted, *, keep: int) -> str:
-    """Keeps a note; sent again it is not kept twice. OK or LOST."""
+    """Keeps a note; sent again it is not kept twice. OK, LOST, or that it costs too much."""
     record = held(model, (said.task, said.token))
     if record is None:
+        note_late(model, said)
         return LOST
     token, last = record.notes.noted
     if token != said.token or last < said.seq:
         add(record.notes, said, keep)
         extend(record, said)
-        if record.dag:
-            model.dags[record.dag].spent += said.micro_usd
+        note_cost(model, record, record.owner, said)
         record.notes.noted = (said.token, said.seq)
-    return "OK"
+    return "budget_exceeded" if said.micro_usd and is_overrun(model, record) else "OK"
+
+
+def note_cost(model: Model, record: Record, owner: str, said: Noted, *, late: bool = False) -> None:
+    """Costs add up, with the task and with who pays them."""
+    notes = record.notes
+    notes.micro_usd += said.micro_usd
+    notes.tokens_in += said.tokens_in
+    notes.tokens_out += said.tokens_out
+    if said.micro_usd:
+        spend(model, record, owner, said.micro_usd, late=late)
+
+
+def note_late(model: Model, said: Noted) -> None:
+    """A run that has lost its lease says what it has cost."""
+    record = model.find(said.task)
+    if record is None or not said.micro_usd:
+        return
+    for debt in record.owed:
+        token, last, owner = debt
+        if token == said.token and said.seq > last:
+            record.owed.remove(debt)
+            note_cost(model, record, owner, said, late=True)
+            return
 
 
 def add(notes: Notes, said: Noted, keep: int) -> None:
-    """What is new replaces or follows what was said before; costs add up."""
+    """What is new replaces or follows what was said before."""
     notes.progress = said.progress or notes.progress
     notes.checkpoint = said.checkpoint or notes.checkpoint
     if said.line:
         notes.lines = [*notes.lines, said.line][-keep:]
-    notes.micro_usd += said.micro_usd
-    notes.tokens_in += said.tokens_in
-    notes.tokens_out += said.tokens_out
 
 
 def extend(record: Record, said: Noted) -> None:

@@ -96,6 +96,7 @@ def begin_life(model: Model, record: Record, life: int) -> None:
     record.life, record.settled = life, ""
     block(model, record, open_parents(model, record.parents, record.trigger)[0])
     record.parents = []
+    record.notes.before = record.notes.micro_usd
     record.attempts = record.reclaims = record.parks = record.due_ms = 0
     record.finished_ms, record.reason, record.why = None, "", None
     special = record.special

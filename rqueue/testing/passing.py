@@ -9,6 +9,7 @@ from rqueue.model.state import State
 from rqueue.testing.breaking import trip, wake
 from rqueue.testing.cancelling import give_up
 from rqueue.testing.claiming import answer
+from rqueue.testing.money import owe
 from rqueue.testing.records import TIME, Ended, Record, Verdict
 from rqueue.testing.settling import fail_one, give_back, held
 from rqueue.testing.telling import bury, leave_awaited, leave_children
@@ -50,6 +51,7 @@ def reap(model: Model, verdicts: Sequence[Verdict], *, idle_ms: int) -> list[str
             touched.add(give_back(model, record, "reap"))
             words.append("READY")
         else:
+            owe(record)
             words.append(fail_one(model, record, verdict, "reap", ended=ended))
             trip(model, verdict.type, verdict.breaker, (verdict.task, verdict.token))
             number = model.lane_number(verdict.alone) if verdict.alone else None

@@ -41,7 +41,8 @@ PLAIN = Special()
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A task to be submitted; `base` is its priority in millionths of a point. One of a DAG has
-    parents `inside` it too, and a `rank`: its part of the base that is for the critical path.
+    parents `inside` it too, and a `rank`: its part of the base that is for the critical path. Its
+    `price` is what it is expected and allowed to cost, in micro-USD.
     """
 
     id: str
@@ -55,11 +56,14 @@ class Draft:
     if_exists: IfExists = "keep"
     inside: tuple[str, ...] = ()
     rank: int = 0
+    price: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
 class Notes:
-    """What a task has said of itself; `noted` is the last note's token and number."""
+    """What a task has said of itself; `noted` is the last note's token and number, `before` what
+    its earlier lives have cost.
+    """
 
     progress: bytes = b""
     checkpoint: bytes = b""
@@ -68,6 +72,7 @@ class Notes:
     tokens_in: int = 0
     tokens_out: int = 0
     noted: tuple[str, int] = ("", 0)
+    before: int = 0
 
 
 @dataclass(slots=True)
@@ -79,7 +84,10 @@ class Record:
     `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
     is `doomed` is given up when its DAG is committed, one that is `fired` waits for no parent then.
     `namesake` bore its producer's id before it. `gathering` is what it is to wait for by `gathers`,
-    with the name of that wait, while the wait is told in several calls.
+    with the name of that wait, while the wait is told in several calls. `reserved` is what is set
+    aside for it while it is in hand, below 0 what it has cost beyond that; with its worker, too,
+    where that is its `own`. One that is `unpaid` is held until its DAG can pay it. `owed` are lost
+    runs that may still say what they cost.
     """
 
     id: str
@@ -128,6 +136,11 @@ class Record:
     doomed: str = ""
     fired: bool = False
     namesake: str = ""
+    price: tuple[int, int] = (0, 0)
+    reserved: int | None = None
+    own: bool = False
+    unpaid: bool = False
+    owed: list[tuple[str, int, str]] = field(default_factory=list)
 
     @property
     def trigger(self) -> Trigger:

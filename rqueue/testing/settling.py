@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.breaking import heed_success, slow_down, trip
 from rqueue.testing.claiming import answer, begin
+from rqueue.testing.money import heed_refunds, leave_hand, refunded
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
 from rqueue.testing.telling import bury, tell_dependents, tell_heirs
 
@@ -84,11 +85,13 @@ def complete(model: Model, leases: Sequence[tuple[str, str, bytes]]) -> list[str
     ended: list[Ended] = []
     touched: set[int] = set()
     completed: list[Record] = []
+    refunds: list[str] = []
     for task, token, result in leases:
         record = held(model, (task, token))
         if record is not None and record.state is State.CLAIMED:
             words.append("STATE:CLAIMED")
         elif record is not None:
+            refunds += refunded(model, record)
             ended.append(complete_one(model, record, result))
             completed.append(record)
             touched |= tell_dependents(model, task) | tell_heirs(model, record)
@@ -97,7 +100,7 @@ def complete(model: Model, leases: Sequence[tuple[str, str, bytes]]) -> list[str
             known = model.find(task)
             done = known is not None and known.state is State.COMPLETED and known.token == token
             words.append("OK" if done else LOST)
-    touched |= heed_success(model, completed)
+    touched |= heed_refunds(model, refunds) | heed_success(model, completed)
     model.send(ended)
     if touched:
         answer(model, touched)
@@ -147,6 +150,7 @@ def fail_one(
 def retry_later(model: Model, record: Record, delay_ms: int, settled: str) -> None:
     """The task leaves the hand and waits."""
     model.handoffs.pop((record.id, record.epoch), None)
+    leave_hand(model, record)
     record.state, record.settled = State.RETRYING, settled
     record.due_ms = model.now_ms + delay_ms
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.claiming import answer
 from rqueue.testing.graphs import adopt, block, changed, open_parents
+from rqueue.testing.money import leave_hand
 from rqueue.testing.planting import Said, commit_one, create, namesake_of
 from rqueue.testing.settling import again, held
 from rqueue.testing.telling import lanes
@@ -186,6 +187,7 @@ def gather(
 def suspend(model: Model, record: Record, children: Sequence[str], *, lenient: bool) -> None:
     """A running task leaves its worker's hands until tasks that it spawned have ended."""
     model.handoffs.pop((record.id, record.epoch), None)
+    leave_hand(model, record)
     record.state, record.settled = State.PENDING, f"suspend {record.token}"
     record.suspended = "all_done" if lenient else "all_success"
     block(model, record, children)

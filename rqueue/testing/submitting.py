@@ -123,7 +123,7 @@ def holder_of(model: Model, draft: Draft) -> Record | None:
 def write(model: Model, draft: Draft, number: int, *, due_ms: int | None) -> Record:
     """The accepted task: READY, or PENDING where it waits for its time."""
     score = score_of(model, draft)
-    record = Record(draft.id, number, score, draft.definition, draft.special)
+    record = Record(draft.id, number, score, draft.definition, draft.special, price=draft.price)
     record.created_ms = model.now_ms
     model.tasks[draft.id] = record
     if draft.special.ext is not None:

@@ -10,7 +10,7 @@ from rqueue.store.leases import Held, Parking, park
 from rqueue.store.steps import step
 from tests.house import House
 
-READS = {"breaker/read"}
+READS = {"breaker/read", "budget/read"}
 
 
 async def nothing(house: House) -> None: ...
@@ -44,6 +44,16 @@ async def closed(house: House, _: object) -> None:
     await house.queue.close_breaker("code")
 
 
+async def limited(house: House, _: object) -> None:
+    await house.queue.set_budget(1.0, afresh=True)
+
+
+async def poor(house: House) -> None:
+    await house.queue.enqueue("code", {}, estimated_cost_usd=0.5)
+    await house.queue.set_budget(0.1)
+    await house.queue.claim(worker="w1")
+
+
 async def asked(house: House, task: str) -> list[str]:
     return [hold.word for hold in (await house.queue.why(task)).holds]
 
@@ -57,6 +67,7 @@ Row = tuple[Callable[[House], Awaitable[Any]], Callable[[House, Any], Awaitable[
 CASES: dict[str, list[Row]] = {
     "breaker/open": [(nothing, opened), (resting, opened)],
     "breaker/close": [(nothing, closed), (resting, closed)],
+    "budget/set": [(nothing, limited), (poor, limited)],
     "task/why": [(ready, asked), (slowed, asked)],
     "task/step": [(running, kept)],
 }

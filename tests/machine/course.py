@@ -12,15 +12,16 @@ from rqueue.store.scripts import Script
 from rqueue.testing.records import Lease, Record, Verdict
 from tests.machine.fleet import lost
 from tests.machine.hands import Dependents
-from tests.machine.rules import BASES, DELAYS, LANES, SOON, WorkMachine
+from tests.machine.money_rules import MoneyMachine
+from tests.machine.rules import BASES, DELAYS, LANES, SOON
 from tests.machine.twin import LEASE_MS, STEP_MS
 from tests.servers import Server
 
 PAUSES = st.sampled_from(["queue", "type=a", "lane=1"])
-tasks, leases = WorkMachine.tasks, WorkMachine.leases
+tasks, leases = MoneyMachine.tasks, MoneyMachine.leases
 
 
-class Machine(WorkMachine):
+class Machine(MoneyMachine):
     """All rules."""
 
     # time

@@ -8,6 +8,7 @@ from typing import Any
 from rqueue.model.state import State
 from rqueue.testing.model import Model
 from rqueue.testing.verbs.dags import fields_of
+from tests.machine.money_projection import OF_MONEY
 from tests.machine.wire import Dump, times
 
 # What stands for the parents of a task that is about to be given up: which of them are left is a
@@ -67,7 +68,13 @@ def server_dags(dump: Dump) -> dict[str, Any]:
     """The DAGs as their hashes tell of them, and what is listed of them."""
     content, dags = dump.content, dump.named("dag:")
     return {
-        "dags": {d: {**f, "expires": str(f"dag:{d}" in dump.expiring)} for d, f in dags.items()},
+        "dags": {
+            dag: {
+                **{name: value for name, value in found.items() if name not in OF_MONEY},
+                "expires": str(f"dag:{dag}" in dump.expiring),
+            }
+            for dag, found in dags.items()
+        },
         "members": dump.named("members:"),
         "listed": times(content.get("dags", {})),
         "writing": times(content.get("writing", {})),
@@ -99,7 +106,7 @@ def model_dags(model: Model) -> dict[str, Any]:
     graphs = model.dags.values()
     held: dict[str, set[str]] = {}
     for record in model.among(State.READY):
-        if record.held:
+        if record.held and not record.unpaid:
             held.setdefault(record.dag, set()).add(record.id)
     return {
         "dags": {

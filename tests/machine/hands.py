@@ -9,7 +9,19 @@ from typing import Any, Literal
 
 from rqueue.model.state import FINAL
 from rqueue.store.scripts import Argument
-from rqueue.testing import breaking, cancelling, claiming, operating, passing, telling
+from rqueue.testing import (
+    breaking,
+    cancelling,
+    claiming,
+    dags,
+    noting,
+    operating,
+    passing,
+    telling,
+)
+from rqueue.testing.records import Lease
+from rqueue.testing.verbs import budgets
+from rqueue.testing.verbs.words import Asked
 from tests.machine.invariants import unchanged
 from tests.machine.projection import first_line
 from tests.machine.twin import AGAIN_MS, EVENTS, MANY, TTL_MS, Twin
@@ -80,6 +92,42 @@ class Hands(Twin):
                 claiming.answer(self.model, touched)
 
         self.step("close", lambda: self.wire.run("breaker/close", args) and None, close)
+
+    def set_budget(self, name: str, ceiling: int | None, *, afresh: bool, again: bool) -> None:
+        """Sets what an account may cost; where it is sent `again`, nothing changes."""
+        args: dict[str, Argument] = {
+            "account": name, "micro_usd": "" if ceiling is None else ceiling,
+            "afresh": int(afresh), "tries": MANY, "request": secrets.token_hex(4),
+        }  # fmt: skip
+        asked = Asked(args, [])
+        for _ in range(1 + again):
+            self.step(
+                "set_budget",
+                lambda: self.wire.run("budget/set", args)[0],
+                lambda: budgets.given(self.model, asked)[0],
+            )
+
+    def dag_budget(self, dag: str, ceiling: int | None) -> None:
+        args: dict[str, Argument] = {
+            "dag": dag, "micro_usd": "" if ceiling is None else ceiling, "limit": MANY,
+            "tries": MANY,
+        }  # fmt: skip
+        micro_usd = str(args["micro_usd"])
+        self.step(
+            "dag_budget",
+            lambda: self.wire.run("dag/budget", args)[0],
+            lambda: dags.set_budget(self.model, dag, micro_usd, limit=MANY),
+        )
+
+    def note(self, lease: Lease, seq: int, micro_usd: int) -> str:
+        said = noting.Noted(*lease, seq, micro_usd=micro_usd)
+        row = (*lease, seq, "", "", "", micro_usd, 0, 0, 0, 1)
+        word: str = self.step(
+            "note",
+            lambda: self.wire.run("task/note", {"keep": 5}, [row])[1],
+            lambda: noting.note(self.model, said, keep=5),
+        )
+        return word
 
     def unblock(self) -> None:
         args: dict[str, Argument] = {"limit": MANY, "tries": MANY, "events": EVENTS}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rqueue.model.budget import DAY, WORKER
 from rqueue.model.lane import lane_of
 from rqueue.model.state import FINAL, IN_HAND, State
 from rqueue.testing.records import Claim, Special
@@ -109,7 +110,10 @@ def in_order(call: Claim, given: Collection[str], after: View, now_ms: int) -> N
     shut = {
         n
         for n, lane in lanes.items()
-        if {f"lane={n}", f"type={lane.type}"} & after.paused or lane.type in gated
+        if {f"lane={n}", f"type={lane.type}"} & after.paused
+        or lane.type in gated
+        # What cannot be paid is passed by.
+        or (lane.cost and after.budgets)
     }
     for task in given:
         type = lanes[after.tasks[task]["lane"]].type
@@ -128,11 +132,23 @@ def in_order(call: Claim, given: Collection[str], after: View, now_ms: int) -> N
             assert place(left[0]) > worst, f"G15: {left[0]} was better than what was given"
 
 
+def within_budget(given: Collection[str], after: View) -> None:
+    """What was handed out could be paid: with all that is set aside no account is overdrawn."""
+    for task in given:
+        found = after.tasks[task]
+        for name in (DAY, f"{WORKER}{found['holder'][2]}", found["dag"]):
+            row = after.accounts.get(name, {})
+            if row.get("ceiling"):
+                left = int(row["ceiling"]) - int(row["spent"]) - int(row["reserved"])
+                assert left >= 0, f"{name} is overdrawn by {-left} with {task}"
+
+
 def conservation(view: View) -> None:
     """G23: what was submitted is somewhere, once, and the counters equal a recount."""
     states = Counter((found["lane"], found["state"]) for found in view.tasks.values())
     recount = {f"{n}:{s}": count for (n, s), count in states.items() if s != State.READY}
-    held = Counter(view.tasks[task]["lane"] for tasks in view.held.values() for task in tasks)
+    back = [*view.held.values(), *view.unpaid.values()]
+    held = Counter(view.tasks[task]["lane"] for tasks in back for task in tasks)
     recount |= {f"{lane}:READY": count for lane, count in held.items()}
     counted = {name: number for name, number in view.counters.items() if ":" in name}
     assert counted == recount, f"G23: counters {counted}, recount {recount}"
@@ -148,7 +164,8 @@ def reachable(view: View) -> None:
         by_state[found["state"]].add(task)
     held = by_state["CLAIMED"] | by_state["RUNNING"] | by_state["VALIDATING"]
     queued = [task for order in view.order.values() for task in order]
-    queued += [task for tasks in view.held.values() for task in tasks]
+    back = [*view.held.values(), *view.unpaid.values()]
+    queued += [task for tasks in back for task in tasks]
     assert Counter(queued) == Counter(by_state["READY"]), "G24: lanes are not the READY tasks"
     for number, order in view.order.items():
         assert all(view.tasks[task]["lane"] == number for task in order), "G24: in a wrong lane"

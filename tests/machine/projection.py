@@ -20,6 +20,7 @@ from tests.machine.graph_projection import (
     server_dags,
     server_edges,
 )
+from tests.machine.money_projection import model_money, model_price, server_money, server_price
 from tests.machine.wire import Dump, times
 
 NO_COUNTERS = ("submitted", "outbox")
@@ -63,6 +64,10 @@ class View:
     breakers: dict[str, dict[str, str]]
     slowed: dict[str, dict[str, str]]
     wakes: dict[str, int]
+    accounts: dict[str, dict[str, str]]
+    budgets: set[str]
+    short: set[str]
+    unpaid: dict[str, list[str]]
     cancelling: dict[str, str]
     draining: dict[int, str]
     unblocking: set[str]
@@ -123,6 +128,7 @@ def of_server(dump: Dump) -> View:
         breakers=server_breakers(dump),
         slowed=server_slowed(dump),
         wakes=times(content.get("wakes", {})),
+        **server_money(dump),
         cancelling={n: rule.split(" ")[0] for n, rule in content.get("cancelling", {}).items()},
         draining={int(lane): kept for lane, kept in content.get("draining", {}).items()},
         unblocking=content.get("unblocking", set()),
@@ -219,6 +225,7 @@ def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
         "suspended": "suspended" in found and found["state"] == State.PENDING,
         "lost": "lost" in found,
         "fired": "fired" in found,
+        **server_price(dump, task, found),
     }
 
 
@@ -262,6 +269,7 @@ def of_model(model: Model) -> View:
         breakers=model_breakers(model),
         slowed={type: slow_row(slow) for type, slow in model.slowed.items()},
         wakes=dict(model.wakes),
+        **model_money(model),
         cancelling={name: rule for name, (rule, _) in model.cancelling.items()},
         draining={lane: f"{until} {by}" for lane, (until, by) in model.draining.items()},
         unblocking=set(),
@@ -314,6 +322,7 @@ def model_task(record: Record) -> dict[str, Any]:
         "suspended": record.suspended is not None and record.state is State.PENDING,
         "lost": bool(record.doomed),
         "fired": record.fired,
+        **model_price(record),
     }
 
 

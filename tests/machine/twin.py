@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rqueue.model.lane import signature
-from rqueue.store.lanes import DRAIN_MS
+from rqueue.store.lanes import words_of
 from rqueue.store.scripts import Argument
 from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
@@ -15,17 +15,17 @@ from rqueue.testing.breaking import type_of
 from rqueue.testing.model import Model
 from rqueue.testing.records import Answer, Claim, Draft, Lease, Limits, Verdict
 from tests.machine.graph_invariants import Edges
-from tests.machine.invariants import Guarantees, in_order, unchanged
+from tests.machine.invariants import Guarantees, in_order, unchanged, within_budget
 from tests.machine.projection import of_model, of_server
 from tests.machine.wire import KEYS, Wire, compact
-from tests.machine.words import answer_of, asks, fields
+from tests.machine.words import answer_of, asks, fields, priced
 
 # Time passes in tens of seconds; every limit lies between two of them.
 STEP_MS = 10_000
 MOST_PARKS = 3
 LEASE_MS, HANDOFF_MS, PARK_MS, AGAIN_MS = 35_000, 15_000, 25_000, 5_000
 LIMITS = Limits(claim_ms=25_000, timeout_ms=35_000, grace_ms=10_000)
-TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 6, 3, 100, 1000
+TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 8, 3, 100, 1000
 # Few enough for a DAG to be full now and then.
 MAX_NODES = 12
 
@@ -108,15 +108,16 @@ class Twin:
     # the verbs
 
     def submit(self, drafts: Sequence[Draft]) -> dict[int, tuple[str, str]]:
-        lanes = list({draft.lane: None for draft in drafts})
+        kinds = [priced(draft) for draft in drafts]
+        lanes = list(dict.fromkeys(kinds))
         rows = [
             Row(
                 draft.id,
-                f"{lanes.index(draft.lane) + 1} {draft.base}",
+                f"{lanes.index(kind) + 1} {draft.base}",
                 draft.definition,
                 special(*asks(draft)),
             )
-            for draft in drafts
+            for draft, kind in zip(drafts, kinds, strict=True)
         ]
         args: dict[str, Argument] = {
             "lanes": lanes_text(tuple(lanes)),
@@ -161,7 +162,7 @@ class Twin:
         """A claim as the scripts read it."""
         numbers = {number: lane for lane, number in self.model.lanes.items()}
         lanes = [
-            [number, lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
+            words_of(number, lane, ())
             for number, lane in ((number, numbers[number]) for number in call.lanes)
         ]
         return {
@@ -187,6 +188,7 @@ class Twin:
         elif not any(grant.task == self.model.alone.get(call.consumer) for grant in answer.grants):
             fresh = [g.task for g in answer.grants if before.tasks[g.task]["state"] == "READY"]
             in_order(call, fresh, self.view, self.wire.now_ms)
+            within_budget(fresh, self.view)
         return answer
 
     def start(self, leases: Sequence[Lease]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from rqueue.model.lane import Lane
 from rqueue.store.claims import grant
 from rqueue.testing.records import Answer, Draft, Grant, Special, Verdict
 from tests.machine.wire import compact
@@ -34,6 +36,12 @@ def asks(draft: Draft) -> tuple[str, str]:
     if draft.if_exists != "keep":
         ask["if_exists"] = draft.if_exists
     return compact(kept(draft.special)), compact(ask)
+
+
+def priced(draft: Draft) -> Lane:
+    """The lane of a draft with its price, as a line of a submit has them."""
+    estimate, most = draft.price
+    return replace(draft.lane, price=f"{estimate}:{most}" if estimate or most else "")
 
 
 def kept(special: Special) -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rqueue.testing.model import Model
 from rqueue.testing.verbs import (
     breakers,
+    budgets,
     dags,
     holding,
     looking,
@@ -23,6 +24,8 @@ VERBS: dict[str, Verb] = {
     "breaker/close": breakers.closed,
     "breaker/open": breakers.opened,
     "breaker/read": breakers.read,
+    "budget/read": budgets.read,
+    "budget/set": budgets.given,
     "dag/budget": dags.budget,
     "dag/cancel": dags.cancel,
     "dag/commit": dags.commit,

@@ -96,7 +96,9 @@ def follow(model: Model, asked: Asked) -> Reply:
 
 def budget(model: Model, asked: Asked) -> Reply:
     """What all tasks of a DAG may cost."""
-    return [dags.set_budget(model, asked.text("dag"), asked.text("micro_usd"))]
+    dag, limit = asked.text("dag"), asked.number("limit")
+    word = dags.set_budget(model, dag, asked.text("micro_usd"), limit=limit)
+    return [word, 0] if word == "OK" else [word]
 
 
 def steps(model: Model, asked: Asked) -> Reply:

@@ -65,14 +65,14 @@ def claimed(model: Model, asked: Asked, *, start: bool, begin: int | None = None
 
 def limits_in(lanes: list[list[Any]]) -> tuple[LimitWords, ...]:
     """The limits that stand before these lanes, each once."""
-    found = [(what, rate, per, many) for *_, limits in filter(has_limits, lanes)
-             for what, rate, per, many in limits]  # fmt: skip
+    found = [(what, rate, per, many) for lane in filter(has_limits, lanes)
+             for what, rate, per, many in lane[PLAIN_LANE]]  # fmt: skip
     return tuple(dict.fromkeys(found))
 
 
 def has_limits(lane: list[Any]) -> bool:
     """Whether a lane of a claim has its limits with it."""
-    return len(lane) > PLAIN_LANE
+    return len(lane) > PLAIN_LANE and bool(lane[PLAIN_LANE])
 
 
 def row_of(model: Model, grant: Grant) -> list[str | bytes]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rqueue.model.budget import DAY
 from rqueue.model.state import State
-from rqueue.testing import gating
+from rqueue.testing import gating, money
 from rqueue.testing.limits import room
 from rqueue.testing.records import TIME
 
@@ -34,7 +35,8 @@ def why(model: Model, asked: Asked) -> Reply:
         case State.CLAIMED | State.RUNNING | State.VALIDATING:
             rows = [["worker", record.owner, ""]]
     if record.waiting:
-        rows += gates(model, record, type, [tuple(one) for one in limits[0]] if limits else [])
+        before = [tuple(one) for one in limits[0] or ()] if limits else []
+        rows += gates(model, record, type, before) + budgets(model, record)
     return ["OK", str(model.now_ms), record.state.value, *rows]
 
 
@@ -45,6 +47,18 @@ def waits(record: Record, limit: int) -> list[Row]:
     rows += [["dependency", parent, ""] for parent in others[:limit]]
     more = len(others) - limit
     return [*rows, ["dependencies", f"{more} more", ""]] if more > 0 else rows
+
+
+def budgets(model: Model, record: Record) -> list[Row]:
+    """The accounts that cannot pay it now, and its price."""
+    rows, price = [], record.price[0]
+    graph = model.graph(record.dag)
+    dag, day = money.dag_left(model, graph) if graph else None, money.left_of(model, DAY)
+    if dag is not None and price > dag:
+        rows.append(["budget", f"dag={record.dag}", ""])
+    if day is not None and price > day:
+        rows.append(["budget", DAY, str((model.now_ms // money.DAY_MS + 1) * money.DAY_MS)])
+    return [*rows, ["price", str(price), ""]] if price else rows
 
 
 def gates(model: Model, record: Record, type: str, limits: list[LimitWords]) -> list[Row]:

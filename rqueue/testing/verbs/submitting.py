@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from rqueue.model.lane import lane_of
@@ -28,7 +29,19 @@ def submit(model: Model, asked: Asked) -> Reply:
 
 def lanes_of(asked: Asked) -> list[Lane]:
     """The lanes of a call, in the order of their lines."""
-    return [lane_of(line.split(" ", 1)[1]) for line in asked.text("lanes").splitlines()]
+    return [lane_in(line) for line in asked.text("lanes").splitlines()]
+
+
+def lane_in(line: str) -> Lane:
+    """The lane of a line, with the price of its tasks."""
+    first, _, name = line.partition(" ")
+    return replace(lane_of(name), price=first.partition("$")[2])
+
+
+def price_in(lane: Lane) -> tuple[int, int]:
+    """What a task on its way into a lane is expected and allowed to cost."""
+    estimate, _, most = (lane.price or "0:0").partition(":")
+    return int(estimate), int(most)
 
 
 def draft_of(row: dict[str, Argument], lanes: Sequence[Lane]) -> Draft:
@@ -36,9 +49,10 @@ def draft_of(row: dict[str, Argument], lanes: Sequence[Lane]) -> Draft:
     number, base, *rank = text(row["place"]).split(" ")
     more, _, ask = text(row["special"]).partition("\n")
     wishes = json.loads(ask) if ask else {}
+    lane = lanes[int(number) - 1]
     return Draft(
         text(row["task"]),
-        lanes[int(number) - 1],
+        replace(lane, price=""),
         int(base),
         raw(row["def"]),
         special=special_of(json.loads(more)) if more else PLAIN,
@@ -48,6 +62,7 @@ def draft_of(row: dict[str, Argument], lanes: Sequence[Lane]) -> Draft:
         at_ms=wishes.get("at"),
         if_exists=wishes.get("if_exists", "keep"),
         rank=int(rank[0]) if rank else 0,
+        price=price_in(lane),
     )
 
 

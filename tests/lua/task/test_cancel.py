@@ -82,9 +82,10 @@ async def test_a_held_task_is_taken_from_its_holder(house: House, state: str) ->
     said = await cancelled(house, lease.id)
 
     holder = "* 0 w1" if state == "CLAIMED" else "* * w1"
+    owes = {} if state == "CLAIMED" else {"owed": f"{lease.token} 0 w1"}
     assert said == ["OK", 0, 1, "OK"]
     assert await afterwards(house, a=lease.id) == LANES | W1 | {
-        "task:a": ENDED | HELD | {"holder": holder},
+        "task:a": ENDED | HELD | {"holder": holder} | owes,
         "mail:@w1": [f"fenced a {lease.token}"],
         "ready": ([], {}),
         "events": EVENTS,

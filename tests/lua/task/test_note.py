@@ -35,7 +35,9 @@ async def test_a_note_is_kept_beside_the_task(house: House) -> None:
         "noted": f"{lease.token} 1",
     }
     assert found.pop(f"logs:{lease.task}") == ["half"]
-    before[f"task:{lease.task}"]["flags"] = "n"
+    day = found.pop("budget:day")
+    assert (day.pop("spent"), set(day)) == ("250000", {"date"})
+    before[f"task:{lease.task}"] |= {"flags": "n", "reserved": "-250000"}
     assert found == before
 
 

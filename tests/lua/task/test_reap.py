@@ -72,7 +72,9 @@ async def test_a_started_one_waits_for_its_next_attempt_in_the_lane_of_its_own(
 
     assert said == ["OK", 0, "RETRYING"]
     assert await afterwards(house, a=lease.id) == TWO_LANES | W1 | {
-        "task:a": LOST | {"created": "*", "due": "*", "lane": "2", "state": "RETRYING"},
+        "task:a": LOST
+        | {"created": "*", "due": "*", "lane": "2", "state": "RETRYING"}
+        | {"owed": f"{lease.token} 0 w1"},
         "ready": ([], {}),
         "delayed": ["a"],
         "failures:a": ['{"attempt":1}'],
@@ -92,7 +94,9 @@ async def test_one_that_was_lost_too_often_is_dead(archived_house: House) -> Non
     life, state, copy = found.pop("outbox")[0]["a"].split(" ", 2)
     assert (life, state, json.loads(copy)["task"]["attempts"]) == ("1", "DEAD_LETTERED", "1")
     assert found == TWO_LANES | W1 | {
-        "task:a": LOST | {"entry": "*", "finished": "*", "lane": "2", "state": "DEAD_LETTERED"},
+        "task:a": LOST
+        | {"entry": "*", "finished": "*", "lane": "2", "state": "DEAD_LETTERED"}
+        | {"owed": f"{lease.token} 0 w1"},
         "ready": ([], {}),
         "dead": ["a"],
         "failures:a": ['{"attempt":1}'],

@@ -10,7 +10,7 @@ from rqueue.errors import ConfigError
 from rqueue.model.lane import Lane
 from rqueue.model.limit import Limit
 from rqueue.settings import Settings
-from rqueue.store.lanes import limited
+from rqueue.store.lanes import words_of
 
 
 def test_a_limit_is_told_in_the_scripts_words() -> None:
@@ -21,8 +21,10 @@ def test_a_limit_is_told_in_the_scripts_words() -> None:
 def test_a_lane_has_those_of_its_type_and_of_the_queue() -> None:
     limits = [Limit(type="code", rate=5), Limit(type="review", rate=6), Limit(at_once=3)]
 
-    assert limited(Lane("code", 0.1), limits) == [[["code", 5, 1000, 0], ["*", 0, 1000, 3]]]
-    assert limited(Lane("code", 0.1), []) == []
+    before = [["code", 5, 1000, 0], ["*", 0, 1000, 3]]
+    assert words_of(7, Lane("code", 0.1), limits) == [7, 100_000, "code", False, before]
+    assert words_of(7, Lane("code", 0.1), []) == [7, 100_000, "code", False]
+    assert words_of(7, Lane("code", 0.1, cost=3), []) == [7, 100_000, "code", False, False, 3]
 
 
 @pytest.mark.parametrize(

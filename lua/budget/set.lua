@@ -1,0 +1,49 @@
+-- set: no move
+--
+-- Sets what the day of the queue, or a worker by its name, may cost. What waits for money may be
+-- handed out then, and who waits is answered. Sent again, it changes nothing.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 account     day, or worker=<name>
+--       3 micro_usd   in millionths of a dollar; "" for no limit
+--       4 afresh      1: what was spent so far is forgotten
+--       5 tries       how many parked claims may be looked at
+--       6 request     names this call
+-- TOUCHES budget:<account> budgets short wakes types lanes + what answer_waiting touches
+-- FLAGS allow-oom
+-- REPLY OK <more>
+
+-- @include now_ms
+-- @include touch_type
+-- @include answer_touched
+
+local root, account, micro_usd, afresh = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local tries, request = tonumber(ARGV[5]), ARGV[6]
+
+local key, budgets, touched = root .. "budget:" .. account, root .. "budgets", {}
+local row = redis.call("HMGET", key, "reserved", "request")
+if row[2] == request then
+  return { "OK", 0 }
+end
+redis.call("HDEL", key, "told")
+if micro_usd == "" then
+  redis.call("HDEL", key, "ceiling")
+  redis.call("SREM", budgets, account)
+else
+  redis.call("HSET", key, "ceiling", micro_usd)
+  redis.call("SADD", budgets, account)
+end
+if afresh == "1" then
+  redis.call("HSET", key, "spent", 0)
+end
+if micro_usd == "" and account ~= "day" and tonumber(row[1] or "0") <= 0 then
+  redis.call("DEL", key)
+else
+  redis.call("HSET", key, "request", request)
+end
+if redis.call("SREM", root .. "short", account) == 1 then
+  redis.call("ZREM", root .. "wakes", "$" .. account)
+  touch_type(root, "*", touched)
+end
+return { "OK", answer_touched(root, now_ms(), touched, tries) and 1 or 0 }

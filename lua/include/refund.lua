@@ -1,0 +1,18 @@
+-- Gives back what a call has collected in `refunds`, see note_refund. Returns the accounts among
+-- them that ran short: "day", "worker=<name>", or a DAG's ULID.
+local function refund(root, refunds)
+  local any, short = redis.call("EXISTS", root .. "short") == 1, {}
+  for key, sum in pairs(refunds) do
+    local account = string.sub(key, #root + 1)
+    local left = redis.call("HINCRBY", key, "reserved", string.format("%.0f", -sum))
+    account = string.match(account, "^dag:(.+)$") or string.match(account, "^budget:(.+)$")
+    local worker = string.find(account, "^worker=") ~= nil
+    if worker and left <= 0 and redis.call("HEXISTS", key, "ceiling") == 0 then
+      redis.call("DEL", key)
+    end
+    if any and redis.call("SISMEMBER", root .. "short", account) == 1 then
+      short[#short + 1] = account
+    end
+  end
+  return short
+end

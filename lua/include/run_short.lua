@@ -1,0 +1,8 @@
+-- Remembers that an account kept something from being handed out: who waits is answered when one
+-- of its tasks leaves the hand, when it is raised, and a day's when the day is over.
+local function run_short(root, now, account)
+  redis.call("SADD", root .. "short", account)
+  if account == "day" then
+    redis.call("ZADD", root .. "wakes", (math.floor(now / 86400000) + 1) * 86400000, "$day")
+  end
+end

@@ -1,0 +1,43 @@
+"""The scripts of budgets, spoken by the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rqueue.model.budget import DAY
+from rqueue.model.state import State
+from rqueue.testing import claiming, money
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.verbs.words import Asked, Reply
+
+
+def given(model: Model, asked: Asked) -> Reply:
+    """Sets what an account may cost; who waited is answered."""
+    micro_usd = asked.text("micro_usd")
+    touched = money.set_budget(
+        model,
+        asked.text("account"),
+        int(micro_usd) if micro_usd else None,
+        afresh=asked.number("afresh") == 1,
+        request=asked.text("request"),
+    )
+    if touched:
+        claiming.answer(model, touched)
+    return ["OK", 0]
+
+
+def read(model: Model, _: Asked) -> Reply:
+    """All accounts that have a ceiling, and the day's."""
+    limited = [name for name, found in model.money.accounts.items() if found.ceiling is not None]
+    unpaid = sum(record.unpaid for record in model.among(State.READY))
+    return ["OK", unpaid, *(row_of(model, name) for name in sorted({DAY, *limited}))]
+
+
+def row_of(model: Model, name: str) -> list[str | int]:
+    """An account as the server tells of it."""
+    found = money.account(model, name) or money.Account()
+    ceiling = "" if found.ceiling is None else str(found.ceiling)
+    set_aside = money.reserved(model, name)
+    return [name, ceiling, str(found.spent), str(set_aside), int(name in model.money.short)]

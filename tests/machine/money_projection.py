@@ -1,0 +1,89 @@
+"""What can be seen of money, in one shape for the server and for the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rqueue.model.budget import DAY
+from rqueue.model.state import IN_HAND, State
+from rqueue.testing import money
+from rqueue.testing.model import Model
+from rqueue.testing.records import Record
+from tests.machine.wire import Dump
+
+# What a DAG's hash has for its money beside what it was given: compared with the accounts.
+OF_MONEY = ("reserved", "told")
+
+
+def server_money(dump: Dump) -> dict[str, Any]:
+    """The accounts, those that ran short, and what is not paid."""
+    found = {name: account_row(row) for name, row in dump.named("budget:").items()}
+    found |= {
+        dag: {"ceiling": row.get("budget", ""), "spent": row.get("spent", "0"),
+              "reserved": row.get("reserved", "0")}
+        for dag, row in dump.named("dag:").items()
+    }  # fmt: skip
+    return {
+        "accounts": {name: row for name, row in found.items() if matters(name, row)},
+        "budgets": dump.content.get("budgets", set()),
+        "short": dump.content.get("short", set()),
+        "unpaid": {dag: list(tasks) for dag, tasks in dump.named("unpaid:").items()},
+    }
+
+
+def account_row(row: dict[str, str]) -> dict[str, str]:
+    """An account as it is compared."""
+    return {
+        "ceiling": row.get("ceiling", ""),
+        "spent": row.get("spent", "0"),
+        "reserved": row.get("reserved", "0"),
+    }
+
+
+def matters(name: str, row: dict[str, str]) -> bool:
+    """Whether an account tells anything: that of a worker by being there."""
+    return name.startswith("worker=") or row != {"ceiling": "", "spent": "0", "reserved": "0"}
+
+
+def model_money(model: Model) -> dict[str, Any]:
+    """The same, with what is set aside recounted from the tasks in hand."""
+    found: dict[str, dict[str, str]] = {}
+    for name in {DAY, *model.money.accounts}:
+        account = money.account(model, name) or money.Account()
+        ceiling = "" if account.ceiling is None else str(account.ceiling)
+        reserved = str(money.reserved(model, name))
+        found[name] = {"ceiling": ceiling, "spent": str(account.spent), "reserved": reserved}
+    for dag, graph in model.dags.items():
+        reserved = str(money.reserved(model, dag))
+        ceiling = graph.facts.get("budget", "")
+        found[dag] = {"ceiling": ceiling, "spent": str(graph.spent), "reserved": reserved}
+    waiting = {record.dag for record in model.among(State.READY) if record.unpaid}
+    return {
+        "accounts": {name: row for name, row in found.items() if matters(name, row)},
+        "budgets": {n for n, one in model.money.accounts.items() if one.ceiling is not None},
+        "short": set(model.money.short),
+        "unpaid": {dag: [record.id for record in money.unpaid(model, dag)] for dag in waiting},
+    }
+
+
+def server_price(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
+    """What a task may cost, has cost, and has set aside."""
+    reserved = found.get("reserved", "") if found["state"] in IN_HAND else ""
+    debts = [line.split(" ")[0] for line in found.get("owed", "").splitlines()]
+    return {
+        "price": found.get("price", "0:0"),
+        "reserved": reserved,
+        "cost": int(dump.content.get(f"notes:{task}", {}).get("micro_usd", 0)),
+        "owed": debts,
+    }
+
+
+def model_price(record: Record) -> dict[str, Any]:
+    """The same of the model's task."""
+    reserved = "" if record.reserved is None else f"{record.reserved}{' w' * record.own}"
+    return {
+        "price": "{}:{}".format(*record.price),
+        "reserved": reserved if record.in_hand else "",
+        "cost": record.notes.micro_usd,
+        "owed": [token for token, _, _ in record.owed],
+    }

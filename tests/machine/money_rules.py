@@ -1,0 +1,99 @@
+"""The rules of money: prices, budgets of the day, of workers and of DAGs, and what runs report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, precondition, rule
+
+from rqueue.model.budget import DAY, WORKER
+from rqueue.model.lane import Lane
+from rqueue.model.money import cost_class
+from rqueue.testing.records import Draft, Lease
+from tests.machine.rules import BASES, SEATS, WorkMachine
+
+# Two of one class, and one of the next.
+PRICES = st.sampled_from([(300_000, 0), (500_000, 600_000), (900_000, 0)])
+CEILINGS = st.sampled_from([0, 700_000, 1_500_000])
+AMOUNTS = st.sampled_from([100_000, 300_000, 800_000])
+tasks, leases = WorkMachine.tasks, WorkMachine.leases
+
+
+class MoneyMachine(WorkMachine):
+    """The rules. `peaks` is the highest ceiling that an account has had since it has one, or what
+    was spent and set aside without, `over` what runs have reported beyond what was set aside.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: Counter[Lease] = Counter()
+        self.peaks: dict[str, int] = {}
+        self.over = 0
+
+    def priced(self, price: tuple[int, int], base: int) -> Draft:
+        lane = Lane("a", 0.0, cost=cost_class(price[0]))
+        return replace(self.draft(lane, base), price=price)
+
+    @rule(target=tasks, prices=st.lists(PRICES, min_size=1, max_size=3), base=BASES)
+    def submit_priced(self, prices: list[tuple[int, int]], base: int) -> object:
+        return self.send([self.priced(price, base) for price in prices])
+
+    @rule(target=tasks, price=PRICES, base=BASES, parent=tasks)
+    def submit_priced_child(self, price: tuple[int, int], base: int, parent: str) -> object:
+        return self.send([replace(self.priced(price, base), parents=(parent,))])
+
+    @rule(ceiling=CEILINGS, afresh=st.booleans())
+    def set_day(self, ceiling: int, afresh: bool) -> None:
+        self.set_account(DAY, ceiling, afresh)
+
+    @rule(at=SEATS, ceiling=st.one_of(st.none(), CEILINGS), afresh=st.booleans())
+    def set_worker(self, at: int, ceiling: int | None, afresh: bool) -> None:
+        self.set_account(WORKER + self.seats[at].consumer, ceiling, afresh)
+
+    def set_account(self, name: str, ceiling: int | None, afresh: bool) -> None:
+        self.twin.set_budget(name, ceiling, afresh=afresh, again=True)
+        if ceiling is None:
+            self.peaks.pop(name, None)
+            return
+        # What was handed out before may still be spent.
+        row = self.twin.view.accounts[name]
+        committed = int(row["spent"]) + int(row["reserved"])
+        self.peaks[name] = max(ceiling, committed, 0 if afresh else self.peaks.get(name, 0))
+
+    @precondition(lambda self: any(r.dag for r in self.twin.model.tasks.values()))
+    @rule(data=st.data(), ceiling=st.one_of(st.none(), CEILINGS))
+    def set_dag(self, data: st.DataObject, ceiling: int | None) -> None:
+        dags = sorted(dag for dag, g in self.twin.model.dags.items() if g.status != "writing")
+        self.twin.dag_budget(data.draw(st.sampled_from(dags)), ceiling)
+
+    @precondition(lambda self: self.twin.model.in_hand())
+    @rule(data=st.data(), amount=AMOUNTS)
+    def spend(self, data: st.DataObject, amount: int) -> None:
+        held = sorted((record.id, record.token) for record in self.twin.model.in_hand())
+        self.report(data.draw(st.sampled_from(held)), amount)
+
+    @rule(held=leases, amount=AMOUNTS)
+    def spend_stale(self, held: Lease, amount: int) -> None:
+        self.report(held, amount)
+
+    def report(self, lease: Lease, amount: int) -> None:
+        """A run says what it has cost; sent again it is not counted twice."""
+        self.notes[lease] += 1
+        record = self.twin.model.tasks[lease[0]]
+        before = record.notes.micro_usd
+        covered = max(0, record.reserved or 0) if record.held_by(lease[1]) else 0
+        word = self.twin.note(lease, self.notes[lease], amount)
+        if record.notes.micro_usd > before:
+            self.over += max(0, amount - covered)
+        view = self.twin.view
+        assert self.twin.note(lease, self.notes[lease], amount) == word
+        assert not self.twin.view.differences(view), "a note was counted twice"
+
+    @invariant()
+    def never_spends_more_than_it_may(self) -> None:
+        """No account has spent more than its ceiling and what runs reported beyond theirs."""
+        for name, peak in self.peaks.items():
+            spent = int(self.twin.view.accounts.get(name, {}).get("spent", "0"))
+            assert spent <= peak + self.over, f"{name} spent {spent} of {peak}, {self.over} over"
