@@ -8,7 +8,7 @@ local function begin_life(root, now, id, row, def, events)
   local key, more = root .. "task:" .. id, row.more
   redis.call("ZREM", root .. "dead", id)
   redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
-    "due")
+    "due", "failed_by", "poison")
   more.life = (more.life or 1) + 1
   redis.call("HSET", key, "more", cjson.encode(more))
   flag(root, id, "m")

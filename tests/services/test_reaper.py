@@ -192,7 +192,7 @@ async def test_a_decision_that_comes_late_finds_the_lease_held(house: House) -> 
     page = await in_hand(house.queue.shard, idle_ms=1000)
     await lease.renew()
 
-    assert await house.reaper.settle(page) == ["HELD"]
+    assert [word for _, word in await house.reaper.settle(page)] == ["HELD"]
     assert (await house.task(lease.id)).attempts == 0
 
 
