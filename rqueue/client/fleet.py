@@ -30,7 +30,8 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
     """A worker by its name. `said` is what it offers, None for one that claims by hand or has
-    left; `runs` is how many are at work under the name; `held` is what it has in hand.
+    left; `runs` is how many are at work under the name; `held` is what it has in hand. `blamed_at`
+    is when it was sent home because it failed what others completed.
     """
 
     name: str
@@ -40,6 +41,7 @@ class WorkerInfo:
     said: Registration | None = None
     runs: int = 0
     held: Sequence[InHand] = field(default_factory=list)
+    blamed_at: datetime | None = None
 
 
 async def workers(shard: Shard) -> list[WorkerInfo]:
@@ -64,9 +66,15 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
                 said=latest(one),
                 runs=len(at_work(one)),
                 held=consumer.held if consumer else (),
+                blamed_at=earlier(now, one.blamed_ms),
             )
         )
     return found
+
+
+def earlier(now: datetime, by_ms: int | None) -> datetime | None:
+    """When that was, if it was."""
+    return None if by_ms is None else now - timedelta(milliseconds=by_ms)
 
 
 def at_work(known: Known) -> list[Run]:

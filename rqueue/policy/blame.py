@@ -62,7 +62,7 @@ def witnesses(
     """Who has failed a task, with this failure: those first whose failures count against it, each
     once, and no more than the rule asks for.
     """
-    sure = [name for name in before if not name.startswith(DOUBT)]
+    sure = sure_of(before)
     unsure = [name for name in before if name.startswith(DOUBT)]
     if not worker or not found & {Culprit.TASK, Culprit.WORKER}:
         return before
@@ -79,8 +79,12 @@ def is_poison(
     """Whether a task is a poison pill, after so many attempts and a failure with these suspects."""
     if not rule.enabled or Culprit.TASK not in found:
         return False
-    sure = [name for name in witnesses if not name.startswith(DOUBT)]
-    return len(sure) >= rule.workers and spent >= rule.attempts
+    return len(sure_of(witnesses)) >= rule.workers and spent >= rule.attempts
+
+
+def sure_of(witnesses: tuple[str, ...]) -> list[str]:
+    """Those of them whose failures count against the task."""
+    return [name for name in witnesses if not name.startswith(DOUBT)]
 
 
 def failed_elsewhere(witnesses: tuple[str, ...], worker: str) -> list[str]:

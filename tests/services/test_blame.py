@@ -18,7 +18,7 @@ from rqueue.services.worker import Worker
 from rqueue.settings import Settings
 from tests.house import NAME, House, build, opened
 from tests.servers import Server
-from tests.services.working import until_counts
+from tests.services.working import ended, until, until_counts
 
 GOOD = ("good-1", "good-2", "good-3")
 
@@ -213,6 +213,35 @@ async def test_what_passes_by_itself_makes_no_pill(server: Server, error: Except
 
         task = await house.task(handle.id)
         assert (task.attempts, task.poison_pill) == (12, False)
+
+
+@pytest.mark.parametrize(("company", "counts"), [(False, ["w1"]), (True, ["?w1"])])
+async def test_a_timeout_counts_against_a_task_that_ran_alone(
+    house: House, company: bool, counts: list[str]
+) -> None:
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    @house.queue.task("slow")
+    async def slow() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    @house.queue.task("beside")
+    async def beside() -> None:
+        await over.wait()
+
+    async with at_work(house.queue, "w1") as worker:
+        handle = await house.queue.enqueue("slow")
+        await begun.wait()
+        if company:
+            await house.queue.enqueue("beside")
+            await until(lambda: len(worker.slots.running) == 2)
+        worker.slots.running[handle.id.ulid].deadline = 0.0
+        found = await ended(house.queue, handle.id, State.RETRYING)
+        over.set()
+
+    assert found.failure_reason == "timeout"
+    assert list(found.failed_by) == counts
 
 
 async def test_a_worker_that_tells_nothing_is_still_listed(house: House) -> None:

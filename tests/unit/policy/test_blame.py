@@ -1,5 +1,6 @@
 """The failure matrix: whom a failure may be the fault of, and when that makes a poison pill."""
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -66,7 +67,7 @@ def test_a_worker_that_fails_one_after_the_other_says_nothing_of_the_tasks() -> 
 
 
 def course(
-    failures: list[tuple[str, Failed | Lost]], rules: RetryRules, in_a_row: int = 0
+    failures: Sequence[tuple[str, Failed | Lost]], rules: RetryRules, in_a_row: int = 0
 ) -> Again | Bury:
     """What is decided at the last of these failures."""
     decision: Again | Bury = Again(0.0, 0, 0)

@@ -46,7 +46,7 @@ def test_one_that_also_does_well_stays() -> None:
 
 
 def test_where_the_others_fail_too_it_is_the_type() -> None:
-    fail_too = {"worked": {"code": (3, 3)}, "blames": {"bad": 9}}
+    fail_too: dict[str, Any] = {"worked": {"code": (3, 3)}, "blames": {"bad": 9}}
 
     assert named([bad(), one("w1", **fail_too), one("w2", **fail_too)]) == []
     # Of a type that nobody else has done nothing is known.
