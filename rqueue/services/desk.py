@@ -124,9 +124,7 @@ class Desk(Settling):
         running.checks = demanded(type, spec, parts.settings)
         outcome = await self.perform(handler, payload, running, ctx)
         if outcome is not None and not running.stopped:
-            self.ledger.types[grant.task] = type
-            if grant.failed_by:
-                self.account.retried[grant.task] = grant.failed_by
+            self.ran(grant, type)
         return outcome
 
     async def run_settled(

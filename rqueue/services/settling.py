@@ -46,6 +46,12 @@ class Settling:
         self.current = Current(parts.settings)
         self.parker = Parker(parts)
 
+    def ran(self, grant: Grant, type: str) -> None:
+        """Keeps of an attempt what its settle is told with: its type, and who failed it before."""
+        self.ledger.types[grant.task] = type
+        if grant.failed_by:
+            self.account.retried[grant.task] = grant.failed_by
+
     def fail(self, grant: Grant, outcome: Failed, *, alone: bool) -> None:
         """Keeps how an attempt failed, and whether it ran alone, for the next settle."""
         self.failed.append((grant, replace(outcome, alone=alone or outcome.alone)))

@@ -63,7 +63,7 @@ async def promoted(house: House) -> None:
 async def run_on(house: House, ended: Callable[[Counts], bool]) -> None:
     """Promotes what failed, again and again, until the counts are as they shall be."""
     async with asyncio.timeout(20):
-        while not ended(await house.queue.counts()):  # noqa: ASYNC110
+        while not ended(await house.queue.counts()):
             await promoted(house)
             await asyncio.sleep(0.01)
 
@@ -92,7 +92,9 @@ async def test_a_poison_task_among_good_ones_is_dead_at_its_second_worker(server
                 return at
 
         queues = zip(GOOD, (one.queue for one in others), strict=True)
-        handles = [await house.queue.enqueue("code", {"at": at}, max_attempts=9) for at in range(30)]
+        handles = [
+            await house.queue.enqueue("code", {"at": at}, max_attempts=9) for at in range(30)
+        ]
         async with crew(*queues) as workers:
             await run_on(house, lambda found: found[State.DEAD_LETTERED] == 1)
             await until_counts(house, State.COMPLETED, 29)

@@ -24,6 +24,7 @@ def row(
     lease: Lease,
     delay: str = "60000",
     record: str = '{"attempt":1}',
+    *,
     failed_by: str = "",
     poison: str = "",
 ) -> tuple[Argument, ...]:
