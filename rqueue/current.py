@@ -14,6 +14,7 @@ from rqueue.model.breaker import NO_BREAKERS, Breakers
 from rqueue.settings import FILE, Settings, from_file
 
 if TYPE_CHECKING:
+    from rqueue.model.blame import PoisonRule
     from rqueue.model.profile import Profile
     from rqueue.model.retry import RetryPolicy
 
@@ -53,6 +54,11 @@ class Current:
     def max_reclaims(self) -> int:
         """How often a task may lose its worker."""
         return self.settings.max_reclaims
+
+    @property
+    def poison(self) -> PoisonRule:
+        """When a task is a poison pill."""
+        return self.settings.poison
 
     @property
     def breakers(self) -> Breakers:

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from rqueue.errors import ConfigError
+from rqueue.model.blame import BadWorkers, Poison, PoisonRule, WorkerRule
 from rqueue.model.breaker import NO_BREAKERS, Breakers
 from rqueue.model.checked import NAME, Name
 from rqueue.model.dag import SpawnRule
@@ -84,6 +85,8 @@ class Settings(BaseModel):
         description="when a type that fails is given a rest: defaults and overrides; off where"
         " nothing is said, but for the profile `reference`",
     )
+    poison: Poison = Field(PoisonRule(), description="when a task that fails is given up at once")
+    bad_workers: BadWorkers = Field(WorkerRule(), description="when a worker is sent home")
     limits: tuple[Limit, ...] = Field(
         (), description="how many tasks of a type, or of the queue, in a time and at once"
     )
@@ -197,6 +200,7 @@ def profile_defaults(profile: Profile) -> dict[str, object]:
         "timeout_sec": profile.timeout_sec,
         "spawn_policy": profile.spawn_policy,
         "breakers": Breakers() if profile.breakers else NO_BREAKERS,
+        "poison": profile.poison,
         "validation": {"*": ("decision-report",)} if profile.decision_report else {},
     }
 

@@ -9,7 +9,7 @@ local function begin_life(root, now, id, row, def, events)
   local key, more = root .. "task:" .. id, row.more
   redis.call("ZREM", root .. "dead", id)
   redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
-    "due")
+    "due", "failed_by", "poison")
   if flagged(row.flags, "n") then
     -- What the lives before have cost does not count against what this one may.
     redis.call("HSET", root .. "notes:" .. id, "before",

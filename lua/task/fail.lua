@@ -17,6 +17,8 @@
 --       record        JSON of the attempt; "" for none
 --       type          whose breaker it is
 --       breaker       "" where this does not count, else "<threshold> <half_open_ms> <cooldown_ms>"
+--       failed_by     names of the workers that have failed it, opaque here; "" to leave them
+--       poison        1: dead because it fails wherever it runs; else ""
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead stats outbox events handoffs deadlines
 --       idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag> unfinished
 --       breaker:<type> breakers wakes
@@ -32,7 +34,7 @@
 -- @include send_to_outbox
 
 local root, archive, keep, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first, stride = 5, 9
+local first, stride = 5, 11
 
 local now, reply = now_ms(), { "OK" }
 local how = { archive = archive, keep = keep, events = events, ended = {} }
@@ -42,7 +44,8 @@ for at = first, #ARGV, stride do
   if held then
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
-      record = ARGV[at + 6], settled = "fail " .. token }, how)
+      record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],
+      settled = "fail " .. token }, how)
     trip_breaker(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
   elseif settled_by(root, id, token, "fail") then
     reply[#reply + 1] = ARGV[at + 2] == "" and "DEAD_LETTERED" or "RETRYING"

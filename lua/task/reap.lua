@@ -21,6 +21,8 @@
 --       record        JSON of the attempt; "" for none
 --       type          whose breaker it is
 --       breaker       "" where this does not count, see lua/task/fail.lua
+--       failed_by     names of the workers that have failed it; "" to leave them
+--       poison        1: dead because it fails wherever it runs; else ""
 --       alone         signature of its lane for tasks that run alone; "" to stay
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> held:<dag> lanes stats outbox
 --       events handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
@@ -43,13 +45,13 @@
 local ready = KEYS[1]
 local root, idle_ms, archive, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local events, tries, max_lanes = ARGV[5], tonumber(ARGV[6]), ARGV[7]
-local first, stride = 8, 10
+local first, stride = 8, 12
 
 local now, reply = now_ms(), { "OK", 0 }
 local how = { archive = archive, keep = keep, events = events, ended = {},
   touched = {} }
 for at = first, #ARGV, stride do
-  local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 9]
+  local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 11]
   local held, row = lease_held(root, id, token)
   local was, entry = row[3], row[4]
   local silent = held and redis.call("XPENDING", ready, "workers", "IDLE", idle_ms, entry, entry, 1)
@@ -62,7 +64,8 @@ for at = first, #ARGV, stride do
     owe(root, id, token, select(3, holder_of(redis.call("HGET", root .. "task:" .. id, "holder"))))
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
-      record = ARGV[at + 6], settled = "reap" }, how)
+      record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],
+      settled = "reap" }, how)
     trip_breaker(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
     local lane = alone ~= "" and lane_number(root, { signature = alone }, max_lanes, now)
     if lane and lane ~= was then

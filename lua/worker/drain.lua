@@ -2,12 +2,13 @@
 --
 -- Nothing more is handed out to those that run under a worker's name now, and they are told to end
 -- when they have finished what is in their hands. One that starts later under the same name is not
--- meant.
+-- meant. With `why` it is blamed for its failures, which is told and kept.
 --
 -- KEYS  1 events      stream  what happened, for looking; capped
 -- ARGV  1 root        prefix of every key of the shard
 --       2 worker      its name
 --       3 cap         length of the events stream
+--       4 why         what it is blamed for, in words; "" where an operator sends it home
 -- TOUCHES worker:<id> waiter:<w> mail:<box>
 -- FLAGS allow-oom
 -- REPLY OK <runs that drain> | GONE
@@ -17,9 +18,9 @@
 -- @include put_mail
 -- @include emit
 
-local root, worker, cap = ARGV[1], ARGV[2], ARGV[3]
+local root, worker, cap, why = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local now, key, drained = now_ms(), root .. "worker:" .. worker, 0
+local now, key, drained, fresh = now_ms(), root .. "worker:" .. worker, 0, false
 for run, last in pairs(runs_of(root, worker)) do
   if last >= now then
     drained = drained + 1
@@ -30,10 +31,15 @@ for run, last in pairs(runs_of(root, worker)) do
         put_mail(root, box, "drain " .. run)
       end
       emit(root, cap, "worker.draining", "", run)
+      fresh = true
     end
   end
 end
 if drained == 0 then
   return { "GONE" }
+end
+if fresh and why ~= "" then
+  redis.call("HSET", key, "blamed", string.format("%.0f", now))
+  emit(root, cap, "worker.blamed", "", worker .. ": " .. why)
 end
 return { "OK", drained }

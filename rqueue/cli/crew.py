@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from rqueue.cli.output import Columns, Printer, span
 from rqueue.cli.session import on_queue, shared_options
 from rqueue.model.ids import TaskId
+from rqueue.model.worker import WorkerStatus
 
 if TYPE_CHECKING:
     from rqueue.client.fleet import WorkerInfo
@@ -34,6 +35,12 @@ def in_hand(worker: WorkerInfo) -> str:
     return f"{len(worker.held)}{most}"
 
 
+def status_of(worker: WorkerInfo) -> str:
+    """How it is; and of one that takes no work whether it was blamed."""
+    blamed = worker.blamed_at is not None and worker.status is not WorkerStatus.ACTIVE
+    return f"{worker.status}, blamed" if blamed else worker.status
+
+
 def offer_of(worker: WorkerInfo) -> str:
     """What it serves; nothing is known of one that claims by hand."""
     said = worker.said
@@ -50,7 +57,7 @@ def offer_of(worker: WorkerInfo) -> str:
 
 WORKERS: Columns[WorkerInfo] = {
     "WORKER": lambda worker: worker.name,
-    "STATUS": lambda worker: worker.status,
+    "STATUS": status_of,
     "IN HAND": in_hand,
     "LAST HEARD": lambda worker: f"{span(worker.silent_ms / 1000)} ago",
     "SERVES": offer_of,
@@ -71,7 +78,7 @@ def workers(ctx: click.Context, /, **given: Any) -> None:
     """Show who works on the queue and has what in hand.
 
     `active` takes work, `draining` takes none any more, `offline` has left or has been silent for
-    longer than a lease.
+    longer than a lease; `blamed`: it was sent home because it failed what others completed.
     """
     if ctx.invoked_subcommand is None:
         listing(**given)
@@ -110,6 +117,7 @@ def document(worker: WorkerInfo) -> dict[str, object]:
         "budget_remaining_usd": worker.budget_remaining_usd,
         "current_tasks": len(worker.held),
         "status": worker.status,
+        "blamed_at": worker.blamed_at.isoformat() if worker.blamed_at else None,
         "runs": worker.runs,
         "last_heartbeat": worker.last_heartbeat.isoformat(),
         "idle_ms": worker.silent_ms,

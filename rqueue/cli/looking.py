@@ -13,6 +13,7 @@ from rqueue.cli.timeline import WIDTH, clock, timeline
 from rqueue.clock import SYSTEM
 from rqueue.model.forms import FORMS, Form, view
 from rqueue.model.state import LIVE, State
+from rqueue.policy.blame import sure_of
 
 if TYPE_CHECKING:
     from rqueue.model.task import Task
@@ -110,6 +111,7 @@ def print_field(document: dict[str, Any], field: str) -> None:
 def print_life(found: Task) -> None:
     """The task and its timeline, for people."""
     spec, boost = found.spec, found.dependency_boost
+    names = ", ".join(sure_of(found.failed_by))
     facts = {
         "task": found.id,
         "dag": found.dag,
@@ -119,6 +121,7 @@ def print_life(found: Task) -> None:
         "tags": ", ".join(spec.tags),
         "boost": f"{boost:.2f} points more urgent by the critical path" if boost else None,
         "failed": f"{found.attempts} of {spec.max_attempts} attempts",
+        "poison": f"it fails wherever it runs: {names}" if found.poison_pill else None,
         "steps": cut(", ".join(found.steps), WIDTH),
         "payload": cut(json.dumps(found.payload), WIDTH),
         "result": cut(json.dumps(found.result), WIDTH) if found.result is not None else None,

@@ -67,7 +67,8 @@ def now(task: Task) -> Event:
         case State.CANCELLED:
             return Event(task.cancelled_at, task.state, task.cancel_reason or "")
         case State.DEAD_LETTERED:
-            return Event(task.updated_at, task.state, task.failure_reason or "")
+            pill = ", poison pill" if task.poison_pill else ""
+            return Event(task.updated_at, task.state, (task.failure_reason or "") + pill)
         case State.PENDING | State.RETRYING:
             return Event(None, task.state, waiting(task))
         case State.READY if task.effective_priority is not None:

@@ -32,7 +32,8 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 class WorkerInfo:
     """A worker by its name. `said` is what it offers, None for one that claims by hand or has
     left; `runs` is how many are at work under the name; `held` is what it has in hand. Without a
-    budget of its own there is none that remains.
+    budget of its own there is none that remains. `blamed_at` is when it was sent home because it
+    failed what others completed.
     """
 
     name: str
@@ -43,6 +44,7 @@ class WorkerInfo:
     runs: int = 0
     budget_remaining_usd: float | None = None
     held: Sequence[InHand] = field(default_factory=list)
+    blamed_at: datetime | None = None
 
 
 async def workers(shard: Shard) -> list[WorkerInfo]:
@@ -69,9 +71,15 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
                 runs=len(at_work(one)),
                 budget_remaining_usd=account.remaining_usd if account else None,
                 held=consumer.held if consumer else (),
+                blamed_at=earlier(now, one.blamed_ms),
             )
         )
     return found
+
+
+def earlier(now: datetime, by_ms: int | None) -> datetime | None:
+    """When that was, if it was."""
+    return None if by_ms is None else now - timedelta(milliseconds=by_ms)
 
 
 def at_work(known: Known) -> list[Run]:

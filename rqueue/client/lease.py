@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rqueue.client.door import word_of
 from rqueue.client.inputs import filled, refers
 from rqueue.errors import InvalidTask, LeaseLost, TaskError
-from rqueue.model.attempt import Failed, Reason
+from rqueue.model.attempt import Cause, Failed, Reason
 from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.ids import TaskId
@@ -104,7 +104,8 @@ class Lease:
 
         Returns RETRYING or DEAD_LETTERED.
         """
-        outcome = Failed(reason_named(reason), message, permanent, retry_after)
+        cause = Cause.WITHIN if retry_after is None else Cause.ASKED
+        outcome = Failed(reason_named(reason), message, permanent, retry_after, cause)
         return await self.settler.fail(self, outcome)
 
     async def park(self, seconds: float, reason: str = Reason.RATE_LIMIT) -> None:

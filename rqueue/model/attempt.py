@@ -66,6 +66,17 @@ def reason_of(error: BaseException) -> Reason:
     return Reason.ERROR
 
 
+class Cause(StrEnum):
+    """Where the cause of a failure lies, as far as the failure itself tells: in the task or its
+    handler; in what they depend on, such as a connection; or nowhere, since the handler only asked
+    for another attempt.
+    """
+
+    WITHIN = "within"
+    OUTSIDE = "outside"
+    ASKED = "asked"
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """The handler returned, and its output passed."""
@@ -75,12 +86,16 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt failed; `permanent` says that no other could do better."""
+    """The attempt failed; `permanent` says that no other could do better, `alone` whether nothing
+    ran beside it.
+    """
 
     reason: Reason
     message: str
     permanent: bool = False
     retry_after: float | None = None
+    cause: Cause = Cause.WITHIN
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class Profile:
     spawn_policy: SpawnRule = "own_dag"
     decision_report: bool = False
     breakers: bool = False
+    poison: bool = True
     agent_events: bool = False
     embedding_jobs: bool = False
 
@@ -46,6 +47,7 @@ REFERENCE_PROFILE = Profile(
     dedupe="content",
     decision_report=True,
     breakers=True,
+    poison=False,
 )
 
 # Document B, the default: its names and scale are our own.
@@ -59,6 +61,7 @@ AUTOMECHANICA_PROFILE = Profile(
     retry=AUTOMECHANICA,
     ageing_per_minute=0.0,
     spawn_policy="same_agent",
+    poison=False,
     agent_events=True,
     embedding_jobs=True,
 )

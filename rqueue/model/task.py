@@ -43,7 +43,8 @@ class Task(Checked):
     spec is then a stand-in of its type, without payload, and no attempt can succeed. `damaged`
     names the other parts that cannot be read and are left out here. `references` is there for who
     has claimed it: the outputs that its `context_refs` mean, by reference. `steps` are the names of
-    those that its handler has done.
+    those that its handler has done. `poison_pill` says that it was given up because it fails
+    wherever it runs; `failed_by` is what that is decided by, as policy.blame writes it.
     """
 
     id: TaskId
@@ -74,6 +75,7 @@ class Task(Checked):
     failure_reason: str | None = None
     failure_history: tuple[AttemptRecord, ...] = ()
     poison_pill: bool = False
+    failed_by: tuple[str, ...] = Field((), exclude=True)
 
     progress: Json = None
     checkpoint: Json = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Self
 
@@ -20,7 +20,10 @@ class WorkerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a worker says of itself. `types` is None where it serves every type."""
+    """What a worker says of itself. `types` is None where it serves every type; `worked` is how
+    many tasks of a type it has completed and failed lately, `blames` who has failed tasks that it
+    then completed, and how many.
+    """
 
     types: tuple[str, ...] | None = None
     capabilities: tuple[str, ...] = ()
@@ -30,6 +33,8 @@ class Registration:
     poll_interval_sec: float = 0.0
     claim_ttl_sec: float = 0.0
     draining: bool = False
+    worked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    blames: dict[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         """The registration as JSON."""

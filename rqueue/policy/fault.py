@@ -8,8 +8,26 @@ import asyncio
 import traceback
 from typing import Any
 
+from rqueue.policy.limiting import status_of
+
 # The innermost frames that are told.
 FRAMES = 5
+# Errors of connections that are no OSError, by the names of their classes: those of httpx, aiohttp,
+# redis, database drivers and the clients of language models.
+OUTSIDE = frozenset(
+    {
+        "APIConnectionError",
+        "ClientConnectionError",
+        "ConnectionError",
+        "InterfaceError",
+        "OperationalError",
+        "TimeoutError",
+        "TransportError",
+    }
+)
+SERVER_ERROR = 500
+# How far the errors behind an error are followed.
+DEEPEST = 10
 
 
 def is_cancelled() -> bool:
@@ -24,6 +42,19 @@ def runs(task: asyncio.Task[Any] | None) -> bool:
         return task is not None and asyncio.current_task() is task
     except RuntimeError:
         return False
+
+
+def is_outside(error: BaseException, depth: int = 0) -> bool:
+    """Whether an error is of what a handler depends on, or was raised from one that is: of the
+    system, a connection, or a service that is ill. Such an error says nothing of the task.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return depth < DEEPEST and all(is_outside(one, depth + 1) for one in error.exceptions)
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if isinstance(error, OSError) or names & OUTSIDE or (status_of(error) or 0) >= SERVER_ERROR:
+        return True
+    cause = error.__cause__
+    return cause is not None and depth < DEEPEST and is_outside(cause, depth + 1)
 
 
 def told(error: BaseException) -> dict[str, str]:

@@ -28,12 +28,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that is known under a worker's name. One that claims by hand has no runs."""
+    """All that is known under a worker's name. One that claims by hand has no runs. `blamed_ms` is
+    how long ago it was sent home for its failures, if it was.
+    """
 
     name: str
     silent_ms: int
     runs: Sequence[Run] = ()
     left: bool = False
+    blamed_ms: int | None = None
 
 
 def run_status(run: Run) -> WorkerStatus:
@@ -51,6 +54,12 @@ def status_of(known: Known, lease_ms: int) -> WorkerStatus:
         return WorkerStatus.OFFLINE if silent else WorkerStatus.ACTIVE
     found = {run_status(run) for run in known.runs}
     return next(status for status in WorkerStatus if status in found)
+
+
+def has_one_slot(known: Known) -> bool:
+    """Whether every worker under a name runs one task at a time, as far as is known of them."""
+    said = [run.said for run in known.runs]
+    return bool(said) and all(one is not None and one.max_concurrent_tasks == 1 for one in said)
 
 
 def offers_of(fleet: Iterable[Known]) -> list[Offer]:

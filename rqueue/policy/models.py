@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from rqueue.model.attempt import Failed, Reason
+from rqueue.model.attempt import Cause, Failed, Reason
 
 if TYPE_CHECKING:
     from rqueue.model.spec import TaskSpec
@@ -35,4 +35,5 @@ def model_for(spec: TaskSpec, attempts: int, offered: Collection[str]) -> str | 
         return found
     rule = f"the task wants one of the models {', '.join(names)}; this worker has"
     way_out = "start a worker with --model for one of them, or change the task's preferences"
-    return Failed(Reason.ERROR, f"{rule} {', '.join(sorted(offered))}: {way_out}")
+    why = f"{rule} {', '.join(sorted(offered))}: {way_out}"
+    return Failed(Reason.ERROR, why, cause=Cause.OUTSIDE)

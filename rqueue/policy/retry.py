@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from rqueue.model.attempt import Failed, Lost, Reason
+from rqueue.model.blame import NO_POISON, PoisonRule
 from rqueue.model.breaker import NO_BREAKER, BreakerRule
 from rqueue.model.checked import YEAR_SEC
 from rqueue.model.retry import FACTORY, RetryPolicy
 from rqueue.model.state import State
+from rqueue.policy.blame import is_poison, suspects, witnesses
 
 if TYPE_CHECKING:
     from random import Random
@@ -24,10 +26,15 @@ BEYOND = 1e300
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the task has behind it, before this failure."""
+    """What the task has behind it, before this failure: `failed_by` is who has failed it. And whose
+    failure this is, and how many other tasks of its type that worker has just failed in a row.
+    """
 
     attempts: int = 0
     reclaims: int = 0
+    failed_by: tuple[str, ...] = ()
+    worker: str = ""
+    in_a_row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +46,30 @@ class RetryRules:
     lost_worker_counts: bool = True
     max_reclaims: int = 10
     breaker: BreakerRule = NO_BREAKER
+    poison: PoisonRule = NO_POISON
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Try again after the delay; the counters as they are to be written."""
+    """Try again after the delay; the counters, and who failed it, as they are to be written."""
 
     delay_sec: float
     attempts: int
     reclaims: int
+    failed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Bury:
-    """To the dead letters; the counters as they are to be written."""
+    """To the dead letters; the counters, and who failed it, as they are to be written. A poison
+    pill is given up whatever attempts are left.
+    """
 
     reason: str
     attempts: int
     reclaims: int
+    failed_by: tuple[str, ...] = ()
+    poison: bool = False
 
 
 def decide(outcome: Failed | Lost, facts: Facts, rules: RetryRules, random: Random) -> Again | Bury:
@@ -64,13 +77,27 @@ def decide(outcome: Failed | Lost, facts: Facts, rules: RetryRules, random: Rand
     match outcome:
         case Failed(reason=Reason.CLAIM_EXPIRED) | Lost(state=State.CLAIMED):
             # It never started, so there is nothing to blame on it and nothing to wait for.
-            return Again(0.0, facts.attempts, facts.reclaims)
+            return Again(0.0, facts.attempts, facts.reclaims, facts.failed_by)
         case Failed():
-            return after_failure(outcome, facts, rules, random)
+            found = after_failure(outcome, facts, rules, random)
         case Lost():
-            return after_loss(facts, rules, random)
+            found = after_loss(facts, rules, random)
         case _:
             assert_never(outcome)
+    return blamed(found, outcome, facts, rules)
+
+
+def blamed(
+    found: Again | Bury, outcome: Failed | Lost, facts: Facts, rules: RetryRules
+) -> Again | Bury:
+    """The decision with whose fault it was: what fails wherever it runs is not tried again."""
+    culprits = suspects(outcome, facts.in_a_row)
+    failed_by = witnesses(facts.failed_by, facts.worker, culprits, rules.poison)
+    spent = found.attempts + (0 if rules.lost_worker_counts else found.reclaims)
+    if not is_poison(failed_by, spent, culprits, rules.poison):
+        return replace(found, failed_by=failed_by)
+    reason = outcome.reason if isinstance(outcome, Failed) else Reason.HEARTBEAT_TIMEOUT
+    return Bury(reason, found.attempts, found.reclaims, failed_by, poison=True)
 
 
 def after_failure(outcome: Failed, facts: Facts, rules: RetryRules, random: Random) -> Again | Bury:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from rqueue.model.attempt import Failed, Reason
+from rqueue.model.attempt import Cause, Failed, Reason
 from rqueue.model.proof import Check, Command, Validator
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def failed(kind: Validator, why: str) -> Failed:
 
 def unchecked(kind: Validator, why: str, reason: Reason = Reason.ERROR) -> Failed:
     """An output that nobody could check: it may be good."""
-    return Failed(reason, f"{kind} could not be checked: {bounded(why)}")
+    message = f"{kind} could not be checked: {bounded(why)}"
+    return Failed(reason, message, cause=Cause.OUTSIDE)
 
 
 def bounded(why: str) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
 
+    from rqueue.model.blame import PoisonRule
     from rqueue.model.breaker import Breakers
     from rqueue.model.profile import Profile
     from rqueue.model.retry import RetryPolicy
@@ -41,11 +42,14 @@ class FailureTerms(Protocol):
     @property
     def breakers(self) -> Breakers: ...
 
+    @property
+    def poison(self) -> PoisonRule: ...
+
 
 class Ruling(NamedTuple):
     """A decision as scripts read it: milliseconds until the next attempt or "" for dead, the
     counters as they are to be written, the word kept with the task, the attempt's record in JSON,
-    its type, and what it says to the breaker of that.
+    its type, what it says to the breaker of that, who has failed it, and 1 for a poison pill.
     """
 
     delay: str
@@ -55,22 +59,30 @@ class Ruling(NamedTuple):
     record: str
     type: str
     breaker: str
+    failed_by: str = ""
+    poison: str = ""
 
 
 class Report(NamedTuple):
-    """What is known of an attempt's end: who had it, what was seen, when, and by which model."""
+    """What is known of an attempt's end: who had it, what was seen, when, by which model, and how
+    many other tasks of its type failed there in a row just before.
+    """
 
     agent: str
     error: str
     at: datetime
     model: str | None = None
+    in_a_row: int = 0
 
 
 def rule(
     task: Task, outcome: Failed | Lost, report: Report, rules: RetryRules, *, random: Random
 ) -> Ruling:
     """What is written of a task whose attempt ended so."""
-    decision = decide(outcome, Facts(task.attempts, task.reclaims), rules, random)
+    facts = Facts(
+        task.attempts, task.reclaims, task.failed_by, report.agent, in_a_row=report.in_a_row
+    )
+    decision = decide(outcome, facts, rules, random)
     reason = outcome.reason if isinstance(outcome, Failed) else Reason.HEARTBEAT_TIMEOUT
     record = AttemptRecord(
         attempt=decision.attempts,
@@ -83,6 +95,8 @@ def rule(
     )
     unbegun = isinstance(outcome, Lost) and outcome.state is State.CLAIMED
     counted = Reason.CLAIM_EXPIRED if unbegun else reason
+    dead = isinstance(decision, Bury)
+    poison = isinstance(decision, Bury) and decision.poison
     return Ruling(
         delay_of(decision),
         decision.attempts,
@@ -90,7 +104,10 @@ def rule(
         decision.reason if isinstance(decision, Bury) else str(reason),
         record.model_dump_json(exclude_defaults=True),
         task.type,
-        told(rules.breaker, counted, dead=isinstance(decision, Bury)),
+        # Where the task is found guilty, its type is not.
+        "" if poison else told(rules.breaker, counted, dead=dead),
+        " ".join(decision.failed_by),
+        "1" if poison else "",
     )
 
 
@@ -102,6 +119,7 @@ def rules_of(spec: TaskSpec, terms: FailureTerms) -> RetryRules:
         lost_worker_counts=terms.lost_worker_counts,
         max_reclaims=terms.max_reclaims,
         breaker=terms.breakers.of(spec.type),
+        poison=terms.poison,
     )
 
 

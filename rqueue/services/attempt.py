@@ -14,7 +14,8 @@ from rqueue.clock import SYSTEM
 from rqueue.context import Suspended
 from rqueue.context.steps import plainly
 from rqueue.errors import InvalidTask, RateLimited, Reject, Retry, SubtaskFailed
-from rqueue.model.attempt import Failed, Reason, reason_of
+from rqueue.model.attempt import Cause, Failed, Reason, reason_of
+from rqueue.policy.fault import is_outside
 from rqueue.policy.limiting import is_limited, wait_asked
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def failure_of(error: BaseException) -> Failed:
     """What an exception of a handler means."""
     match error:
         case Retry(after=after, reason=reason):
-            return Failed(Reason.ERROR, reason or "the handler asked for a retry", False, after)
+            why = reason or "the handler asked for a retry"
+            return Failed(Reason.ERROR, why, False, after, Cause.ASKED)
         case RateLimited(retry_after=after, reason=reason):
             return Failed(Reason.RATE_LIMIT, reason, False, after)
         case Reject(reason=reason):
@@ -136,7 +138,8 @@ def failure_of(error: BaseException) -> Failed:
             if reason is Reason.ERROR and is_limited(error):
                 wait = wait_asked(error, SYSTEM.now())
                 return Failed(Reason.RATE_LIMIT, described(error), False, wait)
-            return Failed(reason, described(error))
+            cause = Cause.OUTSIDE if is_outside(error) else Cause.WITHIN
+            return Failed(reason, described(error), cause=cause)
 
 
 def described(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rqueue.context import Context, Suspended
-from rqueue.model.attempt import Failed, Reason
+from rqueue.model.attempt import Cause, Failed, Reason
 from rqueue.model.definition import quick_parts
 from rqueue.policy.previous import asks
 from rqueue.policy.validation import demanded
@@ -120,7 +120,8 @@ class Desk(Settling):
             (type, payload), limit, spec = found, None, None
         handler = parts.registry.handlers.get(type)
         if handler is None:
-            return Failed(Reason.ERROR, f"this worker has no handler for {type}")
+            why = f"this worker has no handler for {type}"
+            return Failed(Reason.ERROR, why, cause=Cause.OUTSIDE)
         if grant.attempts and asks(payload, parts.settings.preset.view):
             payload = await reminded(ctx, payload)
         running.deadline = running.began + (limit or parts.settings.timeout_sec)
@@ -132,7 +133,7 @@ class Desk(Settling):
         running.checks = demanded(type, spec, parts.settings)
         outcome = await self.perform(handler, payload, running, ctx)
         if outcome is not None and not running.stopped:
-            self.ledger.types[grant.task] = type
+            self.ran(grant, type)
         return outcome
 
     async def run_settled(
@@ -224,6 +225,7 @@ class Desk(Settling):
             if self.held.get(row.task) == row.token:
                 del self.held[row.task]
         self.ledger.completed(done, words)
+        self.account.completed(done, words)
         self.aftermath.completed(done, words)
 
     async def aclose(self) -> None:

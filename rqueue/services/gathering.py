@@ -87,6 +87,10 @@ def add_scheduler(figures: Figures, queue: str, scheduler: Scheduler) -> None:
         figures.count("rqueue_reaped_total", queue, state, by=number)
         figures.count("tasks_failed_total", Reason.CRASH.label, by=number)
     figures.count("tasks_dead_lettered_total", by=reaped.get("dead", 0))
+    figures.count("rqueue_poison_pills_total", queue, by=reaped.get("poison", 0))
+    referee = scheduler.figures.get("referee")
+    blamed = referee.work.get("blamed", 0) if referee else 0
+    figures.count("rqueue_workers_blamed_total", queue, by=blamed)
 
 
 def leads(scheduler: Scheduler) -> bool:

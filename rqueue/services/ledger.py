@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.metrics.catalogue import WAIT_BOUNDS
@@ -87,8 +87,13 @@ class Ledger:
             else:
                 self.refused(row.task, type, call="complete", word=word)
 
-    def failed(self, failed: Sequence[tuple[Grant, Failed]], words: Sequence[str]) -> None:
-        """Attempts that failed, and what became of each task."""
+    def failed(
+        self,
+        failed: Sequence[tuple[Grant, Failed]],
+        words: Sequence[str],
+        pills: Collection[str] = (),
+    ) -> None:
+        """Attempts that failed, what became of each task, and which of them are poison pills."""
         for (grant, outcome), word in zip(failed, words, strict=True):
             type = self.types.pop(grant.task, "") or claimed(grant).type
             if word == REFUSED:
@@ -98,6 +103,8 @@ class Ledger:
             self.figures.count("tasks_failed_total", outcome.reason.label)
             if dead:
                 self.figures.count("tasks_dead_lettered_total")
+            if grant.task in pills:
+                self.figures.count("rqueue_poison_pills_total", self.queue)
             LOG.log(
                 logging.WARNING if dead else logging.INFO,
                 "task dead" if dead else "task failed",
@@ -107,6 +114,7 @@ class Ledger:
                     "reason": str(outcome.reason),
                     "raised": raised(outcome.message),
                     "state": word,
+                    **({"poison_pill": True} if grant.task in pills else {}),
                 },
             )
 

@@ -11,11 +11,13 @@ from rqueue.errors import ScriptFault
 from rqueue.model.attempt import Lost
 from rqueue.model.lane import signature
 from rqueue.model.state import IN_HAND, State
+from rqueue.policy.fleet import has_one_slot
 from rqueue.policy.leading import reap_sec
 from rqueue.policy.lease import Pace, Seen, look
 from rqueue.policy.retry import lost_unheard, runs_alone
 from rqueue.policy.verdict import Report, rule, rules_of
 from rqueue.store import leases
+from rqueue.store.fleet import read_fleet
 from rqueue.store.leases import Reaping
 from rqueue.store.queue import InHand, in_hand
 from rqueue.store.reaping import read_seen, restamp, write_seen
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from rqueue.clock import Clock
     from rqueue.model.task import Task
+    from rqueue.policy.fleet import Known
     from rqueue.settings import Settings
     from rqueue.store.reader import Reader
     from rqueue.store.shard import Shard
@@ -36,7 +39,8 @@ PAGE = 200
 class Reaped:
     """What one tick did; `holding` where it reclaimed nothing on purpose.
 
-    `stuck` are leases that it could not take, because what is stored of their tasks is damaged.
+    `stuck` are leases that it could not take, because what is stored of their tasks is damaged;
+    `poison` are those of the dead that are poison pills.
     """
 
     ready: int = 0
@@ -44,10 +48,12 @@ class Reaped:
     dead: int = 0
     held: int = 0
     stuck: int = 0
+    poison: int = 0
     holding: bool = False
 
-    def count(self, word: str) -> None:
+    def count(self, row: Reaping, word: str) -> None:
         """Adds what became of one lease."""
+        self.poison += bool(row.poison) and word == State.DEAD_LETTERED
         match word:
             case State.READY:
                 self.ready += 1
@@ -84,6 +90,7 @@ class Reaper:
         self.lease_ms = round(settings.lease_sec * 1000)
         self.interval_sec = interval_sec or reap_sec(settings.lease_sec)
         self.pace = Pace(self.lease_ms, round(self.interval_sec * 1000))
+        self.fleet: dict[str, Known] | None = None
 
     async def tick(self) -> Reaped:
         """Takes every silent lease, unless the silence may be the server's own."""
@@ -93,8 +100,8 @@ class Reaper:
         after = ""
         while page := await in_hand(self.shard, idle_ms=self.lease_ms, after=after, limit=PAGE):
             after = page[-1].entry
-            for word in await self.settle(page):
-                reaped.count(word)
+            for row, word in await self.settle(page):
+                reaped.count(row, word)
         return reaped
 
     async def must_hold(self) -> bool:
@@ -109,8 +116,9 @@ class Reaper:
         await write_seen(self.shard, Seen(now_ms, run_id, found.hold_until_ms))
         return found.holds(now_ms)
 
-    async def settle(self, page: Sequence[InHand]) -> list[str]:
+    async def settle(self, page: Sequence[InHand]) -> list[tuple[Reaping, str]]:
         """Decides about a page of leases and carries it out."""
+        self.fleet = None
         known = [lease for lease in page if lease.state in IN_HAND]
         tasks = await self.reader.read([lease.task for lease in known])
         sound: list[Reaping] = []
@@ -120,7 +128,8 @@ class Reaper:
                 rows = damaged if task.damaged else sound
                 rows.append(await self.verdict(lease, task))
         words = await leases.reap(self.shard, sound, idle_ms=self.lease_ms) if sound else []
-        return words + [await self.reap_alone(row) for row in damaged]
+        words += [await self.reap_alone(row) for row in damaged]
+        return list(zip([*sound, *damaged], words, strict=True))
 
     async def reap_alone(self, row: Reaping) -> str:
         """Reaps a task in whose hash something is wrong: where the script stumbles over it, no
@@ -140,12 +149,25 @@ class Reaper:
         rules = rules_of(task.spec, self.current)
         # Handed out ahead of a free slot: nothing of it had begun.
         unbegun = task.started_at is None and not task.damaged
-        outcome = Lost(State.CLAIMED if unbegun else State(lease.state))
+        state = State.CLAIMED if unbegun else State(lease.state)
+        outcome = Lost(state, alone=not unbegun and await self.ran_alone(lease))
         ruling = rule(task, outcome, report, rules, random=self.random)
         often = unbegun and lost_unheard(task.epoch, task.attempts)
         suspect = often or (not unbegun and runs_alone(ruling.attempts, ruling.reclaims, rules))
         alone = await self.alone(lease.lane) if suspect else ""
         return Reaping(lease.task, lease.token, *ruling, alone)
+
+    async def ran_alone(self, lease: InHand) -> bool:
+        """Whether nothing ran beside the task in its worker: it was claimed so, or there is no room
+        for two. What is still in the hands of a dead worker does not tell: it comes bit by bit.
+        """
+        lane = await self.reader.lane(lease.lane)
+        if lane is not None and lane.alone:
+            return True
+        if self.fleet is None:
+            self.fleet = {one.name: one for one in await read_fleet(self.shard)}
+        known = self.fleet.get(lease.consumer)
+        return known is not None and has_one_slot(known)
 
     async def alone(self, number: int) -> str:
         """The lane in which a task is claimed alone: it may be what kills its workers."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import RQueueError
 from rqueue.model.worker import Registration
@@ -21,6 +22,8 @@ LEAVE_SEC = 0.5
 # Of a lease: a thousand idle workers shall cost the server little, and none be taken for gone.
 SHARE = 2 / 3
 AGAIN_SEC = 1.0
+# How soon news of failures are told; of a lease, where that is short.
+NEWS_SEC, NEWS_SHARE = 5.0, 1 / 6
 
 
 class Registering:
@@ -51,7 +54,16 @@ class Registering:
             poll_interval_sec=settings.park_sec,
             claim_ttl_sec=settings.claim_ttl_sec,
             draining=worker.draining,
+            **self.accounted(),
         )
+
+    def accounted(self) -> dict[str, Any]:
+        """What is told of its work, where anybody compares that."""
+        account = self.worker.desk.account
+        account.news = False
+        if not account.rule.enabled:
+            return {}
+        return {"worked": account.worked(), "blames": account.blames()}
 
     async def keep(self) -> None:
         """Registers again and again, and at once when the worker begins to drain."""
@@ -63,7 +75,16 @@ class Registering:
             if told:
                 await asyncio.sleep(pause_sec)
             else:
-                await paused(self.worker.ending, pause_sec)
+                await self.rest(pause_sec)
+
+    async def rest(self, pause_sec: float) -> None:
+        """Waits until it is time to register again, or until there is news."""
+        step_sec = min(NEWS_SEC, self.worker.parts.settings.lease_sec * NEWS_SHARE)
+        until = time.monotonic() + pause_sec
+        while (left_sec := until - time.monotonic()) > 0 and not self.worker.ending.is_set():
+            await paused(self.worker.ending, min(step_sec, left_sec))
+            if self.worker.desk.account.news:
+                return
 
     async def register(self) -> bool:
         """Registers once; whether that was heard."""

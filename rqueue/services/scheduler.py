@@ -21,6 +21,7 @@ from rqueue.services.keeper import Keeper
 from rqueue.services.lookout import Lookout
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaped, Reaper
+from rqueue.services.referee import Referee
 from rqueue.services.rescorer import Rescorer
 from rqueue.services.service import Figures, Paced, Service, keep
 from rqueue.services.stopping import ended, paused, unless
@@ -77,6 +78,7 @@ def standard(
         Sweeper(shard),
         Janitor(shard),
         Lookout(shard, settings),
+        *([Referee(shard, settings)] if settings.bad_workers.enabled else []),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ class Seats:
         self.turns = [Turn(weight) for weight in weights]
         self.members: list[Slots] = []
         self.taken = 0
+        # When two last ran at once.
+        self.crowded_at = float("-inf")
 
     def join(self, member: Slots) -> None:
         """Takes a member, in the order of the weights."""
@@ -45,6 +48,8 @@ class Seats:
             member = first if not others else self.next()
             self.taken += 1
             member.start()
+            if self.taken > 1:
+                self.crowded_at = time.monotonic()
 
     def next(self) -> Slots:
         """Takes the turn of the member whose it is, among those that have a task ready."""
@@ -58,6 +63,10 @@ class Seats:
         self.taken -= 1
         self.fill()
         self.tell(member)
+
+    def alone_since(self, began: float) -> bool:
+        """Whether nothing has run beside what began then."""
+        return began > self.crowded_at
 
     @property
     def free(self) -> int:

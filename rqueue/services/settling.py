@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rqueue.current import Current
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.state import State
+from rqueue.policy.blame import suspects
 from rqueue.policy.models import model_for
 from rqueue.policy.verdict import Report, rule, rules_of
+from rqueue.services.account import Account
 from rqueue.services.aftermath import Aftermath
 from rqueue.services.attempt import described
 from rqueue.services.ledger import Ledger
@@ -37,9 +40,21 @@ class Settling:
         self.held = held
         self.failed: list[tuple[Grant, Failed]] = []
         self.ledger = Ledger(worker, parts.settings.name)
+        rule = parts.settings.bad_workers
+        self.account = Account(worker, rule, self.ledger.completed_by_type)
         self.aftermath = Aftermath(parts.hooks)
         self.current = Current(parts.settings)
         self.parker = Parker(parts)
+
+    def ran(self, grant: Grant, type: str) -> None:
+        """Keeps of an attempt what its settle is told with: its type, and who failed it before."""
+        self.ledger.types[grant.task] = type
+        if grant.failed_by:
+            self.account.retried[grant.task] = grant.failed_by
+
+    def fail(self, grant: Grant, outcome: Failed, *, alone: bool) -> None:
+        """Keeps how an attempt failed, and whether it ran alone, for the next settle."""
+        self.failed.append((grant, replace(outcome, alone=alone or outcome.alone)))
 
     async def settle(self) -> None:
         """Ends failed attempts as the policy decides, all in one call, after those were set aside
@@ -59,7 +74,8 @@ class Settling:
             return
         words = await leases.fail(self.parts.shard, [row for *_, row in judged])
         self.ended(failed)
-        self.ledger.failed(failed, words)
+        pills = {row.task for *_, row in judged if row.poison}
+        self.ledger.failed(failed, words, pills)
         self.aftermath.failed(failed, words)
 
     def ended(self, failed: Sequence[tuple[Grant, Failed]]) -> None:
@@ -92,7 +108,9 @@ class Settling:
         task = claimed(grant)
         model = model_for(task.spec, task.attempts, self.models)
         used = None if isinstance(model, Failed) else model
-        report = Report(self.worker, outcome.message, self.parts.clock.now(), used)
+        in_a_row = self.account.in_a_row(task.type, grant.task)
+        report = Report(self.worker, outcome.message, self.parts.clock.now(), used, in_a_row)
+        self.account.failed(task.type, grant.task, suspects(outcome, in_a_row))
         rules = rules_of(task.spec, self.current)
         ruling = rule(task, outcome, report, rules, random=self.parts.random)
         return Verdict(grant.task, grant.token, *ruling)

@@ -236,7 +236,7 @@ class Worker:
             self.drop(grant)
             self.pace.count(running.stopped not in (LOST, RELEASED))
         elif isinstance(outcome, Failed):
-            self.desk.failed.append((grant, outcome))
+            self.desk.fail(grant, outcome, alone=self.slots.seats.alone_since(running.began))
         else:
             self.done.append(Settled(grant.task, grant.token, outcome))
         self.wake.set()

@@ -34,6 +34,8 @@ class Grant(NamedTuple):
     definition: bytes
     # Whether it was something else before it was READY; `created_ms` is then not its beginning.
     waited: bool = False
+    # Who has failed it, as policy.blame writes it.
+    failed_by: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -152,7 +154,7 @@ class Waiter:
 def grant(row: list[bytes]) -> Grant:
     """A row of the reply; a plain task has nothing behind its definition."""
     task, token, created, definition, *rest = row
-    attempts, reclaims, more = rest or (b"0", b"0", b"")
+    attempts, reclaims, more, *failed_by = rest or (b"0", b"0", b"")
     return Grant(
         task=task.decode(),
         token=token.decode(),
@@ -162,6 +164,7 @@ def grant(row: list[bytes]) -> Grant:
         more=more,
         definition=definition,
         waited=b"-" not in created,
+        failed_by=tuple(b" ".join(failed_by).decode(errors="replace").split()),
     )
 
 

@@ -45,9 +45,11 @@ async def leave(shard: Shard, worker: str, run: str) -> None:
     ok("worker/leave", worker, await shard.run("worker/leave", args))
 
 
-async def drain(shard: Shard, worker: str) -> int:
-    """Tells those that run under a name to drain; how many they are. Raises WorkerNotFound."""
-    args: dict[str, Argument] = {"worker": worker, "cap": shard.terms.events}
+async def drain(shard: Shard, worker: str, *, why: str = "") -> int:
+    """Tells those that run under a name to drain; how many they are. `why` is what they are blamed
+    for, if they are. Raises WorkerNotFound.
+    """
+    args: dict[str, Argument] = {"worker": worker, "cap": shard.terms.events, "why": why}
     reply = await shard.run("worker/drain", args)
     if text(reply[0]) == "GONE":
         raise WorkerNotFound(worker)
@@ -70,7 +72,9 @@ def known_in(row: list[Any], now_ms: int) -> Known:
         if field.startswith("run:")
     ]
     silent_ms = max(0, now_ms - int(float(seen)))
-    return Known(words(name), silent_ms, runs, left="left" in kept)
+    blamed = kept.get("blamed", "")
+    blamed_ms = max(0, now_ms - int(blamed)) if blamed.isdecimal() else None
+    return Known(words(name), silent_ms, runs, left="left" in kept, blamed_ms=blamed_ms)
 
 
 def run_in(id: str, value: str, kept: dict[str, str], now_ms: int) -> Run:

@@ -31,7 +31,7 @@ class Settled(NamedTuple):
 
 class Verdict(NamedTuple):
     """A lease that ends as failed, as decided; no delay means dead. What it says to the breaker
-    of its type is "" where it says nothing.
+    of its type is "" where it says nothing; `failed_by` is "" where nobody is to be named.
     """
 
     task: str
@@ -43,6 +43,8 @@ class Verdict(NamedTuple):
     record: str
     type: str
     breaker: str
+    failed_by: str = ""
+    poison: str = ""
 
 
 class Reaping(NamedTuple):
@@ -57,6 +59,8 @@ class Reaping(NamedTuple):
     record: str
     type: str
     breaker: str
+    failed_by: str
+    poison: str
     alone: str
 
 

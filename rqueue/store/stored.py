@@ -212,6 +212,8 @@ class Stored:
             "failure_reason": self.fields.get("reason"),
             "failure_history": history,
             "last_error": history[-1].error if history else None,
+            "poison_pill": self.fields.get("poison") == "1",
+            "failed_by": tuple(self.fields.get("failed_by", "").split()),
         }
 
     def notes(self) -> dict[str, Any]:
@@ -239,6 +241,7 @@ def claimed(grant: Grant) -> Task:
     stored = Stored({"more": words(grant.more), "token": grant.token}, grant.definition)
     parts = {**stored.asked(), **stored.counters()}
     parts |= {"attempts": grant.attempts, "reclaims": grant.reclaims}
+    parts["failed_by"] = grant.failed_by
     made = stored.part("created", partial(moment, grant.created_ms), None)
     parts["created_at"] = made or moment(id.created_ms)
     return Task(id=id, state=State.CLAIMED, **parts, damaged=tuple(stored.damaged))

@@ -100,7 +100,8 @@ def still_held(model: Model, leases: Iterable[Lease]) -> tuple[Grant, ...]:
 
 def grant(record: Record) -> Grant:
     """What the holder of a lease is told."""
-    return Grant(record.id, record.token, record.attempts, record.reclaims, record.definition)
+    counted = record.attempts, record.reclaims
+    return Grant(record.id, record.token, *counted, record.definition, record.failed_by)
 
 
 def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant, ...]:

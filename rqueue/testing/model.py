@@ -48,7 +48,7 @@ class Model:
         self.deadlines: dict[str, int] = {}
         self.alone: dict[str, str] = {}
         self.runs: dict[str, dict[str, Said]] = {}
-        self.drained: set[str] = set()
+        self.drained, self.blamed = set[str](), dict[str, int]()
         self.paused: set[str] = set()
         self.breakers: dict[str, Breaker] = {}
         self.slowed: dict[str, Slow] = {}

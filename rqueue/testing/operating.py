@@ -99,6 +99,7 @@ def begin_life(model: Model, record: Record, life: int) -> None:
     record.notes.before = record.notes.micro_usd
     record.attempts = record.reclaims = record.parks = record.due_ms = 0
     record.finished_ms, record.reason, record.why = None, "", None
+    record.failed_by = record.poison = ""
     special = record.special
     if special.idem is not None:
         model.keys[special.idem] = Key(record.id)

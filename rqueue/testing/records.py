@@ -109,6 +109,8 @@ class Record:
     attempts: int = 0
     reclaims: int = 0
     parks: int = 0
+    failed_by: str = ""
+    poison: str = ""
     failures: list[str] = field(default_factory=list)
     settled: str = ""
     debounced: list[str] = field(default_factory=list)
@@ -251,6 +253,7 @@ class Grant:
     attempts: int
     reclaims: int
     definition: bytes
+    failed_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +268,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a held attempt ends as failed; no delay means dead. `breaker` is what it says to the one
-    of its type, `alone` is for reap.
+    of its type, `failed_by` who has failed it, `alone` is for reap.
     """
 
     task: str
@@ -277,6 +280,8 @@ class Verdict:
     record: str = ""
     type: str = ""
     breaker: str = ""
+    failed_by: str = ""
+    poison: str = ""
     alone: Lane | None = None
 
 

@@ -137,7 +137,8 @@ def fail_one(
     model: Model, record: Record, verdict: Verdict, settled: str, *, ended: list[Ended]
 ) -> str:
     record.attempts, record.reclaims = verdict.attempts, verdict.reclaims
-    record.reason = verdict.reason
+    record.reason, record.poison = verdict.reason, verdict.poison
+    record.failed_by = verdict.failed_by or record.failed_by
     if verdict.record:
         record.failures = [*record.failures, verdict.record][-model.keep_failures :]
     if verdict.delay_ms is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rqueue.store.fleet import leave
+from rqueue.store.fleet import drain, leave
 from tests.cli.conftest import Shell
 from tests.house import House
 from tests.lua.rows import everything
@@ -42,8 +42,11 @@ async def test_as_json_it_has_every_field(house: House, shell: Shell) -> None:
         "max_concurrent_tasks": 4,
         "poll_interval_sec": 0.0,
         "claim_ttl_sec": 0.0,
+        "worked": {},
+        "blames": {},
         "current_tasks": 1,
         "status": "active",
+        "blamed_at": None,
         "runs": 1,
         "tasks": [{"id": lease.id, "state": "CLAIMED"}],
     }
@@ -57,6 +60,22 @@ async def test_a_worker_is_sent_home(house: House, shell: Shell) -> None:
 
     (_, line) = await shell.lines("workers")
     assert line.split()[:2] == ["w1", "draining"]
+
+
+async def test_one_that_was_blamed_is_shown_so(house: House, shell: Shell) -> None:
+    await enrol(house, "w1", "w1/a")
+    await drain(house.queue.shard, "w1", why="failed 9 tasks")
+
+    (_, line) = await shell.lines("workers")
+    assert line.split()[:3] == ["w1", "draining,", "blamed"]
+    (found,) = await shell.json("workers")
+    assert found["blamed_at"].endswith("+00:00")
+
+    # One that takes its name and its place is another.
+    await leave(house.queue.shard, "w1", "w1/a")
+    await enrol(house, "w1", "w1/b")
+    (_, line) = await shell.lines("workers")
+    assert line.split()[:3] == ["w1", "active", "0/4"]
 
 
 async def test_who_is_not_there_is_exit_1_and_what_is_no_name_exit_2(

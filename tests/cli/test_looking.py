@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rqueue import Queue, State
@@ -120,6 +122,24 @@ async def test_a_life_ends_where_the_task_is(house: House, shell: Shell, end: st
     assert last["what"] == end
     assert (last["at"] is None) == (end in ("PENDING", "READY"))
     assert (await shell.lines("task", id))[-1].split()[-1]
+
+
+async def test_a_poison_pill_is_called_so(house: House, shell: Shell) -> None:
+    lease = await house.running(max_attempts=9)
+    await lease.fail("error", "no")
+    await house.make_due(lease.id)
+    await house.promoter.tick()
+    (lease,) = await house.queue.claim(worker="w2")
+    await lease.fail("error", "no")
+
+    lines = await shell.lines("task", lease.id)
+    (found,) = await shell.json("task", lease.id)
+    as_b = json.loads("".join(await shell.lines("task", lease.id, "--form", "b")))
+
+    assert "poison   it fails wherever it runs: w1, w2" in lines
+    assert lines[-1].endswith("DEAD_LETTERED      error, poison pill")
+    assert (found["poison_pill"], as_b["task"]["poison_pill"]) == (True, True)
+    assert await shell.lines("task", lease.id, "--field", "poison_pill") == ["true"]
 
 
 async def test_a_tasks_steps_are_told(house: House, shell: Shell) -> None:

@@ -24,6 +24,10 @@ async def drained(house: House, _: object = None) -> int:
     return await drain(house.queue.shard, "w1")
 
 
+async def blamed(house: House, _: object = None) -> int:
+    return await drain(house.queue.shard, "w1", why="failed 9 tasks")
+
+
 async def to_drain(house: House) -> None:
     await enrolled(house)
     await drained(house)
@@ -46,7 +50,7 @@ async def told(house: House, _: object) -> None:
 Row = tuple[Callable[[House], Awaitable[Any]], Callable[[House, Any], Awaitable[Any]]]
 CASES: dict[str, list[Row]] = {
     "worker/register": [(nothing, enrolled), (to_drain, enrolled)],
-    "worker/drain": [(enrolled, drained), (to_drain, drained)],
+    "worker/drain": [(enrolled, drained), (to_drain, drained), (enrolled, blamed)],
     "worker/leave": [(enrolled, left), (to_drain, left)],
     "queue/unserved": [(missed, told)],
 }

@@ -76,6 +76,20 @@ async def dead(house: House) -> Lease:
     return lease
 
 
+async def suspect(house: House) -> Lease:
+    lease = await house.running(max_attempts=9)
+    await lease.fail("error", "no")
+    await house.queue.run_now(lease.id)
+    (again,) = await house.queue.claim(worker="w2")
+    return again
+
+
+async def poisoned(house: House) -> Lease:
+    lease = await suspect(house)
+    await lease.fail("error", "no")
+    return lease
+
+
 async def silent(house: House) -> Lease:
     await house.reaper.tick()
     lease = await house.running()
@@ -200,6 +214,7 @@ CASES: dict[str, list[Case]] = {
     "task/fail": [
         Case(running, lambda _, lease: lease.fail("error", "no")),
         Case(running, lambda _, lease: lease.fail("error", "no", permanent=True)),
+        Case(suspect, lambda _, lease: lease.fail("error", "no")),
     ],
     "task/park": [Case(running, lambda _, lease: lease.park(60))],
     "task/release": [Case(running, lambda _, lease: lease.release())],
@@ -219,6 +234,7 @@ CASES: dict[str, list[Case]] = {
     "task/edit": [Case(ready, lambda house, handle: house.queue.edit(handle.id, {"n": 2}))],
     "task/revive": [
         Case(dead, lambda house, lease: house.queue.revive(lease.id)),
+        Case(poisoned, lambda house, lease: house.queue.revive(lease.id)),
         Case(dead, lambda house, lease: house.queue.revive(lease.id, payload={"n": 2}, delay=60)),
     ],
     "task/discard": [

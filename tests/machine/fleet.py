@@ -6,15 +6,16 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from rqueue.model.attempt import Failed, Lost, Reason
+from rqueue.model.blame import PoisonRule
 from rqueue.model.state import State
 from rqueue.policy.capability import Offer, serves
-from rqueue.policy.retry import Again, Facts, RetryRules, decide
+from rqueue.policy.retry import Again, Bury, Facts, RetryRules, decide
 from rqueue.testing.records import Answer, Claim, Lease, Record, Verdict
 from tests.machine.hands import Hands
 from tests.machine.invariants import MAX_ATTEMPTS
 from tests.machine.twin import HANDOFF_MS, PARK_MS
 
-RULES = RetryRules(max_attempts=MAX_ATTEMPTS)
+RULES = RetryRules(max_attempts=MAX_ATTEMPTS, poison=PoisonRule())
 OFFERS = (Offer.of(), Offer.of(), Offer.of(types=["a"]))
 
 
@@ -107,8 +108,20 @@ def lost(record: Record, token: str) -> Verdict:
 
 
 def verdict(record: Record, token: str, outcome: Failed | Lost) -> Verdict:
-    facts = Facts(record.attempts, record.reclaims)
+    failed_by = tuple(record.failed_by.split())
+    facts = Facts(record.attempts, record.reclaims, failed_by, record.owner)
     decision = decide(outcome, facts, RULES, Random(1))
     delay_ms = round(decision.delay_sec * 1000) if isinstance(decision, Again) else None
     text = f"attempt {decision.attempts} of {record.id}"
-    return Verdict(record.id, token, delay_ms, decision.attempts, decision.reclaims, "error", text)
+    poison = isinstance(decision, Bury) and decision.poison
+    return Verdict(
+        record.id,
+        token,
+        delay_ms,
+        decision.attempts,
+        decision.reclaims,
+        "error",
+        text,
+        failed_by=" ".join(decision.failed_by),
+        poison="1" if poison else "",
+    )

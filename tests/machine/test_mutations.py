@@ -106,6 +106,12 @@ MUTATIONS = {
     "retries come early": Mutation(
         "task/promote.lua", '"-inf", now, "LIMIT"', '"-inf", "+inf", "LIMIT"'
     ),
+    "who failed a task is not told": Mutation(
+        "include/holder_row.lua", 'fields.failed_by or ""', '""'
+    ),
+    "a new life is blamed for the last one": Mutation(
+        "include/begin_life.lua", ', "failed_by", "poison")', ")"
+    ),
     "a new life is the old one": Mutation(
         "include/begin_life.lua", "more.life = (more.life or 1) + 1", ""
     ),

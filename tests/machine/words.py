@@ -23,6 +23,8 @@ def fields(verdict: Verdict) -> tuple[Any, ...]:
         verdict.record,
         verdict.type,
         verdict.breaker,
+        verdict.failed_by,
+        verdict.poison,
     )
 
 
@@ -71,4 +73,6 @@ def answer_of(reply: list[Any]) -> Answer:
 def grant_of(row: list[str]) -> Grant:
     """A row of it, as the store reads it."""
     found = grant([word.encode() for word in row])
-    return Grant(found.task, found.token, found.attempts, found.reclaims, found.definition)
+    failed_by = " ".join(found.failed_by)
+    counted = found.attempts, found.reclaims
+    return Grant(found.task, found.token, *counted, found.definition, failed_by)

@@ -9,9 +9,10 @@ from random import Random
 import pytest
 from redis import asyncio as aredis
 
-from rqueue import Lease, State
+from rqueue import Lease, State, Task
 from rqueue.clock import SYSTEM
 from rqueue.errors import LeaseLost
+from rqueue.model.worker import Registration
 from rqueue.policy.capability import Offer
 from rqueue.policy.retry import UNHEARD
 from rqueue.services.reaper import Reaper
@@ -19,6 +20,7 @@ from rqueue.store.claims import Waiter
 from rqueue.store.connection import Connection
 from rqueue.store.queue import in_hand
 from tests.house import House, build
+from tests.lua.worker.crew import enrol
 
 LEASE = 30.0
 
@@ -171,6 +173,57 @@ async def test_one_that_is_lost_again_and_again_before_it_is_heard_is_claimed_al
     assert (await house.task(alone.id)).attempts == 0
 
 
+async def lost_twice(house: House, slots: int) -> Task:
+    """A task that was started by two workers, one after the other, which then fell silent."""
+    said = Registration(types=("code",), max_concurrent_tasks=slots)
+    for name in ("w1", "w2"):
+        await enrol(house, name, f"{name}/a", said)
+    lease = await house.running(max_attempts=9)
+    await house.age(lease, LEASE * 2)
+    await house.reaper.tick()
+    await house.make_due(lease.id)
+    await house.promoter.tick()
+    (again,) = await house.queue.claim(worker="w2", types=["code"])
+    await again.start()
+    await house.age(again, LEASE * 2)
+    reaped = await house.reaper.tick()
+    task = await house.task(lease.id)
+    assert reaped.poison == reaped.dead == int(task.poison_pill)
+    return task
+
+
+async def test_a_killer_of_two_workers_that_ran_nothing_else_is_a_poison_pill(
+    house: House,
+) -> None:
+    task = await lost_twice(house, slots=1)
+
+    assert (task.state, task.poison_pill) == (State.DEAD_LETTERED, True)
+    assert (task.attempts, task.failed_by) == (2, ("w1", "w2"))
+
+
+async def test_one_that_was_lost_in_company_is_none(house: House) -> None:
+    task = await lost_twice(house, slots=2)
+
+    assert (task.state, task.attempts, task.failed_by) == (State.RETRYING, 2, ())
+
+
+async def test_one_that_was_claimed_alone_and_lost_counts(house: House) -> None:
+    lease = await house.running(max_attempts=9)
+    names = ("w1", "w2", "w3", "w4")
+    for name in names[1:]:
+        await house.age(lease, LEASE * 2)
+        await house.reaper.tick()
+        await house.make_due(lease.id)
+        await house.promoter.tick()
+        (lease,) = await house.queue.claim(worker=name, types=["code"])
+        await lease.start()
+    await house.age(lease, LEASE * 2)
+
+    # From its second loss on it was claimed alone: its third and fourth are its own.
+    assert (await house.reaper.tick()).poison == 1
+    assert (await house.task(lease.id)).failed_by == ("w3", "w4")
+
+
 async def test_two_reapers_take_one_lease_once(house: House) -> None:
     lease = await house.running()
     await house.age(lease, LEASE * 2)
@@ -192,7 +245,7 @@ async def test_a_decision_that_comes_late_finds_the_lease_held(house: House) -> 
     page = await in_hand(house.queue.shard, idle_ms=1000)
     await lease.renew()
 
-    assert await house.reaper.settle(page) == ["HELD"]
+    assert [word for _, word in await house.reaper.settle(page)] == ["HELD"]
     assert (await house.task(lease.id)).attempts == 0
 
 

@@ -194,6 +194,7 @@ async def test_the_services_of_a_shard_do_their_work(house: House) -> None:
 
     assert [service.name for service in services] == [
         "promoter", "reaper", "keeper", "rescorer", "sweeper", "janitor", "lookout",
+        "referee",
     ]  # fmt: skip
     lost = await house.task(lease.id)
     assert (lost.state, lost.attempts, lost.reclaims) == (State.READY, 1, 1)

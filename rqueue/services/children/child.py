@@ -159,7 +159,8 @@ class Child:
         code = await waiting
         self.writer.close()
         if self.outcome is not None and not self.outcome.done():
-            self.outcome.set_result(Failed(Reason.CRASH, died(code)))
+            # One process, one task: nothing else was in it.
+            self.outcome.set_result(Failed(Reason.CRASH, died(code), alone=True))
 
     async def listen(self) -> None:
         """Takes what the process says, until the end of its line."""

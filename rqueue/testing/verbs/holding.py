@@ -80,7 +80,7 @@ def row_of(model: Model, grant: Grant) -> list[str | bytes]:
     record = model.tasks[grant.task]
     # An entry's id where the task was READY from the first, as the server has it.
     created = str(record.created_ms) if record.due_ms else f"{record.created_ms}-0"
-    counted = [str(grant.attempts), str(grant.reclaims), more_of(record.life)]
+    counted = [str(grant.attempts), str(grant.reclaims), more_of(record.life), grant.failed_by]
     return [grant.task, grant.token, created, grant.definition, *counted]
 
 
@@ -148,6 +148,8 @@ def verdict_of(row: dict[str, Argument]) -> Verdict:
         record=text(row["record"]),
         type=text(row["type"]),
         breaker=text(row["breaker"]),
+        failed_by=text(row["failed_by"]),
+        poison=text(row["poison"]),
         alone=lane_of(alone) if alone else None,
     )
 

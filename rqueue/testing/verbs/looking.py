@@ -84,6 +84,8 @@ def fields_of(record: Record) -> dict[str, str]:
         "attempts": str(record.attempts),
         "reclaims": str(record.reclaims),
         "parks": str(record.parks),
+        "failed_by": record.failed_by,
+        "poison": record.poison,
         "token": record.token,
         "more": more_of(record.life),
         "reason": record.reason,

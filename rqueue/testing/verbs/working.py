@@ -30,6 +30,8 @@ def leave(model: Model, asked: Asked) -> Reply:
 def drain(model: Model, asked: Asked) -> Reply:
     """Hands out nothing more to those who run under a name, and tells them."""
     runs = live_of(model, asked.text("worker"))
+    if asked.text("why") and runs.keys() - model.drained:
+        model.blamed[asked.text("worker")] = model.now_ms
     for run in runs.keys() - model.drained:
         model.drained.add(run)
         waiter = model.waiters.get(run)
@@ -51,6 +53,7 @@ def listed(model: Model, asked: Asked) -> Reply:
         kept = {f"run:{run}": " ".join(map(str, said)) for run, said in runs.items()}
         kept |= {f"drain:{run}": "0" for run in runs.keys() & model.drained}
         kept |= {} if runs else {"left": "0"}
+        kept |= {"blamed": str(model.blamed[name])} if name in model.blamed else {}
         seen_ms = max((said.seen_ms for said in runs.values()), default=0)
         rows.append([name, str(seen_ms), [word for pair in kept.items() for word in pair]])
     return ["OK", str(model.now_ms), *rows[: asked.number("limit")]]

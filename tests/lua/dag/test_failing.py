@@ -230,7 +230,7 @@ async def test_the_death_of_a_lost_lease_counts_too(house: House) -> None:
     }  # fmt: skip
     (lease,) = [one for one in await running(house, 2) if one.id == plant.ids["a"]]
 
-    row = (lease.id.ulid, lease.token, "", 1, 1, "lost", "", "code", "", "")
+    row = (lease.id.ulid, lease.token, "", 1, 1, "lost", "", "code", "", "", "", "")
     assert await ask(house, "task/reap", args, [row]) == ["OK", 0, "DEAD_LETTERED"]
 
     assert await plant.facts() == ("failed", "3", "1", "0")

@@ -34,7 +34,8 @@ async def test_a_discarded_task_is_no_longer_listed_and_expires(house: House) ->
     assert len(found.pop("failures:a")) == 1
     assert found == LANES | W1 | {
         "task:a": {
-            "attempts": "1", "def0": "*", "discarded": "*", "entry": "*", "finished": "*",
+            "attempts": "1", "def0": "*", "discarded": "*", "entry": "*", "failed_by": "w1",
+            "finished": "*",
             "flags": "mf", "holder": "* 0 w1", "lane": "1", "more": "*", "reason": "error",
             "reclaims": "0", "score": "*", "settled": "discard", "state": "CANCELLED",
             "token": "1:*", "why": "hopeless",

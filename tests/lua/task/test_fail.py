@@ -20,9 +20,17 @@ AGAIN = HELD | FAILED | {"created": "*", "due": "*", "flags": "f", "state": "RET
 DEAD = HELD | FAILED | {"entry": "*", "finished": "*", "flags": "f", "state": "DEAD_LETTERED"}
 
 
-def row(lease: Lease, delay: str = "60000", record: str = '{"attempt":1}') -> tuple[Argument, ...]:
+def row(
+    lease: Lease,
+    delay: str = "60000",
+    record: str = '{"attempt":1}',
+    *,
+    failed_by: str = "",
+    poison: str = "",
+) -> tuple[Argument, ...]:
     """One attempt that failed; no delay means dead."""
-    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "")
+    blame = failed_by, poison
+    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "", *blame)
 
 
 def event(name: str) -> dict[str, str]:
@@ -61,6 +69,63 @@ async def test_a_dead_task_is_listed_and_stays(house: House) -> None:
         "stats": {"1:DEAD_LETTERED": 1, "submitted": 1},
     }
     assert await expiring(house, a=lease.id) == set()
+
+
+async def test_who_failed_a_task_is_kept_and_told_to_who_has_it_next(house: House) -> None:
+    lease = await house.running()
+    await ask(house, "task/fail", TERMS, [row(lease, failed_by="w1 ?w2")])
+    await house.make_due(lease.id)
+    await house.promoter.tick()
+    (second,) = await house.queue.claim(worker="w3", types=["code"])
+    assert second.grant.failed_by == second.task.failed_by == ("w1", "?w2")
+    assert (await house.task(lease.id)).failed_by == ("w1", "?w2")
+
+    await ask(house, "task/fail", TERMS, [row(second)])
+
+    assert (await afterwards(house, a=lease.id))["task:a"]["failed_by"] == "w1 ?w2"
+
+
+async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_house: House) -> None:
+    house = archived_house
+    lease = await house.running()
+    pill = row(lease, delay="", failed_by="w1 w2", poison="1")
+
+    said = await ask(house, "task/fail", TERMS | {"archive": 1}, [pill])
+
+    assert said == ["OK", "DEAD_LETTERED"]
+    found = await afterwards(house, a=lease.id)
+    ((value,),) = [list(entry.values()) for entry in found.pop("outbox")]
+    archived = json.loads(value.split(" ", 2)[2])["task"]
+    assert (archived["poison"], archived["failed_by"]) == ("1", "w1 w2")
+    assert found == LANES | W1 | {
+        "task:a": DEAD | {"failed_by": "w1 w2", "poison": "1"},
+        "ready": ([], {}),
+        "dead": ["a"],
+        "failures:a": ['{"attempt":1}'],
+        "events": [
+            {"event": "task.poisoned", "task": "a", "detail": "w1 w2"},
+            event("task.dead_lettered"),
+        ],
+        "stats": {"1:DEAD_LETTERED": 1, "submitted": 1, "outbox": 1},
+    }
+    assert (await house.task(lease.id)).poison_pill
+    before = await house.dump()
+    assert await ask(house, "task/fail", TERMS | {"archive": 1}, [pill]) == said
+    assert await house.dump() == before
+
+
+async def test_a_new_life_forgets_what_the_last_was_blamed_for(house: House) -> None:
+    lease = await house.running()
+    pill = row(lease, delay="", failed_by="w1 w2", poison="1")
+    await ask(house, "task/fail", TERMS, [pill])
+
+    await house.queue.revive(lease.id)
+
+    found = await house.task(lease.id)
+    assert (found.poison_pill, found.failed_by, found.attempts) == (False, (), 0)
+    assert len(found.failure_history) == 1
+    kept = await house.client.hkeys(house.keys.task(lease.id.ulid))
+    assert not {b"failed_by", b"poison"}.intersection(kept)
 
 
 async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_house: House) -> None:

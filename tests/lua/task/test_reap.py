@@ -32,9 +32,14 @@ LOST = {
 }  # fmt: skip
 
 
-def row(lease: Lease, delay: str = "60000", alone: str = ALONE_LANE) -> tuple[Argument, ...]:
+def row(
+    lease: Lease,
+    delay: str = "60000",
+    alone: str = ALONE_LANE,
+    blame: tuple[str, str] = ("", ""),
+) -> tuple[Argument, ...]:
     reason, record = "heartbeat_timeout", '{"attempt":1}'
-    return (lease.id.ulid, lease.token, delay, 1, 1, reason, record, "code", "", alone)
+    return (lease.id.ulid, lease.token, delay, 1, 1, reason, record, "code", "", *blame, alone)
 
 
 async def silent(house: House, lease: Lease) -> Lease:
@@ -103,6 +108,21 @@ async def test_one_that_was_lost_too_often_is_dead(archived_house: House) -> Non
         "events": event("task.dead_lettered"),
         "stats": {"2:DEAD_LETTERED": 1, "submitted": 1, "outbox": 1},
     }
+
+
+async def test_a_killer_of_workers_is_called_a_poison_pill(house: House) -> None:
+    lease = await silent(house, await house.running())
+
+    said = await ask(house, "task/reap", TERMS, [row(lease, "", "", blame=("w0 w1", "1"))])
+
+    assert said == ["OK", 0, "DEAD_LETTERED"]
+    found = await afterwards(house, a=lease.id)
+    assert found["task:a"] == LOST | {
+        "entry": "*", "finished": "*", "lane": "1", "state": "DEAD_LETTERED",
+        "failed_by": "w0 w1", "poison": "1",
+    }  # fmt: skip
+    assert [one["event"] for one in found["events"]] == ["task.poisoned", "task.dead_lettered"]
+    assert (await house.task(lease.id)).poison_pill
 
 
 async def test_without_a_lane_of_its_own_it_stays_where_it_was(house: House) -> None:

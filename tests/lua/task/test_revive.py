@@ -90,7 +90,10 @@ async def test_one_without_a_history_has_a_new_life_too(archived_house: House) -
     lease = await house.claimed()
     args: dict[str, Argument] = {"archive": 1, "keep": 100, "events": 1000}
     await ask(
-        house, "task/fail", args, [(lease.id.ulid, lease.token, "", 1, 0, "error", "", "code", "")]
+        house,
+        "task/fail",
+        args,
+        [(lease.id.ulid, lease.token, "", 1, 0, "error", "", "code", "", "", "")],
     )
 
     await ask(house, "task/revive", about(lease.id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rqueue.errors import WorkerNotFound
-from rqueue.store.fleet import drain, leave
+from rqueue.store.fleet import drain, leave, read_fleet
 from rqueue.store.queue import answer_all
 from tests.house import House
 from tests.lua.rows import claim, everything, submitted
@@ -56,6 +56,35 @@ async def test_sent_again_it_changes_nothing(house: House) -> None:
     before = await house.dump()
 
     assert await drained(house) == 1
+    assert await house.dump() == before
+
+
+async def test_one_that_is_blamed_is_told_of_once_and_remembered(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+
+    assert await drain(house.queue.shard, "w1", why="failed 9 tasks") == 1
+
+    found = await everything(house)
+    assert set(found) == {"worker:w1", "workers", "events"}
+    assert set(found["worker:w1"]) == {"run:w1/a", "drain:w1/a", "blamed"}
+    told = [event for entry in found["events"] for event in entry.values()]
+    assert [event["event"] for event in told] == ["worker.draining", "worker.blamed"]
+    assert told[1]["detail"] == "w1: failed 9 tasks"
+    before = await house.dump()
+    assert await drain(house.queue.shard, "w1", why="failed 10 tasks") == 1
+    assert await house.dump() == before
+    await leave(house.queue.shard, "w1", "w1/a")
+    ((one,),) = ([one for one in await read_fleet(house.queue.shard) if one.name == "w1"],)
+    assert one.blamed_ms is not None
+    assert one.blamed_ms < 60_000
+
+
+async def test_one_that_goes_already_is_not_blamed(house: House) -> None:
+    await enrol(house, "w1", "w1/a")
+    await drained(house)
+    before = await house.dump()
+
+    assert await drain(house.queue.shard, "w1", why="failed 9 tasks") == 1
     assert await house.dump() == before
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
+
 from rqueue.errors import StoreUnavailable
-from rqueue.policy.fault import FRAMES, is_cancelled, told
+from rqueue.policy.fault import FRAMES, is_cancelled, is_outside, told
 
 
 def raises(error: BaseException, depth: int = 0) -> None:
@@ -45,6 +47,55 @@ def test_of_many_frames_the_innermost_are_told() -> None:
 
     assert found["where"].count(" > ") == FRAMES - 1
     assert "caught" not in found["where"]
+
+
+class TransportError(Exception):
+    """As httpx has it: no OSError."""
+
+
+class ConnectTimeout(TransportError):
+    pass
+
+
+class StatusError(Exception):
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+
+
+def behind(cause: BaseException, depth: int = 1) -> BaseException:
+    """An error that was raised from another, so many times."""
+    for _ in range(depth):
+        error = RuntimeError("wrapped")
+        error.__cause__ = cause
+        cause = error
+    return cause
+
+
+@pytest.mark.parametrize(
+    ("error", "outside"),
+    [
+        (ConnectionResetError(), True),
+        (TimeoutError(), True),
+        (FileNotFoundError(), True),
+        (PermissionError(), True),
+        (ConnectTimeout(), True),
+        (StatusError(503), True),
+        (StatusError(404), False),
+        (behind(ConnectionError()), True),
+        (behind(ConnectionError(), 100), False),
+        (behind(ValueError()), False),
+        (ExceptionGroup("", [OSError(), TimeoutError()]), True),
+        (ExceptionGroup("", [OSError(), ValueError()]), False),
+        (ValueError(), False),
+        (MemoryError(), False),
+        (AssertionError(), False),
+        (SystemExit(1), False),
+    ],
+)
+def test_an_error_of_what_a_handler_depends_on_is_known(
+    error: BaseException, outside: bool
+) -> None:
+    assert is_outside(error) is outside
 
 
 async def test_a_cancel_of_something_else_is_not_ones_own() -> None:

@@ -1,5 +1,6 @@
 """What is written of an attempt that failed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import pytest
 
 from rqueue.model.attempt import AttemptRecord, Failed, Lost, Reason
+from rqueue.model.blame import PoisonRule
+from rqueue.model.breaker import BreakerRule
 from rqueue.model.ids import new_task_id
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.spec import TaskSpec
 from rqueue.model.state import State
 from rqueue.model.task import Task
+from rqueue.policy.breaker import told
 from rqueue.policy.retry import RetryRules
 from rqueue.policy.verdict import MAX_ERROR, Report, Ruling, refused, rule, rules_of
 from rqueue.settings import Settings
@@ -50,6 +54,19 @@ def test_a_lost_worker_is_a_heartbeat_that_did_not_come() -> None:
     assert AttemptRecord.model_validate_json(found.record).reason is Reason.HEARTBEAT_TIMEOUT
 
 
+def test_a_poison_pill_is_dead_and_says_nothing_of_its_type() -> None:
+    breaker = BreakerRule()
+    rules = replace(RULES, breaker=breaker, poison=PoisonRule())
+    outcome, again = Failed(Reason.ERROR, "boom"), a_task(attempts=1, failed_by=("w2",))
+
+    found = rule(again, outcome, Report("w1", "boom", NOW), rules, random=Random(7))
+    first = rule(a_task(), outcome, Report("w1", "boom", NOW), rules, random=Random(7))
+
+    assert found[:4] == ("", 2, 0, "error")
+    assert found[-3:] == ("", "w2 w1", "1")
+    assert first[-3:] == (told(breaker, Reason.ERROR, dead=False), "w1", "")
+
+
 def test_one_that_never_started_is_given_back_at_once() -> None:
     assert ruled(Lost(State.CLAIMED), a_task(attempts=2))[:3] == ("0", 2, 0)
 
@@ -68,8 +85,11 @@ def test_a_tasks_own_rules_come_before_its_queues() -> None:
     settings = Settings(name="q", url="redis://nowhere", retry=ONE_SECOND, max_reclaims=4)
     own = TaskSpec.of(type="code", retry=RetryPolicy.immediate(), max_attempts=9)
 
-    assert rules_of(TaskSpec.of(type="code"), settings) == RetryRules(ONE_SECOND, 3, True, 4)
-    assert rules_of(own, settings) == RetryRules(RetryPolicy.immediate(), 9, True, 4)
+    queues = RetryRules(ONE_SECOND, 3, True, 4, poison=settings.poison)
+    assert rules_of(TaskSpec.of(type="code"), settings) == queues
+    assert rules_of(own, settings) == replace(
+        queues, policy=RetryPolicy.immediate(), max_attempts=9
+    )
     preset = rules_of(own.model_copy(update={"retry": None}), Settings(name="q", url="redis://x"))
     assert preset.policy == settings.preset.retry
 
