@@ -15,12 +15,14 @@ from rqueue.client.reasons import Why, why
 from rqueue.model.state import State
 from rqueue.store import breakers as breaking
 from rqueue.store import queue as whole
+from rqueue.store import roles as standing
 from rqueue.store import tasks
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rqueue.model.breaker import Breaker
+    from rqueue.model.role import Role
     from rqueue.model.task import Task
     from rqueue.store.shard import Shard
 
@@ -142,6 +144,21 @@ class Control:
     async def close_breaker(self, type: str) -> None:
         """Hands out the tasks of a type again, and forgets its failures; who waited is answered."""
         await breaking.close_breaker(self.shard, door.name_of("type", type))
+
+    async def roles(self) -> dict[str, str]:
+        """The principals that were given a role, by name; all others have `default_role`."""
+        return await standing.roles(self.shard)
+
+    async def set_role(self, principal: str, role: Role) -> None:
+        """Gives a principal a role: `orchestrator` and `human` create any task, `agent` only what
+        it spawns in its own DAG. Raises InvalidTask where either is no such word.
+        """
+        who, what = door.principal_of("principal", principal), door.role_of(role)
+        await standing.set_role(self.shard, who, what)
+
+    async def drop_role(self, principal: str) -> None:
+        """Takes a principal's role away; it has `default_role` again."""
+        await standing.drop_role(self.shard, door.principal_of("principal", principal))
 
     async def workers(self) -> list[WorkerInfo]:
         """Who works on the queue, by name: what each offers, has in hand, and how it is."""

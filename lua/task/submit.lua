@@ -10,6 +10,7 @@
 --       3 max_lanes   how many lanes the shard may have
 --       4 tries       how many parked claims may be looked at
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
+--       6 who         "" or who asks, see role_refused: where that may not, nothing is taken
 -- EACH  task          its id
 --       place         "<number of its line> <base>": the base is its priority less its boosts at
 --                     this moment, in millionths of a point
@@ -18,15 +19,17 @@
 --                     {idem, unique, window, ext, tags, ...} and what is asked of this call
 --                     {delay, at, parents, if_exists}
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
---       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events
+--       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events roles
 --       + what answer_waiting touches
--- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id
+-- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id | FORBIDDEN who
 
 -- @include submit_alone
+-- @include role_refused rarely
 
 local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local ready, first, stride = KEYS[1], 6, 4
-local alone = #ARGV == first + stride - 1 and ARGV[first + 3] == ""
+local who, ready, first, stride = ARGV[6], KEYS[1], 7, 4
+local forbidden = who ~= "" and role_refused(root, who)
+local alone = not forbidden and #ARGV == first + stride - 1 and ARGV[first + 3] == ""
   and submit_alone(root, lanes, tries, ARGV[first], ARGV[first + 1], ARGV[first + 2])
 if alone then
   return alone
@@ -36,19 +39,17 @@ end
 -- @include lane_number
 -- @include place_of
 -- @include submit_special rarely
--- @include answer_touched
+-- @include answer_touched rarely
 
 local now, kinds, places, touched = now_ms(), {}, {}, {}
 for rate, signature in string.gmatch(lanes, "(%S+) ([^\n]+)") do
   kinds[#kinds + 1] = { age = rate * now / 60000, signature = signature, scores = {} }
 end
-
-local keys, reply = {}, { "OK", 0 }
+local keys, here, made, reply = {}, {}, 0, { "OK", 0 }
 for at = first, #ARGV, stride do
   keys[#keys + 1] = root .. "task:" .. ARGV[at]
 end
 local any_known = redis.call("EXISTS", unpack(keys)) > 0
-local here, made = {}, 0
 for at = first, #ARGV, stride do
   local id, def, special = ARGV[at], ARGV[at + 2], ARGV[at + 3]
   local place = places[ARGV[at + 1]] or place_of(kinds, ARGV[at + 1])
@@ -57,6 +58,8 @@ for at = first, #ARGV, stride do
   local key, word, detail, kept = keys[(at - first) / stride + 1], nil, "", ""
   if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
     word = "KNOWN"
+  elseif forbidden then
+    word, detail = "FORBIDDEN", forbidden
   elseif special ~= "" then
     local more, ask = string.match(special, "^([^\n]*)\n(.*)$")
     kept = more
@@ -81,8 +84,7 @@ for at = first, #ARGV, stride do
     reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / stride, word, detail
   end
   if not word or word == "PENDING" then
-    here[id] = true
-    made = made + 1
+    here[id], made = true, made + 1
   end
 end
 
@@ -94,5 +96,5 @@ for _, kind in pairs(kinds) do
     redis.call("ZADD", root .. "lane:" .. kind.number, unpack(kind.scores))
   end
 end
-reply[2] = answer_touched(root, now, touched, tonumber(tries)) and 1 or 0
+reply[2] = next(touched) and answer_touched(root, now, touched, tonumber(tries)) and 1 or 0
 return reply

@@ -255,6 +255,10 @@ class Keys:
         """hash: number of a lane -> its type; written when it is first asked for."""
         return f"{self.root}types"
 
+    def roles(self) -> str:
+        """hash: principal -> its role, of those that were given one."""
+        return f"{self.root}roles"
+
     def inbox(self) -> str:
         """stream: tasks that producers of any language sent with plain XADD, see protocol.md."""
         return f"{self.root}inbox"
