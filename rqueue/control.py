@@ -17,6 +17,7 @@ from rqueue.model.state import State
 from rqueue.store import breakers as breaking
 from rqueue.store import budgets as budgeting
 from rqueue.store import queue as whole
+from rqueue.store import roles as standing
 from rqueue.store import tasks
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from rqueue.model.breaker import Breaker
     from rqueue.model.budget import Budgets
+    from rqueue.model.role import Role
     from rqueue.model.task import Task
     from rqueue.store.shard import Shard
 
@@ -159,6 +161,21 @@ class Control:
         account = DAY if worker is None else WORKER + door.label_of("worker", worker)
         ceiling = door.usd_of("usd", usd)
         await budgeting.set_budget(self.shard, account, ceiling, afresh=afresh)
+
+    async def roles(self) -> dict[str, str]:
+        """The principals that were given a role, by name; all others have `default_role`."""
+        return await standing.roles(self.shard)
+
+    async def set_role(self, principal: str, role: Role) -> None:
+        """Gives a principal a role: `orchestrator` and `human` create any task, `agent` only what
+        it spawns in its own DAG. Raises InvalidTask where either is no such word.
+        """
+        who, what = door.principal_of("principal", principal), door.role_of(role)
+        await standing.set_role(self.shard, who, what)
+
+    async def drop_role(self, principal: str) -> None:
+        """Takes a principal's role away; it has `default_role` again."""
+        await standing.drop_role(self.shard, door.principal_of("principal", principal))
 
     async def workers(self) -> list[WorkerInfo]:
         """Who works on the queue, by name: what each offers, has in hand, and how it is."""

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from rqueue.errors import ConfigError
 from rqueue.model.breaker import NO_BREAKERS, Breakers
-from rqueue.settings import FILE, Settings, from_file
+from rqueue.settings import Settings
+from rqueue.sources import FILE, from_file
 
 if TYPE_CHECKING:
     from rqueue.model.blame import PoisonRule

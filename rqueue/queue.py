@@ -68,7 +68,8 @@ class Queue(Control, Planner):
         self.settler = Settler(self.shard, self.settings, self.clock, Random())
         self.locals: WeakKeyDictionary[asyncio.AbstractEventLoop, Local] = WeakKeyDictionary()
         self.registry = Registry()
-        self.drafter = Drafter(self.settings, self.clock, self.registry.handlers)
+        handlers, by = self.registry.handlers, self.settings.principal
+        self.drafter = Drafter(self.settings, self.clock, handlers, by=by)
         self.hooks = Hooks()
         self.sync = Blocking(self)
 

@@ -66,6 +66,8 @@ def terms_of(settings: Settings) -> Terms:
         wait_replicas=settings.wait_replicas,
         max_nodes=settings.max_dag_nodes,
         spawn_rule=settings.spawn_policy,
+        default_role=settings.default_role,
+        inbox_role=settings.inbox_role,
         limits=settings.limits,
         max_steps=settings.max_steps,
         max_result_bytes=settings.max_result_bytes,

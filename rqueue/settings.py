@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -21,22 +18,17 @@ from pydantic import (
 from rqueue.errors import ConfigError
 from rqueue.model.blame import BadWorkers, Poison, PoisonRule, WorkerRule
 from rqueue.model.breaker import NO_BREAKERS, Breakers
-from rqueue.model.checked import NAME, Name
+from rqueue.model.checked import NAME, Name, Principal
 from rqueue.model.dag import SpawnRule
 from rqueue.model.limit import Limit
 from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
 from rqueue.model.proof import BY_SETTINGS, Validator
 from rqueue.model.retry import RetryPolicy
+from rqueue.model.role import Role
 from rqueue.model.scale import Scale
+from rqueue.sources import FILE, VARIABLES, from_environment, from_file, merged
 
-FILE = "rqueue.yaml"
 DAY_SEC = 86_400
-PREFIX = "RQUEUE_"
-# The usual name of this variable wins over our own pattern.
-VARIABLES = {"url": "RQUEUE_REDIS_URL"}
-WHERE = ("url", "embedded")
-# Settings with parts of their own.
-IN_JSON = frozenset({"retry", "breakers", "limits", "validation", "test_commands"})
 
 Seconds = Annotated[float, Field(gt=0, le=365 * DAY_SEC, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=365 * DAY_SEC, allow_inf_nan=False)]
@@ -108,6 +100,15 @@ class Settings(BaseModel):
     )
     spawn_policy: SpawnRule = Field(
         "own_dag", description="what a task may spawn: any, those of its own agent, or none"
+    )
+    principal: Principal | None = Field(
+        None, description="who this process is to the queue, as kind:name, such as agent:coder"
+    )
+    default_role: Role = Field(
+        "orchestrator", description="the role of a principal that was given none"
+    )
+    inbox_role: Role = Field(
+        "orchestrator", description="that of the inbox, which submits as service:inbox"
     )
     validation: dict[str, tuple[Validator, ...]] = Field(
         default_factory=dict,
@@ -218,70 +219,6 @@ def check_proof(settings: Settings) -> None:
         raise ConfigError("test_commands", "has a command without words")
     if not (settings.judge_url or "http://").startswith(("http://", "https://")):
         raise ConfigError("judge_url", "begins with http:// or https://")
-
-
-def merged(sources: list[dict[str, object]]) -> dict[str, object]:
-    """The first source that has a setting decides it; url and embedded are one decision."""
-    found: dict[str, object] = {}
-    for source in sources:
-        decided = any(found.get(field) for field in WHERE)
-        for field, value in source.items():
-            if field not in found and not (decided and field in WHERE):
-                found[field] = value
-    return found
-
-
-def from_environment(model: type[BaseModel]) -> dict[str, object]:
-    """What RQUEUE_* variables say; an empty one says nothing."""
-    found: dict[str, object] = {}
-    for field in model.model_fields:
-        variable = variable_of(field)
-        text = os.environ.get(variable, "")
-        if not text or field == "name":
-            continue
-        found[field] = from_json(variable, text) if field in IN_JSON else text
-    return found
-
-
-def variable_of(field: str) -> str:
-    """The environment variable of a setting."""
-    return VARIABLES.get(field, f"{PREFIX}{field.upper()}")
-
-
-def from_json(variable: str, text: str) -> object:
-    """A variable's value that has parts of its own."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigError(variable, "is not JSON") from error
-
-
-def from_file(model: type[BaseModel], name: str) -> list[dict[str, object]]:
-    """What rqueue.yaml says of this queue, and then of all queues."""
-    path = Path(FILE)
-    if not path.is_file():
-        return []
-    try:
-        content = yaml.safe_load(path.read_text("utf-8")) or {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(FILE, "cannot be read as YAML") from error
-    everything = mapping(content, FILE)
-    queues = mapping(everything.pop("queues", None) or {}, f"{FILE}: queues")
-    own = mapping(queues.get(name) or {}, f"{FILE}: queues.{name}")
-    # Sections of other rooms are mappings that no setting is named after.
-    common = {
-        field: value
-        for field, value in everything.items()
-        if field in model.model_fields or not isinstance(value, Mapping)
-    }
-    return [own, common]
-
-
-def mapping(value: object, where: str) -> dict[str, object]:
-    """A part of the file that must have names and values."""
-    if not isinstance(value, Mapping):
-        raise ConfigError(where, "is a mapping of names to values")
-    return {str(key): item for key, item in value.items() if item is not None}
 
 
 def broken(error: ValidationError) -> ConfigError:

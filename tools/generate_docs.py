@@ -183,9 +183,10 @@ def header(source: str) -> tuple[str, str, str]:
 def settings() -> str:
     """Every setting with its unit, default and variable."""
     module: Any = importlib.import_module("rqueue.settings")
+    sources: Any = importlib.import_module("rqueue.sources")
     rows = []
     for name, field in module.Settings.model_fields.items():
-        variable = "-" if name == "name" else f"`{module.variable_of(name)}`"
+        variable = "-" if name == "name" else f"`{sources.variable_of(name)}`"
         rows.append(
             (f"`{name}`", values(name, field), default(field), variable, field.description or "")
         )
@@ -198,7 +199,7 @@ def settings() -> str:
         "Settings",
         "rqueue/settings.py",
         "A setting is looked for in this order: the argument of `Queue`, the environment"
-        f" variable, `queues.<name>` of `{module.FILE}` in the working directory, the top level of"
+        f" variable, `queues.<name>` of `{sources.FILE}` in the working directory, the top level of"
         " that file, the profile's default, the default.",
         table(("setting", "value", "default", "variable", "meaning"), rows),
         "## Profiles",

@@ -20,6 +20,7 @@
 --      11 gather      "", or the name of a wait of several calls that this one is a part of
 --      12 part        of such a wait: first, next; last: it waits from now on for those of all
 --      13 keep_ms     how long what the parts have noted is kept for the next
+--      14 who         "" or, where a task names another creator, who asks, see role_refused
 -- EACH  key           under which the parent knows it
 --       task          its id if it is new
 --       place         "<number of its line> <base> <rank>", see lua/dag/submit.lua
@@ -28,9 +29,9 @@
 --                     asked of this call {delay, at, outside}: the tasks that it waits for
 -- TOUCHES task:<id> def:<id> spawned:<id> gather:<id> dag:<dag> members:<dag> dags unfinished
 --       waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> held:<dag> lanes stats
---       handoffs ext:<sha> tag:<t> deadlines + what answer_waiting touches
+--       handoffs ext:<sha> tag:<t> deadlines roles + what answer_waiting touches
 -- REPLY OK <more> <GOING | SUSPENDED> [id state]... | LOST | RULE <rule> | FULL | CLOSED | LANES
---       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id>
+--       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id> | FORBIDDEN <who>
 
 -- @include now_ms
 -- @include lease_held
@@ -38,7 +39,7 @@
 -- @include spawn_all
 
 local root, parent, token, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first, stride = 14, 5
+local first, stride = 15, 5
 local gather = ARGV[11] ~= "" and { "@" .. ARGV[11] .. " " .. token, ARGV[12], ARGV[13] } or nil
 
 local now = now_ms()
@@ -58,4 +59,4 @@ end
 return spawn_all(root, now, { id = parent, row = row, suspended = suspended, rows = rows,
   wait = wait, rule = ARGV[5], room = tonumber(ARGV[6]), lanes = ARGV[7], max_lanes = ARGV[8],
   names = {}, walk = { left = tonumber(ARGV[9]), seen = {} }, tries = tonumber(ARGV[10]),
-  gather = gather })
+  gather = gather, who = ARGV[14] })

@@ -20,7 +20,7 @@ local function claim_tasks(root, now, ask)
   end
   local mailed, wanted = record.mailed or "", cjson.decode(ask.lanes)
   local carried = mailed ~= "" and carry_over(root, now, mailed, ask.start) or {}
-  if record.profile then
+  if record.profile and record["until"] ~= "0" then
     redis.call("ZREM", root .. "waiting:" .. record.profile, ask.waiter)
   end
   local begin = ask.begin and ask.begin - #carried

@@ -5,7 +5,7 @@
 -- @include send_to_outbox
 -- @include count_completed
 -- @include heed_success rarely
--- @include answer_touched
+-- @include answer_touched rarely
 -- @include tell_graphs rarely
 -- Completes the tasks whose rows { task, token, result } stand in ARGV from `first` on, by `how`
 -- { archive, ttl, limit, tries, events }. Adds a word for each to the reply; returns whether more
@@ -36,5 +36,5 @@ local function complete_tasks(root, now, first, how, reply)
   if all.dags or #all.order > 0 or #all.readied > 0 then
     tell_graphs(root, now, all)
   end
-  return answer_touched(root, now, all.touched, how.tries) or all.unfinished
+  return next(all.touched) and answer_touched(root, now, all.touched, how.tries) or all.unfinished
 end

@@ -1,4 +1,4 @@
--- @include may_run_alone
+-- @include may_run_alone rarely
 -- @include pass_gates
 -- The first `n` tasks of a single lane: their order is the lane's, no score needs to be read.
 local function pick_one_lane(root, now, lane, n, who)

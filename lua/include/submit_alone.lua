@@ -1,7 +1,6 @@
 -- @include entry_ms
 -- @include write_plain
--- @include bring_task rarely
--- @include answer_lanes rarely
+-- @include bring_alone rarely
 -- The reply to a call for one new, plain task of a lane that is there; nil for any other call.
 -- Most calls are of this kind, and what the others need costs them a fifth of their time.
 local function submit_alone(root, lanes, tries, id, place, def)
@@ -19,10 +18,10 @@ local function submit_alone(root, lanes, tries, id, place, def)
   local profiles = redis.call("SMEMBERS", root .. "profiles:" .. lane)
   local waiter = #profiles == 1
     and redis.call("ZRANGE", root .. "waiting:" .. profiles[1], 0, 0)[1]
-  if waiter and bring_task(root, now, waiter, profiles[1], { id, entry, lane, def }) then
-    return { "OK", 0 }
+  if waiter or #profiles > 1 then
+    local task = { id, entry, lane, def }
+    return { "OK", bring_alone(root, now, task, score, waiter, profiles[1], tonumber(tries)) }
   end
   redis.call("ZADD", root .. "lane:" .. lane, score, id)
-  local looked = #profiles == 0 or (#profiles == 1 and not waiter)
-  return { "OK", not looked and answer_lanes(root, now, { lane }, tonumber(tries)) and 1 or 0 }
+  return { "OK", 0 }
 end

@@ -1,5 +1,5 @@
 -- @include free_at_start rarely
--- @include holder_row
+-- @include holder_row rarely
 -- @include long_def rarely
 -- @include flagged
 -- Writes the lease into the task's hash and returns what its holder needs to know. One that does
@@ -7,7 +7,7 @@
 -- entry, token, flags, def0, def1, def2, created.
 local function write_claim(root, now, id, row, who, begins)
   local epoch = row[2] and string.match(row[2], "^%d+") + 1 or "1"
-  local token, special = epoch .. ":" .. who.bits, flagged(row[3], "m")
+  local token, special = epoch .. ":" .. who.bits, row[3] and flagged(row[3], "m")
   if who.started then
     redis.call("HSET", root .. "task:" .. id, "state", "RUNNING", "token", token,
       "holder", now .. (begins and " " .. now or " 0") .. " " .. who.consumer)
@@ -23,5 +23,5 @@ local function write_claim(root, now, id, row, who, begins)
   end
   -- Fresh, and nothing special to say: one that has waited for others is older than its entry.
   local def = row[4] and not row[6] and row[4] .. (row[5] or "") or long_def(root, id, row)
-  return holder_row(root, id, token, row[7] or row[1], def)
+  return { id, token, row[7] or row[1], def }
 end

@@ -5,29 +5,30 @@
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
---       2 lanes       a line "<rate>[$<estimate>:<most>] <signature>" for each kind of task of
---                     this call; the rate is in millionths of a point a minute, what a task is
---                     expected and allowed to cost in micro-USD, 0 for no limit
+--       2 lanes       a line "<rate>[$<price>] <signature>" for each kind of task of this call,
+--                     see kinds_of; the rate is in millionths of a point a minute
 --       3 max_lanes   how many lanes the shard may have
 --       4 tries       how many parked claims may be looked at
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
+--       6 who         "" or who asks, see role_refused: where that may not, nothing is taken
 -- EACH  task          its id
 --       place         "<number of its line> <base>": the base is its priority less its boosts at
 --                     this moment, in millionths of a point
 --       def           the definition, opaque
---       special       "" or two lines of JSON, each may be empty: what is kept with the task
---                     {idem, unique, window, ext, tags, ...} and what is asked of this call
---                     {delay, at, parents, if_exists}
+--       special       "" or two lines of JSON, each may be empty: what is kept with the task {idem,
+--                     tags, ...} and what is asked of this call {delay, at, parents, if_exists}
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
---       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events
+--       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events roles
 --       + what answer_waiting touches
--- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id
+-- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id | FORBIDDEN who
 
 -- @include submit_alone
+-- @include role_refused rarely
 
 local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local ready, first, stride = KEYS[1], 6, 4
-local alone = #ARGV == first + stride - 1 and ARGV[first + 3] == ""
+local who, ready, first, stride = ARGV[6], KEYS[1], 7, 4
+local forbidden = who ~= "" and role_refused(root, who)
+local alone = not forbidden and #ARGV == first + stride - 1 and ARGV[first + 3] == ""
   and submit_alone(root, lanes, tries, ARGV[first], ARGV[first + 1], ARGV[first + 2])
 if alone then
   return alone
@@ -39,15 +40,14 @@ end
 -- @include place_of
 -- @include submit_special rarely
 -- @include write_price rarely
--- @include answer_touched
+-- @include answer_touched rarely
 
-local now, places, touched, keys, reply = now_ms(), {}, {}, {}, { "OK", 0 }
-local kinds = kinds_of(lanes, now)
+local now, places, touched = now_ms(), {}, {}
+local kinds, keys, here, made, reply = kinds_of(lanes, now), {}, {}, 0, { "OK", 0 }
 for at = first, #ARGV, stride do
   keys[#keys + 1] = root .. "task:" .. ARGV[at]
 end
 local any_known = redis.call("EXISTS", unpack(keys)) > 0
-local here, made = {}, 0
 for at = first, #ARGV, stride do
   local id, def, special = ARGV[at], ARGV[at + 2], ARGV[at + 3]
   local place = places[ARGV[at + 1]] or place_of(kinds, ARGV[at + 1])
@@ -56,6 +56,8 @@ for at = first, #ARGV, stride do
   local key, word, detail, kept = keys[(at - first) / stride + 1], nil, "", ""
   if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
     word = "KNOWN"
+  elseif forbidden then
+    word, detail = "FORBIDDEN", forbidden
   elseif special ~= "" then
     local more, ask = string.match(special, "^([^\n]*)\n(.*)$")
     kept = more
@@ -76,15 +78,13 @@ for at = first, #ARGV, stride do
       redis.call("ZADD", root .. "lane:" .. kind.number, points, id)
     end
   elseif word ~= "PENDING" and word ~= "KNOWN" then
-    local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / stride, word, detail
+    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = (at - first) / stride, word, detail
   end
   if not word or word == "PENDING" then
     if kind.price ~= "" then
       write_price(key, kind.price)
     end
-    here[id] = true
-    made = made + 1
+    here[id], made = true, made + 1
   end
 end
 
@@ -96,5 +96,5 @@ for _, kind in pairs(kinds) do
     redis.call("ZADD", root .. "lane:" .. kind.number, unpack(kind.scores))
   end
 end
-reply[2] = answer_touched(root, now, touched, tonumber(tries)) and 1 or 0
+reply[2] = next(touched) and answer_touched(root, now, touched, tonumber(tries)) and 1 or 0
 return reply

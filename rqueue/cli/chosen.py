@@ -9,7 +9,8 @@ import yaml
 from click.shell_completion import CompletionItem
 
 from rqueue.errors import ConfigError
-from rqueue.settings import FILE, Settings, from_file
+from rqueue.settings import Settings
+from rqueue.sources import FILE, from_file
 
 if TYPE_CHECKING:
     import click

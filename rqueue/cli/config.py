@@ -13,15 +13,8 @@ from rqueue.cli.chosen import VARIABLE, complete_queue, named_queues, needed_que
 from rqueue.cli.exits import CONFIG
 from rqueue.cli.output import Columns, Printer, note
 from rqueue.errors import ConfigError
-from rqueue.settings import (
-    FILE,
-    Settings,
-    from_environment,
-    from_file,
-    merged,
-    profile_defaults,
-    variable_of,
-)
+from rqueue.settings import Settings, profile_defaults
+from rqueue.sources import FILE, from_environment, from_file, merged, variable_of
 from rqueue.store.address import parse
 
 PASSWORD = re.compile(r"(://[^:@/?]*):.*@")

@@ -8,6 +8,7 @@ from rqueue.cli.output import note
 from rqueue.errors import (
     ConfigError,
     DagNotFound,
+    Forbidden,
     Overloaded,
     RQueueError,
     StoreError,
@@ -31,6 +32,7 @@ CODES: tuple[tuple[type[RQueueError], int], ...] = (
     (DagNotFound, NOTHING),
     (WorkerNotFound, NOTHING),
     (TaskError, STATE),
+    (Forbidden, STATE),
     (Overloaded, SERVER),
     (StoreError, SERVER),
     (ConfigError, CONFIG),

@@ -54,6 +54,7 @@ SECTIONS = {
         "ping": "rqueue.cli.doctor:ping",
         "doctor": "rqueue.cli.doctor:doctor",
         "config": "rqueue.cli.config:config",
+        "role": "rqueue.cli.role:role",
         "completion": "rqueue.cli.completion:completion",
     },
 }

@@ -13,7 +13,17 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from rqueue.errors import InvalidTask
-from rqueue.model.checked import LABEL, LABEL_RULE, NAME, NAME_RULE, instant, within_a_year
+from rqueue.model.checked import (
+    LABEL,
+    LABEL_RULE,
+    NAME,
+    NAME_RULE,
+    PRINCIPAL,
+    PRINCIPAL_RULE,
+    instant,
+    within_a_year,
+)
+from rqueue.model.role import ROLES, Role
 from rqueue.model.state import State
 from rqueue.policy.capability import Offer
 from rqueue.store.queue import gate
@@ -61,6 +71,21 @@ def label_of(field: str, given: object) -> str:
     if not isinstance(given, str) or LABEL.fullmatch(given) is None:
         raise InvalidTask(field, LABEL_RULE)
     return given
+
+
+def principal_of(field: str, given: object) -> str:
+    """Who somebody is to a queue."""
+    if not isinstance(given, str) or PRINCIPAL.fullmatch(given) is None:
+        raise InvalidTask(field, PRINCIPAL_RULE)
+    return given
+
+
+def role_of(given: object) -> Role:
+    """A role, by its name."""
+    for role in ROLES:
+        if given == role:
+            return role
+    raise InvalidTask("role", f"is one of {', '.join(ROLES)}")
 
 
 def names_of(field: str, given: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rqueue.client.schemas import check_schema
 from rqueue.errors import InvalidTask
 from rqueue.model.call import Call, merged, written
-from rqueue.model.definition import plain
+from rqueue.model.definition import plain, signed
 from rqueue.model.forms import Form, form_of, read
 from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import Lane, micro
@@ -34,13 +34,20 @@ NO_HANDLERS: Mapping[str, Handler] = {}
 
 class Drafter:
     """Makes drafts by one queue's settings. Where it knows the handler of a call's type, the
-    handler's options hold for what the call does not say.
+    handler's options hold for what the call does not say. All are asked for by one principal, who
+    is their creator where they name none, or by those who they name.
     """
 
     def __init__(
-        self, settings: Settings, clock: Clock, handlers: Mapping[str, Handler] = NO_HANDLERS
+        self,
+        settings: Settings,
+        clock: Clock,
+        handlers: Mapping[str, Handler] = NO_HANDLERS,
+        *,
+        by: str | None = None,
     ) -> None:
         self.settings = settings
+        self.by = by or ""
         self.clock = clock
         self.handlers = handlers
         self.by_content = settings.dedupe == "content"
@@ -89,7 +96,9 @@ class Drafter:
         """The draft of a call without options: the quick way."""
         payload = {} if call.payload is None else call.payload
         definition = plain(call.type, payload, self.settings.max_payload_bytes)
-        return Draft(self.plain_lane(call.type), PLAIN_BASE, definition)
+        if self.by:
+            definition = signed(definition, self.by)
+        return Draft(self.plain_lane(call.type), PLAIN_BASE, definition, by=self.by)
 
     def of_document(self, document: Mapping[str, Any] | str | bytes, form: Form | None) -> Draft:
         """The draft of a task written as a document: its own scale and defaults hold, not the
@@ -136,6 +145,8 @@ class Drafter:
     def drawn(self, spec: TaskSpec) -> Draft:
         """The draft of a spec as it stands."""
         now = self.clock.now()
+        if self.by and spec.created_by is None:
+            spec = spec.model_copy(update={"created_by": self.by})
         spec = spec.dated(now)
         spec.admit(now)
         if spec.validation != "none":
@@ -146,6 +157,7 @@ class Drafter:
             definition=spec.definition(max_bytes=self.settings.max_payload_bytes),
             more=compact(self.more(spec)),
             ask=compact(ask(spec)),
+            by=self.by or spec.created_by or "",
         )
 
     def more(self, spec: TaskSpec) -> dict[str, object]:

@@ -65,14 +65,17 @@ def planting_of(plan: Plan | str, drafter: Drafter) -> Planting:
                 below=ids[below[task.name]].ulid if task.name in below else "",
             )
         )
-    following = plan.on_complete
+    spec, following = plan.spec.signed(drafter.by), plan.on_complete
     if following is not None:
         refuse_twins(plan)
-        # Refused now, not when this one has completed.
+        # Refused now, not when this one has completed; whoever submits it then is not its creator.
+        following = following.signed(drafter.by)
         with within("on_complete"):
             planting_of(following, drafter)
-    facts = facts_of(plan.spec, following)
-    return Planting(plan.id, facts, nodes, "" if following is None else following.text())
+    facts, follow = facts_of(spec, following), "" if following is None else following.text()
+    askers = (drafter.by or spec.created_by, *(node.draft.by for node in nodes))
+    by = tuple(dict.fromkeys(one for one in askers if one))
+    return Planting(plan.id, facts, nodes, follow, by)
 
 
 def refuse_namesakes(tasks: Sequence[PlanTask]) -> None:

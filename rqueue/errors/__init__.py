@@ -5,6 +5,7 @@ RQueueError
 │   ├── InvalidTask        a field breaks a rule            .field .rule
 │   ├── InvalidGraph       cycle, self-edge, unknown parent .path
 │   ├── SpawnRefused       a task may not add what it asks  .task .rule
+│   ├── Forbidden          a role that may not create it    .principal .role
 │   ├── TooManyLanes       too many kinds of task           .limit
 │   └── Overloaded         the server takes no new work     .reason
 ├── TaskError              the task is not as the caller believed
@@ -57,6 +58,7 @@ from rqueue.errors.root import RQueueError
 from rqueue.errors.serving import ConfigError, ScriptFault, StoreError, StoreUnavailable
 from rqueue.errors.signalling import HandlerSignal, RateLimited, Reject, Retry
 from rqueue.errors.submitting import (
+    Forbidden,
     InvalidGraph,
     InvalidTask,
     Overloaded,
@@ -72,6 +74,7 @@ __all__ = [
     "DagError",
     "DagFailed",
     "DagNotFound",
+    "Forbidden",
     "HandlerSignal",
     "InvalidGraph",
     "InvalidTask",

@@ -47,6 +47,23 @@ class SpawnRefused(SubmitError):
         return f"{self.task} may not spawn this: {self.rule}"
 
 
+class Forbidden(SubmitError):
+    """A principal's role does not let it create tasks."""
+
+    def __init__(self, principal: str, role: str) -> None:
+        super().__init__(principal, role)
+        self.principal = principal
+        self.role = role
+
+    def __str__(self) -> str:
+        return (
+            f"{self.principal} has the role {self.role} and may not create this: it may spawn"
+            " tasks, in its own name, in the DAG of the task that it runs (ctx.spawn). Let an"
+            " orchestrator or a human submit it, or give it another role:"
+            f" rqueue role set {self.principal} orchestrator"
+        )
+
+
 class TooManyLanes(SubmitError):
     """The shard has as many kinds of task (type, agent, capabilities, rate) as it may."""
 

@@ -1,7 +1,7 @@
 """A DAG as it is read: tasks that belong together, and what has become of them as a whole."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -41,6 +41,12 @@ class DagSpec(Checked):
     failure_threshold: Threshold | None = None
     budget_usd: Usd | None = None
     spawn: SpawnRule | None = None
+
+    def signed(self, by: str) -> Self:
+        """The same by this creator, if it names none; nobody is ""."""
+        if not by or self.created_by is not None:
+            return self
+        return self.model_copy(update={"created_by": by})
 
 
 class Dag(Checked):

@@ -20,6 +20,7 @@ from rqueue.model.forms import FORMS, Form, read
 from rqueue.model.forms.document import MAX_DOCUMENT_BYTES, parse
 from rqueue.model.ids import TaskId
 from rqueue.model.plan import Plan
+from rqueue.model.role import INBOX
 from rqueue.model.ulid import ulid_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 TASK, FORM, DAG = b"task", b"form", b"dag"
 MAX_TASKS = 1000
-CREATOR = "service:inbox"
 OWN_ID = "is given by the inbox, so that an entry that comes twice is one DAG"
 # What of an unknown field's name a person is shown.
 SHOWN = 64
@@ -98,7 +98,7 @@ def plan_in(root: str, entry: Entry) -> Plan | None:
     def ulids(number: int) -> list[str]:
         return [id_of(root, entry, None, Text(at, digest)).ulid for at in islice(places, number)]
 
-    return by_inbox(Plan.parse(given, ulids))
+    return on_one_scale(Plan.parse(given, ulids)).signed(INBOX)
 
 
 def refuse_ids(given: object) -> None:
@@ -113,17 +113,11 @@ def refuse_ids(given: object) -> None:
         given = given.get("on_complete")
 
 
-def by_inbox(plan: Plan) -> Plan:
-    """The plan of who named nobody else, on the scale of all tasks that come this way."""
-    tasks = [
-        replace(task, fields={"scale": "native", "created_by": CREATOR, **task.fields})
-        for task in plan.tasks
-    ]
-    spec = plan.spec.model_copy(update={"created_by": plan.spec.created_by or CREATOR})
-    following = plan.on_complete
-    return replace(
-        plan, spec=spec, tasks=tasks, on_complete=None if following is None else by_inbox(following)
-    )
+def on_one_scale(plan: Plan) -> Plan:
+    """The plan on the scale of all tasks that come this way."""
+    tasks = [replace(task, fields={"scale": "native", **task.fields}) for task in plan.tasks]
+    following = None if plan.on_complete is None else on_one_scale(plan.on_complete)
+    return replace(plan, tasks=tasks, on_complete=following)
 
 
 def texts_of(entry: Entry) -> list[Text]:
@@ -181,7 +175,7 @@ def spec_of(text: bytes, form: Form | None) -> TaskSpec:
     if not text.lstrip().startswith(b"{"):
         raise InvalidTask("document", "is neither a JSON object nor an array of them")
     spec = read(text, form)
-    return spec if spec.created_by else spec.model_copy(update={"created_by": CREATOR})
+    return spec if spec.created_by else spec.model_copy(update={"created_by": INBOX})
 
 
 def id_of(root: str, entry: Entry, form: Form | None, task: Text) -> TaskId:

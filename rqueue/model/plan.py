@@ -81,6 +81,17 @@ class Plan:
             after = None if following is None else cls.parse(following, ulids)
         return cls(id, spec, tasks, after)
 
+    def signed(self, by: str) -> Plan:
+        """The same plan, all of it by this creator where it names none; nobody is ""."""
+        if not by:
+            return self
+        tasks = [
+            replace(task, fields={**task.fields, "created_by": task.fields.get("created_by") or by})
+            for task in self.tasks
+        ]
+        following = None if self.on_complete is None else self.on_complete.signed(by)
+        return replace(self, spec=self.spec.signed(by), tasks=tasks, on_complete=following)
+
     def text(self) -> str:
         """The plan as JSON that `parse` reads, ids included."""
         return to_json(self.as_data()).decode()

@@ -11,6 +11,7 @@ from rqueue.client.drafts import Drafter
 from rqueue.client.plans import planting_of, refuse_missing
 from rqueue.errors import InvalidGraph, InvalidTask, Overloaded, RQueueError, SubmitError
 from rqueue.model.inbox import Entry, Text, form_named, id_of, plan_in, spec_of, texts_of
+from rqueue.model.role import INBOX
 from rqueue.store import planting
 from rqueue.store.inbox import START, Refusal, arrived, receive, received
 from rqueue.store.submits import Taken, submit
@@ -90,7 +91,7 @@ class Inbox:
     def __init__(self, shard: Shard, settings: Settings, *, clock: Clock, reader: str) -> None:
         self.shard = shard
         self.reader = reader
-        self.drafter = Drafter(settings, clock)
+        self.drafter = Drafter(settings, clock, by=INBOX)
         # Sooner than any ended task is forgotten: a lost reader's entry finds its tasks there.
         self.idle_ms = round(settings.call_timeout_sec * 1000)
         self.longest_wait_sec = settings.park_sec

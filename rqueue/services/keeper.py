@@ -114,13 +114,15 @@ class Keeper:
         refused = ""
         try:
             if text:
-                await planting.submit(self.shard, planting_of(text, self.drafter))
+                # Whether it may be created was asked with the DAG that it follows.
+                following = planting_of(text, self.drafter)._replace(by=())
+                await planting.submit(self.shard, following)
         except (StoreUnavailable, Overloaded):
             raise
         except (RQueueError, ValueError, RecursionError) as error:
-            following = (await dags.read(self.shard, dag)).next
+            next_dag = (await dags.read(self.shard, dag)).next
             # Another keeper may have been luckier in the same moment.
-            if following is None or not await is_taken(self.shard, following):
+            if next_dag is None or not await is_taken(self.shard, next_dag):
                 refused = str(error)[:REASON_LENGTH]
                 log.error("what follows %s cannot be submitted: %s", dag, refused)
         await dags.followed(self.shard, dag, refused=refused)

@@ -29,7 +29,8 @@ class Spawner:
     def __init__(self, parts: Parts) -> None:
         self.reader = parts.reader
         self.hooks = parts.hooks
-        self.drafter = Drafter(parts.settings, parts.clock, parts.registry.handlers)
+        handlers, by = parts.registry.handlers, parts.settings.principal
+        self.drafter = Drafter(parts.settings, parts.clock, handlers, by=by)
 
     async def drafted(self, parent: Task, wishes: Sequence[Wish]) -> list[Seedling]:
         """What is sent to the store; each has an id, which it gets if its key is new."""
@@ -48,7 +49,10 @@ class Spawner:
         call = call.with_options(parent_id=parent.id, depends_on=after, **named)
         if self.hooks.middleware:
             call = await self.hooks.before_submit(call)
-        return known_by_key(self.drafter.of_call(call))
+        draft = known_by_key(self.drafter.of_call(call))
+        # Whoever holds the lease may spawn; only to name another as the creator is asked for.
+        own = call.options.get("created_by") in (None, self.drafter.by)
+        return draft._replace(by="" if own else self.drafter.by)
 
     async def told(self, spawned: Sequence[Spawned], wait: Wait) -> list[Subtask]:
         """What a handler is told: of those that it waited for, how they ended."""

@@ -214,6 +214,10 @@ class Keys(GateKeys):
         """hash: lane with tasks that no live worker can do -> since when, and ` told`."""
         return f"{self.root}unserved"
 
+    def roles(self) -> str:
+        """hash: principal -> its role, of those that were given one."""
+        return f"{self.root}roles"
+
     def inbox(self) -> str:
         """stream: tasks that producers of any language sent with plain XADD, see protocol.md."""
         return f"{self.root}inbox"

@@ -12,6 +12,7 @@ from rqueue.model.ids import DagId, TaskId
 from rqueue.store.dags import ok
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
+from rqueue.store.roles import forbidden, who_of
 from rqueue.store.shard import TRIES
 from rqueue.store.submits import Draft, lanes_text
 
@@ -95,30 +96,31 @@ class Row(NamedTuple):
 
 
 class Planting(NamedTuple):
-    """A DAG ready to be sent: its own facts, its tasks, each after its parents, and the DAG that
-    follows it, written as JSON.
+    """A DAG ready to be sent: its own facts, its tasks, each after its parents, the DAG that
+    follows it, written as JSON, and who asks for it.
     """
 
     id: DagId
     facts: Sequence[Argument]
     nodes: Sequence[Node]
     follow: str = ""
+    by: tuple[str, ...] = ()
 
 
 async def submit(shard: Shard, dag: Planting) -> None:
     """Takes a DAG, whole or not at all; sent again, it is the same one. Raises InvalidGraph,
-    TooManyLanes, and what calls raise: it may have been taken then, and is if it is sent again.
+    TooManyLanes, Forbidden, and what calls raise: it may have been taken then, and is if it is sent
+    again.
     """
     refused = await write(shard, dag)
     if refused == BEING_DROPPED:
         await drop(shard, dag.id)
         refused = await write(shard, dag)
-    fault = refusal(shard, dag, refused)
-    if fault is not None:
+    if refused != ["OK"]:
         # One that was committed under this id before is another's.
         if refused[0] != "STATE":
             await drop(shard, dag.id)
-        raise fault
+        raise refusal(shard, dag, refused)
     await commit(shard, dag.id, total=len(dag.nodes))
 
 
@@ -145,6 +147,7 @@ def asked(
         "lanes": lanes_text(lanes),
         "max_lanes": shard.terms.max_lanes,
         "follow": dag.follow,
+        "who": who_of(shard.terms, dag.by),
     }
     return args, rows
 
@@ -191,13 +194,13 @@ def pages(rows: Iterator[tuple[int, Row]]) -> Iterator[list[Row]]:
         yield page
 
 
-def refusal(shard: Shard, dag: Planting, words: list[str]) -> RQueueError | None:
-    """Why a part was not taken, if it was not."""
+def refusal(shard: Shard, dag: Planting, words: list[str]) -> RQueueError:
+    """Why a part was not taken."""
     match words:
-        case ["OK"]:
-            return None
         case ["LANES"]:
             return TooManyLanes(shard.terms.max_lanes)
+        case ["FORBIDDEN", who]:
+            return forbidden(who)
         case ["PARENT", task, parent]:
             rule = "depends on a task that is not there or was cancelled"
             return InvalidGraph(rule, (named(dag, task), shown(parent)))

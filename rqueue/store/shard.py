@@ -54,6 +54,8 @@ class Terms:
     wait_replicas: int = 0
     max_nodes: int = 10_000
     spawn_rule: str = "own_dag"
+    default_role: str = "orchestrator"
+    inbox_role: str = "orchestrator"
     limits: tuple[Limit, ...] = ()
     max_steps: int = 1_000
     max_result_bytes: int = 262_144

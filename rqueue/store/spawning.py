@@ -20,6 +20,7 @@ from rqueue.model.state import State
 from rqueue.store.planting import NAME_TAKEN
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
+from rqueue.store.roles import forbidden, who_of
 from rqueue.store.shard import EDGES, TRIES
 from rqueue.store.submits import Draft, fitting, lanes_text
 
@@ -44,7 +45,9 @@ WRONG = {
 
 
 class Seedling(NamedTuple):
-    """A task to be spawned: the key under which its parent knows it, its id if it is new."""
+    """A task to be spawned: the key under which its parent knows it, its id if it is new. Its draft
+    says who asks for it where that one names another as its creator.
+    """
 
     key: str
     id: TaskId
@@ -77,8 +80,8 @@ class Part(NamedTuple):
 
 async def spawn(shard: Shard, parent: Held, tasks: Sequence[Seedling], *, wait: Wait = "") -> Grown:
     """Adds tasks to the DAG of the one that runs, those of new keys, and tells of all. Raises
-    LeaseLost, SpawnRefused, InvalidGraph and TooManyLanes, and then nothing was added: of more
-    than a page, nothing of the page that was refused and of those behind it.
+    LeaseLost, SpawnRefused, Forbidden, InvalidGraph and TooManyLanes, and then nothing was added:
+    of more than a page, nothing of the page that was refused and of those behind it.
 
     Of more than a page the parent waits for none until all are there: the last call lets it.
     """
@@ -121,6 +124,7 @@ async def send(shard: Shard, parent: Held, tasks: Sequence[Seedling], part: Part
         "gather": part.gather,
         "part": part.part,
         "keep_ms": GATHER_MS,
+        "who": who_of(shard.terms, tuple(dict.fromkeys(t.draft.by for t in tasks if t.draft.by))),
     }
     reply = await shard.run("dag/spawn", args, rows_of(tasks, lanes))
     if text(reply[0]) != "OK":
@@ -170,6 +174,8 @@ def refusal(shard: Shard, parent: Held, words: Sequence[str]) -> RQueueError:
             return LeaseLost(task, parent.token)
         case "LANES":
             return TooManyLanes(terms.max_lanes)
+        case "FORBIDDEN":
+            return forbidden(rest[0])
         case "RULE" | "FULL" | "CLOSED":
             said = {
                 "RULE": f"its DAG's rule is {' '.join(rest)}",

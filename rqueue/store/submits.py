@@ -12,6 +12,7 @@ from rqueue.model.ids import TaskId, external_key, new_task_id, new_task_ids
 from rqueue.model.lane import Lane, signature
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import ok, text
+from rqueue.store.roles import forbidden, who_of
 from rqueue.store.shard import TRIES, ending
 
 if TYPE_CHECKING:
@@ -39,17 +40,22 @@ class Row(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """One task ready to be sent: its lane, its place in it, and what is special."""
+    """One task ready to be sent: its lane, its place in it, what is special, and who asks for it,
+    if that is known.
+    """
 
     lane: Lane
     base: int
     definition: bytes
     more: str = ""
     ask: str = ""
+    by: str = ""
 
 
 class Page:
-    """The drafts of one call. Their ids are made when they are first sent, and kept."""
+    """The drafts of one call, by one principal. Their ids are made when they are first sent, and
+    kept.
+    """
 
     __slots__ = ("drafts", "ids")
 
@@ -113,9 +119,13 @@ def pages_of(drafts: Sequence[Draft], ids: Sequence[TaskId] = ()) -> Iterator[Pa
 
 
 def fitting(drafts: Sequence[Draft], start: int, end: int) -> int:
-    """Where a call's tasks end: before the first that would wait for too much, at least one."""
-    left = MOST_PARENTS
+    """Where a call's tasks end: before the first that somebody else asks for, or that would wait
+    for too much; at least one.
+    """
+    left, by = MOST_PARENTS, drafts[start].by
     for at in range(start, end):
+        if drafts[at].by != by:
+            return at
         if drafts[at].ask:
             left -= len(drafts[at].ask) // PARENT_LETTERS
             if left < 0:
@@ -127,9 +137,9 @@ async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:
     """`submit` for a single draft, with all that is the same for its lane made once."""
     if shard.terms.wait_replicas:
         return (await submit(shard, [draft]))[0]
-    lane, base, definition, more, ask = draft
+    lane, base, definition, more, ask, by = draft
     task = new_task_id()
-    words = [*opening(shard, lane), task[-26:], f"1 {base}", definition, special(more, ask)]
+    words = [*opening(shard, lane, by), task[-26:], f"1 {base}", definition, special(more, ask)]
     reply = await shard.runner.run_words("task/submit", words)
     if int(reply[1]):
         await answer_all(shard)
@@ -139,9 +149,9 @@ async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:
 
 
 @lru_cache(maxsize=4096)
-def opening(shard: Shard, lane: Lane) -> tuple[Argument, ...]:
+def opening(shard: Shard, lane: Lane, by: str) -> tuple[Argument, ...]:
     """The words of a submit before its rows, for tasks of one lane."""
-    args = {"root": shard.root, **common(shard, (lane,))}
+    args = {"root": shard.root, **common(shard, (lane,), by)}
     return tuple(shard.runner.scripts["task/submit"].pack(shard.named["task/submit"], args))
 
 
@@ -156,13 +166,14 @@ def asked(shard: Shard, page: Page) -> tuple[dict[str, Argument], list[Row]]:
     indexes: dict[Lane, int] = {}
     rows: list[Row] = []
     last: Lane | None = None
+    by = ""
     for task, draft in zip(page.named(), page.drafts, strict=True):
-        lane, base, definition, more, ask = draft
+        lane, base, definition, more, ask, by = draft
         # Neighbours mostly share their lane; its hash costs more than all else here.
         if lane is not last:
             index, last = indexes.setdefault(lane, len(indexes) + 1), lane
         rows.append(Row(task[-26:], f"{index} {base}", definition, special(more, ask)))
-    return common(shard, tuple(indexes)), rows
+    return common(shard, tuple(indexes), by), rows
 
 
 def special(more: str, ask: str) -> str:
@@ -170,13 +181,14 @@ def special(more: str, ask: str) -> str:
     return f"{more}\n{ask}" if more or ask else ""
 
 
-def common(shard: Shard, lanes: tuple[Lane, ...]) -> dict[str, Argument]:
-    """The arguments of a call for tasks of these lanes."""
+def common(shard: Shard, lanes: tuple[Lane, ...], by: str) -> dict[str, Argument]:
+    """The arguments of a call for tasks of these lanes, and by whom."""
     return {
         "lanes": lanes_text(lanes),
         "max_lanes": shard.terms.max_lanes,
         "tries": TRIES,
         "how": ending(shard.terms),
+        "who": who_of(shard.terms, (by,)) if by else "",
     }
 
 
@@ -213,6 +225,8 @@ def exception(
             return Taken(TaskId.from_ulid(detail), created=False)
         case "LANES":
             return TooManyLanes(shard.terms.max_lanes)
+        case "FORBIDDEN":
+            return forbidden(detail)
         case "PARENT":
             return InvalidGraph(
                 "depends on a task that is not there or was cancelled",

@@ -36,10 +36,9 @@ class Model:
         self.keep_failures = keep_failures
         self.result_ttl_ms = result_ttl_ms
         self.max_nodes = max_nodes
-        self.now_ms = self.submitted = 0
+        self.now_ms = self.submitted = self.version = 0
         self.tasks: dict[str, Record] = {}
         self.lanes: dict[Lane, int] = {}
-        self.version = 0
         self.keys: dict[str, Key] = {}
         self.names: dict[str, str] = {}
         self.waiters: dict[str, Waiter] = {}
@@ -51,6 +50,7 @@ class Model:
         self.drained, self.blamed = set[str](), dict[str, int]()
         self.paused: set[str] = set()
         self.breakers: dict[str, Breaker] = {}
+        self.roles: dict[str, str] = {}
         self.slowed: dict[str, Slow] = {}
         self.begun: dict[str, dict[int, int]] = {}
         self.wakes: dict[str, int] = {}

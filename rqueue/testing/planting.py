@@ -51,6 +51,12 @@ def plant(
     return ("OK",)
 
 
+def is_open(model: Model, dag: str) -> bool:
+    """Whether parts of a DAG may be written: it is new, or not committed and not taken back."""
+    graph = model.graph(dag)
+    return graph is None or (graph.status == "writing" and not graph.dropping)
+
+
 def refusal(model: Model, graph: Graph | None, draft: Draft, names: dict[str, str]) -> Said | None:
     """What a part is answered because of one of its tasks, if it is not simply written; `names` are
     the producer's ids of those before it.

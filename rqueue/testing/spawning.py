@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """What a running task asks for: tasks by the keys under which it knows them."""
+    """What a running task asks for: tasks by the keys under which it knows them. `forbidden` is who
+    may not name another as their creator, and its role.
+    """
 
     parent: str
     token: str
@@ -32,6 +34,7 @@ class Spawn:
     steps: int = 20_000
     gather: str = ""
     part: str = ""
+    forbidden: str | None = None
 
     @property
     def mark(self) -> str:
@@ -114,8 +117,8 @@ def refusal(model: Model, call: Spawn, parent: Record, fresh: Sequence[Draft]) -
         wrong = wrong_with(model, parent, row, look)
         if wrong is not None:
             return wrong
-    if not fresh:
-        return None
+    if not fresh or call.forbidden is not None:
+        return ("FORBIDDEN", call.forbidden) if fresh else None
     graph = model.dags.get(parent.dag)
     rule = call.rule if graph is None else graph.facts.get("spawn", call.rule)
     kinds = list(dict.fromkeys(draft.lane for _, draft in call.rows))

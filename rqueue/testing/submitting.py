@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 Refusal = tuple[str, str]
 
 
-def submit(model: Model, drafts: Sequence[Draft]) -> dict[int, Refusal]:
-    """Takes new tasks; what was not simply taken, by position: EXISTS, PARENT or LANES.
+def submit(
+    model: Model, drafts: Sequence[Draft], *, forbidden: str | None = None
+) -> dict[int, Refusal]:
+    """Takes new tasks; what was not simply taken, by position: EXISTS, PARENT or LANES, and
+    FORBIDDEN for all where one who asks may not.
 
     An id that is there already was sent before: nothing is made, and nothing is said.
     """
@@ -28,6 +31,9 @@ def submit(model: Model, drafts: Sequence[Draft]) -> dict[int, Refusal]:
     touched: set[int] = set()
     for index, draft in enumerate(drafts):
         if model.find(draft.id) is not None:
+            continue
+        if forbidden is not None:
+            refused[index] = ("FORBIDDEN", forbidden)
             continue
         made = submit_one(model, draft)
         if not isinstance(made, Record):

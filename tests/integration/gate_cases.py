@@ -1,16 +1,19 @@
-"""Calls about gates, and of steps, whose replies are lost."""
+"""Calls about gates and roles, and of steps, whose replies are lost."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from rqueue import Lease
+from rqueue.errors import Forbidden
 from rqueue.store.leases import Held, Parking, park
 from rqueue.store.steps import step
 from tests.house import House
 
-READS = {"breaker/read", "budget/read"}
+READS = {"breaker/read", "budget/read", "role/list"}
 
 
 async def nothing(house: House) -> None: ...
@@ -63,11 +66,33 @@ async def kept(house: House, lease: Lease) -> bytes:
     return await step(house.queue.shard, held, "plan", b'"done"')
 
 
+async def agent(house: House) -> None:
+    await house.queue.set_role("agent:coder", "agent")
+
+
+async def given(house: House, _: object) -> dict[str, str]:
+    await house.queue.set_role("agent:coder", "human")
+    return await house.queue.roles()
+
+
+async def refused(house: House, _: object) -> str:
+    with pytest.raises(Forbidden) as error:
+        await house.queue.enqueue("code", created_by="agent:coder")
+    return str(error.value)
+
+
+async def dropped(house: House, _: object) -> dict[str, str]:
+    await house.queue.drop_role("agent:coder")
+    return await house.queue.roles()
+
+
 Row = tuple[Callable[[House], Awaitable[Any]], Callable[[House, Any], Awaitable[Any]]]
 CASES: dict[str, list[Row]] = {
     "breaker/open": [(nothing, opened), (resting, opened)],
     "breaker/close": [(nothing, closed), (resting, closed)],
     "budget/set": [(nothing, limited), (poor, limited)],
+    "role/set": [(nothing, given), (agent, given)],
+    "role/drop": [(nothing, dropped), (agent, dropped)],
     "task/why": [(ready, asked), (slowed, asked)],
     "task/step": [(running, kept)],
 }

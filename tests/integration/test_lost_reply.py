@@ -198,6 +198,8 @@ CASES: dict[str, list[Case]] = {
         Case(keyed, lambda house, before: resubmit(house, before, "keep")),
         Case(keyed, lambda house, before: resubmit(house, before, "replace")),
         Case(keyed, lambda house, before: resubmit(house, before, "debounce")),
+        Case(nothing, lambda house, _: house.queue.enqueue("code", created_by="agent:coder")),
+        Case(gate_cases.agent, gate_cases.refused),
     ],
     "task/claim": [
         Case(two_ready, claim),

@@ -62,6 +62,7 @@ async def submit(
     lanes: Sequence[Lane] = (PLAIN,),
     max_lanes: int = 512,
     tries: int = 100,
+    who: str = "",
 ) -> list[Any]:
     """The submit script's reply."""
     args: dict[str, Any] = {
@@ -69,6 +70,7 @@ async def submit(
         "max_lanes": max_lanes,
         "tries": tries,
         "how": ending(house.queue.shard.terms),
+        "who": who,
     }
     found: list[Any] = words(await house.queue.shard.run("task/submit", args, rows))
     return found

@@ -72,6 +72,7 @@ class GraphHands(Hands):
             "lanes": lanes_text(tuple(lanes)),
             "max_lanes": MAX_LANES,
             "follow": "",
+            "who": "",
         }
         return self.both(
             "submit",
@@ -97,6 +98,7 @@ class GraphHands(Hands):
         args: dict[str, Argument] = {
             **{name: getattr(call, name) for name in SPAWNED},
             "keep_ms": KEPT_MS,
+            "who": "",
             "max_nodes": MAX_NODES,
             "lanes": lanes_text(tuple(lanes)),
             "max_lanes": MAX_LANES,

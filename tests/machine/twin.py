@@ -124,6 +124,7 @@ class Twin:
             "max_lanes": MAX_LANES,
             "tries": MANY,
             "how": self.how,
+            "who": "",
         }
 
         def run() -> dict[int, tuple[str, str]]:

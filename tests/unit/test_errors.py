@@ -21,6 +21,7 @@ EXAMPLES = [
     errors.LeaseLost("task_1", "1:x"),
     errors.InvalidTask("payload", "is too large"),
     errors.InvalidGraph("a cycle", ("a", "b")),
+    errors.Forbidden("agent:coder", "agent"),
     errors.Retry(after=5, reason="busy"),
     errors.StoreUnavailable("redis"),
 ]

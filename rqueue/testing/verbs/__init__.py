@@ -13,6 +13,7 @@ from rqueue.testing.verbs import (
     looking,
     passing,
     reasons,
+    roles,
     submitting,
     working,
 )
@@ -49,6 +50,9 @@ VERBS: dict[str, Verb] = {
     "queue/pause": passing.pause,
     "queue/resume": passing.resume,
     "queue/yield": passing.yield_lead,
+    "role/drop": roles.dropped,
+    "role/list": roles.listed,
+    "role/set": roles.given,
     "task/cancel": submitting.cancel,
     "task/claim": holding.claim,
     "task/complete": holding.complete,

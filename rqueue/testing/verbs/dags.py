@@ -8,6 +8,7 @@ from rqueue.model.state import FINAL
 from rqueue.testing import dags, planting, spawning
 from rqueue.testing.graphs import counted
 from rqueue.testing.spawning import Spawn
+from rqueue.testing.verbs.roles import refused
 from rqueue.testing.verbs.submitting import draft_of, lanes_of
 from rqueue.testing.verbs.words import text
 
@@ -24,6 +25,8 @@ def submit(model: Model, asked: Asked) -> Reply:
     facts = dict(zip(words[::2], words[1::2], strict=True))
     follow = asked.text("follow")
     dag = asked.text("dag")
+    if planting.is_open(model, dag) and (forbidden := refused(model, asked)) is not None:
+        return ["FORBIDDEN", forbidden]
     return list(planting.plant(model, dag, drafts, facts=facts, lanes=lanes, follow=follow))
 
 
@@ -45,7 +48,8 @@ def spawn(model: Model, asked: Asked) -> Reply:
     rows = [(text(row["key"]), draft_of(row, lanes)) for row in asked.rows]
     names = ("parent", "token", "wait", "rule", "gather", "part")
     named = {name: asked.text(name) for name in names}
-    return spawning.spawn(model, Spawn(**named, rows=rows, steps=asked.number("steps")))
+    forbidden, steps = refused(model, asked), asked.number("steps")
+    return spawning.spawn(model, Spawn(**named, rows=rows, steps=steps, forbidden=forbidden))
 
 
 def cancel(model: Model, asked: Asked) -> Reply:

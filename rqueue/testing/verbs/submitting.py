@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rqueue.model.lane import lane_of
 from rqueue.testing import cancelling, operating, passing, submitting
 from rqueue.testing.records import PLAIN, Draft, Special
+from rqueue.testing.verbs.roles import refused
 from rqueue.testing.verbs.words import raw, text
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 def submit(model: Model, asked: Asked) -> Reply:
     """Tasks of several lanes, each for itself."""
     lanes = lanes_of(asked)
-    refused = submitting.submit(model, [draft_of(row, lanes) for row in asked.rows])
-    return ["OK", 0, *(word for index, pair in refused.items() for word in (index, *pair))]
+    drafts, forbidden = [draft_of(row, lanes) for row in asked.rows], refused(model, asked)
+    found = submitting.submit(model, drafts, forbidden=forbidden)
+    return ["OK", 0, *(word for index, pair in found.items() for word in (index, *pair))]
 
 
 def lanes_of(asked: Asked) -> list[Lane]:

@@ -40,7 +40,7 @@ async def spawn(house: House, lease: Lease, rows: Sequence[Row], **changes: Any)
     args: dict[str, Argument] = {
         "parent": lease.id.ulid, "token": lease.token, "wait": "", "rule": "own_dag",
         "max_nodes": 10, "lanes": lanes_text((PLAIN,)), "max_lanes": 512, "steps": 100,
-        "tries": 100, "gather": "", "part": "", "keep_ms": 60_000,
+        "tries": 100, "gather": "", "part": "", "keep_ms": 60_000, "who": "",
     }  # fmt: skip
     assert not set(changes) - set(args)
     return await ask(house, "dag/spawn", args | changes, rows)

@@ -1,0 +1,72 @@
+"""A program that does the same work with whichever rqueue it finds: this one, or that of the core.
+
+`python -P benchmarks/cycle.py URL plain|gated`, PYTHONPATH at a tree. For each line that it reads
+it empties the server, sees tasks through their whole life, and writes the seconds that cost it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import uvloop
+from redis import asyncio as aredis
+
+from rqueue import Queue
+from rqueue.policy.capability import Offer
+from rqueue.store.claims import Waiter
+from rqueue.store.leases import Settled
+
+TASKS = 5_000
+BATCH = 100
+PAYLOAD = {"data": "x" * 89}
+# Wide enough to bind nobody: what is measured is that they are looked at.
+LIMIT = {"type": "noop", "rate": 1_000_000, "per_sec": 1, "at_once": 1_000_000}
+PLAIN: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+# The settings of a queue with everything in use, and the options of its tasks.
+GATED: tuple[dict[str, Any], dict[str, Any]] = (
+    {"breakers": {}, "limits": [LIMIT]},
+    {"required_capabilities": ["gpu", "browser"]},
+)
+
+
+async def main(url: str, kind: str) -> None:
+    """One run for each line."""
+    settings, options = GATED if kind == "gated" else PLAIN
+    client = aredis.Redis.from_url(url, protocol=2)
+    for number, _ in enumerate(sys.stdin):
+        await client.flushall()
+        async with Queue("core", url=url, archive="postgres", **settings) as queue:
+            if kind == "gated":
+                # Breakers are looked at where there is one that counts, if only of another type.
+                await queue.open_breaker("another", 600)
+            before = await cpu(client)
+            await live(queue, f"w{number}", options)
+            print(await cpu(client) - before, flush=True)
+    await client.aclose()
+
+
+async def live(queue: Queue, name: str, options: dict[str, Any]) -> None:
+    """Bulk submits, then a worker's turns: each settles what the one before has claimed."""
+    call = queue.call("noop", PAYLOAD, **options)
+    for _ in range(TASKS // BATCH):
+        await queue.enqueue_many([call] * BATCH)
+    offer = Offer.of(capabilities=options.get("required_capabilities", ()))
+    worker = Waiter(queue.shard, name, offer, name=name, lasts=True)
+    done: list[Settled] = []
+    for _ in range(TASKS // BATCH):
+        grants = (await worker.turn(done, BATCH)).answer.grants
+        done = [Settled(grant.task, grant.token, b"") for grant in grants]
+        assert len(done) == BATCH
+    turned = await worker.turn(done, 0)
+    assert turned.words == ["OK"] * BATCH
+
+
+async def cpu(client: Any) -> float:
+    """The server's processor time so far, in seconds."""
+    info = await client.info("cpu")
+    return float(info["used_cpu_sys"]) + float(info["used_cpu_user"])
+
+
+if __name__ == "__main__":
+    uvloop.run(main(*sys.argv[1:]))

@@ -1,0 +1,12 @@
+-- list: no move
+--
+-- Every principal that was given a role, and which.
+--
+-- KEYS  1 roles       hash    principal -> its role
+-- ARGV  1 root        prefix of every key of the shard
+-- FLAGS no-writes allow-oom
+-- REPLY OK [principal, role, ...]
+
+local roles = KEYS[1]
+
+return { "OK", redis.call("HGETALL", roles) }

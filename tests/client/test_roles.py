@@ -1,0 +1,200 @@
+"""Roles by the API: who may create what, in whose name, and what is refused at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from rqueue import Queue
+from rqueue.errors import ConfigError, Forbidden, InvalidTask
+from rqueue.model.spec import TaskSpec
+from rqueue.services.keeper import Keeper
+from rqueue.settings import Settings
+from rqueue.store import dags
+from tests.house import House, opened
+from tests.services.sown import settled
+
+AGENT, HUMAN = "agent:coder", "human:ada"
+PLAN = {"tasks": [{"type": "code", "name": "a"}, {"type": "code", "after": ["a"]}]}
+
+
+async def submitted_twice(queue: Queue) -> None:
+    async with queue.dag("two") as dag:
+        dag.chain(queue.call("code"), queue.call("code"))
+
+
+WAYS: dict[str, Callable[[Queue], Awaitable[Any]]] = {
+    "one": lambda queue: queue.enqueue("code", {"n": 1}),
+    "one with options": lambda queue: queue.enqueue("code", {"n": 1}, priority=5, tags=["a"]),
+    "one as another": lambda queue: queue.enqueue("code", created_by=HUMAN),
+    "many": lambda queue: queue.enqueue_many([queue.call("code"), {"type": "code"}]),
+    "a document": lambda queue: queue.enqueue_document({"task": {"type": "code"}}),
+    "a replica's": lambda queue: queue.enqueue("code", wait_replicas=0),
+    "a plan": lambda queue: queue.submit_plan(PLAN),
+    "a built DAG": submitted_twice,
+    "a DAG as another": lambda queue: queue.submit_plan({**PLAN, "created_by": HUMAN}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_agent_creates_nothing_in_any_way(server: Any, way: str) -> None:
+    async with opened(server, principal=AGENT) as house:
+        await house.queue.set_role(AGENT, "agent")
+        before = await house.dump()
+
+        with pytest.raises(Forbidden) as refused:
+            await WAYS[way](house.queue)
+
+        assert (refused.value.principal, refused.value.role) == (AGENT, "agent")
+        assert await house.dump() == before
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("role", ["orchestrator", "human"])
+async def test_others_create_in_every_way(server: Any, way: str, role: Any) -> None:
+    async with opened(server, principal=AGENT, default_role="agent") as house:
+        await house.queue.set_role(AGENT, role)
+
+        await WAYS[way](house.queue)
+
+        assert (await house.queue.counts()).submitted > 0
+
+
+async def test_who_was_given_none_has_the_default(server: Any) -> None:
+    async with opened(server, principal=AGENT, default_role="agent") as house:
+        with pytest.raises(Forbidden):
+            await house.queue.enqueue("code")
+
+        await house.queue.set_role(AGENT, "orchestrator")
+        await house.queue.enqueue("code")
+
+        await house.queue.drop_role(AGENT)
+        with pytest.raises(Forbidden):
+            await house.queue.enqueue("code")
+
+
+async def test_a_creator_who_is_named_is_asked_for_where_nobody_else_is(house: House) -> None:
+    await house.queue.set_role(AGENT, "agent")
+
+    with pytest.raises(Forbidden):
+        await house.queue.enqueue("code", created_by=AGENT)
+    with pytest.raises(Forbidden):
+        await house.queue.submit_plan({**PLAN, "created_by": AGENT})
+    with pytest.raises(Forbidden):
+        await house.queue.submit_plan({"tasks": [{"type": "code", "created_by": AGENT}]})
+
+    await house.queue.enqueue("code")
+    await house.queue.enqueue("code", created_by=HUMAN)
+    assert (await house.queue.counts()).submitted == 2
+
+
+async def test_of_many_only_those_of_the_agent_are_refused(house: House) -> None:
+    await house.queue.set_role(AGENT, "agent")
+    calls = [house.queue.call("code", created_by=name) for name in (HUMAN, AGENT, HUMAN)]
+
+    with pytest.raises(Forbidden):
+        await house.queue.enqueue_many(calls)
+
+    found = [task.spec.created_by async for task in house.queue.find()]
+    assert found == [HUMAN, HUMAN]
+
+
+async def test_the_principal_is_the_creator_where_none_is_named(server: Any) -> None:
+    async with opened(server, principal=HUMAN) as house:
+        queue = house.queue
+        plain = await queue.enqueue("code", {"n": 1})
+        more = await queue.enqueue("code", {"n": 1}, priority=5)
+        other = await queue.enqueue("code", {"n": 1}, created_by=AGENT)
+        dag = await queue.submit_plan(PLAN)
+
+        creators = [(await queue.get(one.id)).spec.created_by for one in (plain, more, other)]
+        assert creators == [HUMAN, HUMAN, AGENT]
+        assert (await dag.status()).spec.created_by == HUMAN
+        assert {task.spec.created_by async for task in queue.find()} == {HUMAN, AGENT}
+
+
+async def test_a_plain_task_with_its_creator_is_written_as_any_other(server: Any) -> None:
+    async with opened(server, principal=HUMAN) as house:
+        for payload in ({"n": 1}, {}, None, [1]):
+            quick = house.queue.drafter.draft(house.queue.call("code", payload)).definition
+            spec = TaskSpec.of(
+                type="code", payload={} if payload is None else payload, created_by=HUMAN
+            )
+            assert quick == spec.definition()
+
+
+async def test_what_follows_is_by_who_submitted_the_first_and_is_not_asked_again(
+    server: Any,
+) -> None:
+    async with opened(server, principal=HUMAN) as house:
+        plan = {**PLAN, "on_complete": {"tasks": [{"type": "code"}]}}
+        dag = await house.queue.submit_plan(plan)
+        await house.queue.set_role(HUMAN, "agent")
+        for _ in range(2):
+            (lease,) = await house.queue.claim(worker="w1")
+            await lease.start()
+            await lease.complete()
+
+        # The scheduler that submits it is somebody else, and has no say.
+        async with opened(server, principal=AGENT, default_role="agent") as scheduler:
+            await Keeper(scheduler.queue.shard, scheduler.queue.drafter).tick()
+
+        following = (await dag.status()).next
+        assert following is not None
+        found = await dags.read(house.queue.shard, following)
+        assert (found.spec.created_by, found.total) == (HUMAN, 1)
+        (lease,) = await house.queue.claim(worker="w1")
+        assert lease.task.spec.created_by == HUMAN
+        await settled(house)
+
+
+async def test_roles_are_set_and_dropped(house: House) -> None:
+    await house.queue.set_role(AGENT, "agent")
+    await house.queue.set_role(HUMAN, "human")
+    assert await house.queue.roles() == {AGENT: "agent", HUMAN: "human"}
+
+    await house.queue.drop_role(AGENT)
+    await house.queue.drop_role(AGENT)
+    assert await house.queue.roles() == {HUMAN: "human"}
+
+
+@pytest.mark.parametrize(
+    ("principal", "role", "field"),
+    [("ada", "human", "principal"), ("human:", "human", "principal"), (5, "human", "principal"),
+     ("robot:r2", "agent", "principal"), (HUMAN, "boss", "role"), (HUMAN, None, "role")],
+)  # fmt: skip
+async def test_what_is_no_principal_or_role_is_refused_at_the_door(
+    house: House, principal: Any, role: Any, field: str
+) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        await house.queue.set_role(principal, role)
+
+    assert refused.value.field == field
+    assert await house.dump() == {}
+
+
+async def test_a_name_without_a_kind_has_no_role_to_drop(house: House) -> None:
+    with pytest.raises(InvalidTask):
+        await house.queue.drop_role("ada")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("principal", "ada"), ("principal", ""), ("default_role", "boss"), ("inbox_role", "")],
+)
+def test_settings_are_checked(setting: str, value: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Settings.load("work", **{setting: value})
+
+    assert refused.value.setting == setting
+
+
+def test_the_environment_says_who_a_process_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQUEUE_PRINCIPAL", AGENT)
+    monkeypatch.setenv("RQUEUE_DEFAULT_ROLE", "agent")
+
+    settings = Settings.load("work")
+
+    assert (settings.principal, settings.default_role) == (AGENT, "agent")
