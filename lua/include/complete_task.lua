@@ -1,6 +1,8 @@
 -- @include complete_special rarely
 -- @include handoff
 -- @include dag_of
+-- @include is_keyed
+-- @include leave_hand rarely
 -- Ends a held task well. Its entry and its outbox value are added to the lists of `how`.
 local function complete_task(root, finished, id, row, result, how)
   local key, lane = root .. "task:" .. id, row[3]
@@ -24,6 +26,9 @@ local function complete_task(root, finished, id, row, result, how)
   end
   if how.leases then
     how.leases[id .. " " .. row[2]] = true
+  end
+  if is_keyed(lane) then
+    leave_hand(root, id, how.touched)
   end
   local n = #how.entries + 1
   how.entries[n], how.ended[2 * n - 1], how.ended[2 * n] = row[4], id, value

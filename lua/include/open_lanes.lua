@@ -1,9 +1,10 @@
 -- @include gates_of rarely
--- The lanes of a list of { number, rate, type, alone, limits } that may be served now: none that
--- is paused, at rest, slowed down or at its limit. `alone` is false, or for how many ms a
+-- The lanes of a list of { number, rate, type, alone, limits, rules } that may be served now: none
+-- that is paused, at rest, slowed down or at its limit. `alone` is false, or for how many ms a
 -- worker keeps its hands free for the lane's tasks; `gates` is nil, or what lets only some pass.
+-- A lane of keys has `rules`, and the gates of keys in `doors`; `keyed` where there is any.
 local function open_lanes(root, now, lanes)
-  local open = {}
+  local open, doors = {}, {}
   local any = redis.call("EXISTS", root .. "paused", root .. "breakers", root .. "slowed") > 0
   for _, lane in ipairs(lanes) do
     any = any or lane[5]
@@ -12,7 +13,8 @@ local function open_lanes(root, now, lanes)
   for _, lane in ipairs(lanes) do
     if not gates or gates[lane[1]] then
       open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},
-        gates = gates and gates[lane[1]][1] and gates[lane[1]] }
+        gates = gates and gates[lane[1]][1] and gates[lane[1]], rules = lane[6], doors = doors }
+      open.keyed = open.keyed or lane[6]
     end
   end
   return open

@@ -19,7 +19,7 @@
 --       breaker       "" where this does not count, else "<threshold> <half_open_ms> <cooldown_ms>"
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead stats outbox events handoffs deadlines
 --       idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag> unfinished
---       breaker:<type> breakers wakes
+--       breaker:<type> breakers wakes hand:<key> full + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK [RETRYING | DEAD_LETTERED | LOST]...
 

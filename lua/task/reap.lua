@@ -24,7 +24,8 @@
 --       alone         signature of its lane for tasks that run alone; "" to stay
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> held:<dag> lanes stats outbox
 --       events handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
---       dag:<dag> unfinished breaker:<type> breakers wakes + what answer_waiting touches
+--       dag:<dag> unfinished breaker:<type> breakers wakes hand:<key> full
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 

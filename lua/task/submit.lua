@@ -11,15 +11,15 @@
 --       4 tries       how many parked claims may be looked at
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
 -- EACH  task          its id
---       place         "<number of its line> <base>": the base is its priority less its boosts at
---                     this moment, in millionths of a point
+--       place         "<number of its line> <base>", of one with a key "<line>@<key> <base>": the
+--                     base is its priority less its boosts at this moment, in millionths of a point
 --       def           the definition, opaque
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task
 --                     {idem, unique, window, ext, tags, ...} and what is asked of this call
 --                     {delay, at, parents, if_exists}
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
 --       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events
---       + what answer_waiting touches
+--       + what line_up and answer_waiting touch
 -- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id
 
 -- @include submit_alone
@@ -35,6 +35,7 @@ end
 -- @include now_ms
 -- @include lane_number
 -- @include place_of
+-- @include enter_lane
 -- @include submit_special rarely
 -- @include answer_touched
 
@@ -47,8 +48,7 @@ local keys, reply = {}, { "OK", 0 }
 for at = first, #ARGV, stride do
   keys[#keys + 1] = root .. "task:" .. ARGV[at]
 end
-local any_known = redis.call("EXISTS", unpack(keys)) > 0
-local here, made = {}, 0
+local any_known, here, made = redis.call("EXISTS", unpack(keys)) > 0, {}, 0
 for at = first, #ARGV, stride do
   local id, def, special = ARGV[at], ARGV[at + 2], ARGV[at + 3]
   local place = places[ARGV[at + 1]] or place_of(kinds, ARGV[at + 1])
@@ -61,28 +61,29 @@ for at = first, #ARGV, stride do
     local more, ask = string.match(special, "^([^\n]*)\n(.*)$")
     kept = more
     word, detail = submit_special(root, now, { id = id, kind = kind, max_lanes = max_lanes,
-      score = points, def = def, more = more, ask = ask, how = how })
+      score = points, def = def, more = more, ask = ask, how = how, key = place.key })
   elseif not lane_number(root, kind, max_lanes, now) then
     word = "LANES"
   end
+  if not word or word == "PENDING" then
+    here[id], made = true, made + 1
+    if place.key then
+      redis.call("HSET", key, "key", place.key)
+    end
+  end
   if not word then
-    local scores = kind.scores
-    local entry = redis.call("XADD", ready, "*", "task", id)
+    local scores, entry = kind.scores, redis.call("XADD", ready, "*", "task", id)
     write_plain(root, id, key, entry, kind.number, points, def)
     touched[kind.number] = true
     if kept == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
     else
       -- A later task of this very call may replace or delay it: it stands in its lane at once.
-      redis.call("ZADD", root .. "lane:" .. kind.number, points, id)
+      enter_lane(root, kind.number, { points, id })
     end
   elseif word ~= "PENDING" and word ~= "KNOWN" then
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / stride, word, detail
-  end
-  if not word or word == "PENDING" then
-    here[id] = true
-    made = made + 1
   end
 end
 
@@ -91,7 +92,7 @@ if made > 0 then
 end
 for _, kind in pairs(kinds) do
   if #kind.scores > 0 then
-    redis.call("ZADD", root .. "lane:" .. kind.number, unpack(kind.scores))
+    enter_lane(root, kind.number, kind.scores)
   end
 end
 reply[2] = answer_touched(root, now, touched, tonumber(tries)) and 1 or 0

@@ -145,6 +145,7 @@ class Drafter:
             definition=spec.definition(max_bytes=self.settings.max_payload_bytes),
             more=compact(self.more(spec)),
             ask=compact(ask(spec)),
+            key=spec.limit_key or "",
         )
 
     def more(self, spec: TaskSpec) -> dict[str, object]:
@@ -197,7 +198,8 @@ def lane_for(spec: TaskSpec, settings: Settings) -> Lane:
     if rate is None:
         rate = round(settings.priority_boost_per_minute, 2)
     capabilities = tuple(sorted(spec.required_capabilities))
-    return Lane(spec.type, rate, spec.agent_name, capabilities)
+    keyed = spec.limit_key is not None
+    return Lane(spec.type, rate, spec.agent_name, capabilities, keyed=keyed)
 
 
 def ask(spec: TaskSpec) -> dict[str, object]:

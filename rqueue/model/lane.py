@@ -15,6 +15,7 @@ class Lane:
     """Type, agent and capabilities that a task asks for, and how fast it ages.
 
     `rate` is points a minute; a task that lost its worker once moves to the lane that is `alone`.
+    Tasks that have a limit key are in lanes that are `keyed`.
     """
 
     type: str
@@ -22,6 +23,7 @@ class Lane:
     agent: str | None = None
     capabilities: tuple[str, ...] = ()
     alone: bool = False
+    keyed: bool = False
 
     def __post_init__(self) -> None:
         # Equal lanes must have one name: -0.0 equals 0.0 and is written otherwise.
@@ -48,6 +50,8 @@ def signature(lane: Lane) -> str:
         found["capabilities"] = sorted(lane.capabilities)
     if lane.alone:
         found["alone"] = True
+    if lane.keyed:
+        found["keyed"] = True
     return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
 
@@ -61,4 +65,5 @@ def lane_of(text: str) -> Lane:
         agent=found.get("agent"),
         capabilities=tuple(found.get("capabilities", ())),
         alone=found.get("alone", False),
+        keyed=found.get("keyed", False),
     )

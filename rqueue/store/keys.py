@@ -1,4 +1,4 @@
-"""Every key of one shard. Nothing else in the tree spells a key.
+"""Every key of one shard, with `turnkeys`. Nothing else in the tree spells a key.
 
 A method's docstring begins with the Redis type; docs/keys.md is made from it. Scripts build
 keys of the same tag from `root`; each pattern stands in their headers.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rqueue.store.turnkeys import TurnKeys
+
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(TurnKeys):
     """The keys of one shard: all keys of one script call come from one Keys."""
 
     namespace: str
@@ -26,7 +28,8 @@ class Keys:
         return f"{self.root}ready"
 
     def lane(self, number: int) -> str:
-        """zset: the READY tasks of a lane by score; lowest first, then the lowest id."""
+        """zset: the READY tasks of a lane by score; lowest first, then the lowest id. Those of
+        lanes of keys have negative numbers."""
         return f"{self.root}lane:{number}"
 
     def lanes(self) -> str:
@@ -228,18 +231,18 @@ class Keys:
         return f"{self.root}breakers"
 
     def slow(self, type: str) -> str:
-        """hash: a type that is slowed down: until when nothing of it is handed out, the span of
-        that, and how many have passed in the step of the recovery after it.
+        """hash: a type, or `@<key>`, that is slowed down: until when nothing of it is handed out,
+        the span of that, and how many have passed in the step of the recovery after it.
         """
         return f"{self.root}slow:{type}"
 
     def slowed(self) -> str:
-        """set: the types that are slowed down, or were and nobody has claimed of them since."""
+        """set: types and `@<key>` that are slowed down, or were and nobody has claimed since."""
         return f"{self.root}slowed"
 
     def limit(self, what: str) -> str:
         """hash: hundredth of the window -> tasks of a type that began in it, or of the queue for
-        `*`. Expires when all are out of the window.
+        `*`; with `@<key>` behind, of those the tasks of a key. Expires when all are out of it.
         """
         return f"{self.root}limit:{what}"
 
@@ -248,7 +251,8 @@ class Keys:
         return f"{self.root}crowded"
 
     def wakes(self) -> str:
-        """zset: types, or `*`, by the time at which some may pass that may not now."""
+        """zset: types, `*`, `@<key>` and lanes of keys, by the time at which some may pass that may
+        not now."""
         return f"{self.root}wakes"
 
     def types(self) -> str:

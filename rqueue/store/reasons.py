@@ -10,7 +10,7 @@ from rqueue.errors import ScriptFault, TaskNotFound
 from rqueue.model.ids import TaskId
 from rqueue.model.state import State
 from rqueue.policy.reasons import Hold
-from rqueue.store.lanes import DRAIN_MS, limited, read_lanes
+from rqueue.store.lanes import lane_words, read_lanes
 from rqueue.store.replies import text
 
 if TYPE_CHECKING:
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 ASKED = 3
 # Of those that a task waits for, so many are named.
 NAMED = 20
+TURN = "turn"
 
 
 class Found(NamedTuple):
-    """What holds a task back at one moment, and the lane it is in."""
+    """What holds a task back at one moment, the lane it is in, and where the tasks of that have
+    turns by their keys, how many come before it.
+    """
 
     now: datetime
     state: State
     lane: Lane
     holds: list[Hold]
+    turns: int | None = None
 
 
 async def holds(shard: Shard, task: TaskId) -> Found:
@@ -46,18 +50,19 @@ async def holds(shard: Shard, task: TaskId) -> Found:
                 raise TaskNotFound(task)
             continue
         lane = lanes[int(number)]
-        words = [int(number), lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
         args: dict[str, Argument] = {
             "task": task.ulid,
-            "lane": json.dumps([*words, *limited(lane, shard.terms.limits)]),
+            "lane": json.dumps(lane_words(int(number), lane, shard.rules())),
             "limit": NAMED,
         }
         reply = await shard.run("task/why", args)
         match text(reply[0]):
             case "OK":
                 _, now, state, *rows = reply
-                found = [hold_of([text(word) for word in row]) for row in rows]
-                return Found(instant(int(now)), State(text(state)), lane, found)
+                words = [[text(word) for word in row] for row in rows]
+                found = [hold_of(row) for row in words if row[0] != TURN]
+                turns = next((int(what) for word, what, _ in words if word == TURN), None)
+                return Found(instant(int(now)), State(text(state)), lane, found, turns)
             case "GONE":
                 raise TaskNotFound(task)
     raise ScriptFault("task/why", reply)

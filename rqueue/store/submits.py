@@ -39,13 +39,18 @@ class Row(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """One task ready to be sent: its lane, its place in it, and what is special."""
+    """One task ready to be sent: its lane, its place in it, what is special, and its limit key."""
 
     lane: Lane
     base: int
     definition: bytes
     more: str = ""
     ask: str = ""
+    key: str = ""
+
+    def place(self, line: int) -> str:
+        """Where it goes, as scripts read it, by the number of its lane's line in the call."""
+        return f"{line}@{self.key} {self.base}" if self.key else f"{line} {self.base}"
 
 
 class Page:
@@ -127,9 +132,9 @@ async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:
     """`submit` for a single draft, with all that is the same for its lane made once."""
     if shard.terms.wait_replicas:
         return (await submit(shard, [draft]))[0]
-    lane, base, definition, more, ask = draft
+    lane, _, definition, more, ask, _ = draft
     task = new_task_id()
-    words = [*opening(shard, lane), task[-26:], f"1 {base}", definition, special(more, ask)]
+    words = [*opening(shard, lane), task[-26:], draft.place(1), definition, special(more, ask)]
     reply = await shard.runner.run_words("task/submit", words)
     if int(reply[1]):
         await answer_all(shard)
@@ -157,11 +162,12 @@ def asked(shard: Shard, page: Page) -> tuple[dict[str, Argument], list[Row]]:
     rows: list[Row] = []
     last: Lane | None = None
     for task, draft in zip(page.named(), page.drafts, strict=True):
-        lane, base, definition, more, ask = draft
+        lane, base, definition, more, ask, key = draft
         # Neighbours mostly share their lane; its hash costs more than all else here.
         if lane is not last:
             index, last = indexes.setdefault(lane, len(indexes) + 1), lane
-        rows.append(Row(task[-26:], f"{index} {base}", definition, special(more, ask)))
+        place = draft.place(index) if key else f"{index} {base}"
+        rows.append(Row(task[-26:], place, definition, special(more, ask)))
     return common(shard, tuple(indexes)), rows
 
 

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from rqueue.model.limit import QUEUE
 from rqueue.model.state import State
-from rqueue.testing.gating import is_paused, mark_passed, open_places
+from rqueue.testing.gating import mark_passed
 from rqueue.testing.graphs import gate, is_shut
-from rqueue.testing.limits import open_rooms, pass_one, use_up
-from rqueue.testing.records import Answer, Claim, Grant, Lease, LimitWords, Record, Waiter
+from rqueue.testing.limits import use_up
+from rqueue.testing.picking import Picking, Who
+from rqueue.testing.records import Answer, Claim, Grant, Lease, Record, Waiter
 
 if TYPE_CHECKING:
-    from rqueue.model.lane import Lane
     from rqueue.testing.model import Model
 
-MINUTE_MS = 60_000
-DRAIN_MS = 30_000
 # How often a claim looks behind what is held back, and at how many heads of its lanes.
 ROUNDS = 10
 HEADS = 250
-
-
-@dataclass(frozen=True, slots=True)
-class Who:
-    """Whom a lease is for and in which conversation, whether the tasks are started, how many of
-    them begin at once, and which limits stand before them.
-    """
-
-    waiter: str
-    consumer: str
-    bits: str
-    started: bool = False
-    begin: int | None = None
-    limits: tuple[LimitWords, ...] = ()
 
 
 def claim(model: Model, call: Claim) -> Answer:
@@ -58,7 +41,7 @@ def claim(model: Model, call: Claim) -> Answer:
     if waiter:
         waiter.since_ms = None
     begin_now = None if call.begin is None else call.begin - len(carried)
-    who = Who(call.waiter, call.consumer, call.bits, call.start, begin_now, call.limits)
+    who = who_asks(call, begin_now)
     taken = take(model, who, call.lanes, call.n - len(carried))
     short = call.n - len(carried) - len(taken)
     grants = (*taken, *carried)
@@ -70,6 +53,12 @@ def claim(model: Model, call: Claim) -> Answer:
         return Answer("OK", 0, grants)
     kept.since_ms, kept.until_ms = model.now_ms, model.now_ms + call.park_ms
     return Answer("OK", call.park_ms, grants)
+
+
+def who_asks(call: Claim, begin: int | None) -> Who:
+    """Whom a claim is for."""
+    keys = call.keys
+    return Who(call.waiter, call.consumer, call.bits, call.start, begin, call.limits, keys)
 
 
 def begin(model: Model, record: Record) -> None:
@@ -101,7 +90,8 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
     served = {number: lanes[number] for number in numbers}
     given: list[Grant] = []
     for _ in range(1 + ROUNDS):
-        picks = pick(model, who, served, n - len(given))
+        picking = Picking(model, who, served)
+        picks = picking.pick(n - len(given))
         free = [record for record in picks if gate(model, record)]
         for record in picks:
             record.held = record not in free
@@ -111,6 +101,7 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
             given.append(lease(model, record, who, at))
             mark_passed(model, served[record.lane].type, record)
             use_up(model, served[record.lane].type, who.limits)
+        picking.end(free)
         if len(free) == len(picks):
             break
         who = replace(who, begin=None if who.begin is None else who.begin - len(free))
@@ -124,70 +115,6 @@ def hold_heads(model: Model, numbers: Sequence[int]) -> None:
     page = math.ceil(HEADS / len(numbers))
     for record in [model.tasks[task] for n in numbers for task in model.lane(n)[:page]]:
         record.held = is_shut(model, record)
-
-
-def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record]:
-    """The heads of the lanes that are this worker's next."""
-    if n < 1 or who.waiter in model.drained or runs_alone(model, who.consumer, served):
-        return []
-    places = open_places(model, served)
-    rooms = open_rooms(model, who.limits)
-    open_ = {n: lane for n, lane in served.items() if not is_paused(model, n, lane)}
-    picks: list[Record] = []
-    for record in in_order(model, open_):
-        type = open_[record.lane].type
-        if len(picks) >= n:
-            break
-        if min(places[type], rooms.get(type, 1), rooms.get(QUEUE, 1)) < 1:
-            continue
-        if not open_[record.lane].alone:
-            picks.append(record)
-            places[type] -= 1
-            pass_one(rooms, type)
-            continue
-        # A task that was lost once runs alone: nothing is given beside it.
-        verdict = may_run_alone(model, who.consumer, record.lane, picked=len(picks))
-        if verdict == "run":
-            return [record]
-        if verdict == "drain":
-            break
-    return picks
-
-
-def may_run_alone(
-    model: Model, consumer: str, lane: int, *, picked: int
-) -> Literal["run", "drain", "skip"]:
-    """Whether a task that runs alone may be picked now, or hands are kept free for it."""
-    if picked == 0 and not model.in_hand(consumer):
-        model.draining.pop(lane, None)
-        return "run"
-    until_ms, by = model.draining.get(lane, (0, consumer))
-    if by != consumer and until_ms > model.now_ms:
-        return "skip"
-    model.draining[lane] = (model.now_ms + DRAIN_MS, consumer)
-    return "drain"
-
-
-def runs_alone(model: Model, consumer: str, served: dict[int, Lane]) -> bool:
-    """Whether the worker has a task in hand that must run alone; what it had is forgotten."""
-    if consumer not in model.alone and not any(lane.alone for lane in served.values()):
-        return False
-    record = model.find(model.alone.get(consumer, ""))
-    if record is not None and record.in_hand and record.owner == consumer:
-        return True
-    model.alone.pop(consumer, None)
-    return False
-
-
-def in_order(model: Model, lanes: dict[int, Lane]) -> list[Record]:
-    """The READY tasks of these lanes by effective priority now."""
-    ready = [record for record in model.ready() if record.lane in lanes]
-    return sorted(ready, key=lambda r: (effective(model, r, lanes[r.lane]), r.id))
-
-
-def effective(model: Model, record: Record, lane: Lane) -> float:
-    """The priority that a written score means now."""
-    return record.score - lane.micro_rate * (model.now_ms / MINUTE_MS)
 
 
 def lease(model: Model, record: Record, who: Who, at: int) -> Grant:
@@ -223,7 +150,7 @@ def answer_one(model: Model, waiter: Waiter) -> None:
     if waiter.until_ms <= model.now_ms:
         waiter.since_ms = None
         return
-    who = Who(call.waiter, call.consumer, call.bits, call.start, waiter.begin, call.limits)
+    who = who_asks(call, waiter.begin)
     given = take(model, who, call.lanes, waiter.short)
     if not given:
         return

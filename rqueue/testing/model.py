@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.graphs import is_shut, tally
 from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said, Waiter
+from rqueue.testing.turning import Crowds, Line, let_in
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
@@ -35,11 +36,9 @@ class Model:
         self.keep_failures = keep_failures
         self.result_ttl_ms = result_ttl_ms
         self.max_nodes = max_nodes
-        self.now_ms = 0
-        self.submitted = 0
+        self.now_ms = self.submitted = self.version = 0
         self.tasks: dict[str, Record] = {}
         self.lanes: dict[Lane, int] = {}
-        self.version = 0
         self.keys: dict[str, Key] = {}
         self.names: dict[str, str] = {}
         self.waiters: dict[str, Waiter] = {}
@@ -54,6 +53,8 @@ class Model:
         self.slowed: dict[str, Slow] = {}
         self.begun: dict[str, dict[int, int]] = {}
         self.wakes: dict[str, int] = {}
+        self.crowds = Crowds()
+        self.lines: dict[int, Line] = {}
         self.cancelling: dict[str, tuple[str, str]] = {}
         self.telling: set[str] = set()
         self.dags: dict[str, Graph] = {}
@@ -156,7 +157,8 @@ class Model:
         if lane not in self.lanes:
             if len(self.lanes) >= self.max_lanes:
                 return None
-            self.lanes[lane] = len(self.lanes) + 1
+            number = len(self.lanes) + 1
+            self.lanes[lane] = -number if lane.keyed else number
             self.version = (self.version or self.now_ms) + 1
             for waiter in self.waiters.values():
                 if waiter.since_ms is not None:
@@ -199,6 +201,8 @@ class Model:
 
     def end(self, record: Record, state: State, settled: str | None) -> Ended:
         """What all endings have in common; the outbox line."""
+        if state is not State.COMPLETED:
+            let_in(self, record)
         self.handoffs.pop((record.id, record.epoch), None)
         self.deadlines.pop(record.id, None)
         record.state, record.finished_ms, record.held = state, self.now_ms, False

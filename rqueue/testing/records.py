@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from rqueue.model.state import IN_HAND, State
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rqueue.model.dag import Trigger
     from rqueue.model.lane import Lane
+    from rqueue.testing.turning import KeyRules
 
 IfExists = Literal["keep", "replace", "debounce"]
 Unique = Literal["until_start", "until_done"]
@@ -41,7 +44,8 @@ PLAIN = Special()
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A task to be submitted; `base` is its priority in millionths of a point. One of a DAG has
-    parents `inside` it too, and a `rank`: its part of the base that is for the critical path.
+    parents `inside` it too, and a `rank`: its part of the base that is for the critical path. One
+    of a lane of keys has a `key`.
     """
 
     id: str
@@ -55,6 +59,7 @@ class Draft:
     if_exists: IfExists = "keep"
     inside: tuple[str, ...] = ()
     rank: int = 0
+    key: str = ""
 
 
 @dataclass(slots=True)
@@ -87,6 +92,7 @@ class Record:
     score: int
     definition: bytes
     special: Special
+    key: str = ""
     state: State = State.READY
     life: int = 1
     waits: set[str] = field(default_factory=set)
@@ -194,7 +200,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim of a conversation; `lanes` are the numbers it may serve at `version`."""
+    """One claim of a conversation; `lanes` are the numbers it may serve at `version`, `keys` the
+    rules of those that have keys.
+    """
 
     waiter: str
     seq: int
@@ -209,6 +217,7 @@ class Claim:
     handoff_ms: int = 2000
     begin: int | None = None
     limits: tuple[LimitWords, ...] = ()
+    keys: Mapping[int, KeyRules] = field(default_factory=dict)
 
 
 # A task and the token that holds it; a task, its life and how that ended.

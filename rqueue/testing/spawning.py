@@ -12,6 +12,7 @@ from rqueue.testing.graphs import adopt, block, changed, open_parents
 from rqueue.testing.planting import Said, commit_one, create, namesake_of
 from rqueue.testing.settling import again, held
 from rqueue.testing.telling import lanes
+from rqueue.testing.turning import let_in
 from rqueue.testing.walking import Walk
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def gather(
 
 def suspend(model: Model, record: Record, children: Sequence[str], *, lenient: bool) -> None:
     """A running task leaves its worker's hands until tasks that it spawned have ended."""
+    let_in(model, record)
     model.handoffs.pop((record.id, record.epoch), None)
     record.state, record.settled = State.PENDING, f"suspend {record.token}"
     record.suspended = "all_done" if lenient else "all_success"
