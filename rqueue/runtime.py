@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rqueue import embedded
+from rqueue.current import Current
 from rqueue.store.connection import Connection, connect
 from rqueue.store.keys import Keys
 from rqueue.store.reader import Reader
@@ -42,7 +43,8 @@ def open_runtime(settings: Settings) -> Runtime:
 def assemble(settings: Settings, connection: Connection, *, strict: bool = True) -> Runtime:
     """The parts of a queue over a connection that is there."""
     keys = Keys(settings.namespace, settings.name)
-    shard = Shard(Runner(connection, strict=strict), keys, terms_of(settings))
+    runner, current = Runner(connection, strict=strict), Current(settings)
+    shard = Shard(runner, keys, terms_of(settings), lambda: current.rules)
     reader = Reader(shard, lease_ms=ms(settings.lease_sec))
     return Runtime(settings, connection, shard, reader)
 
@@ -68,7 +70,6 @@ def terms_of(settings: Settings) -> Terms:
         spawn_rule=settings.spawn_policy,
         default_role=settings.default_role,
         inbox_role=settings.inbox_role,
-        limits=settings.limits,
         max_steps=settings.max_steps,
         max_result_bytes=settings.max_result_bytes,
     )

@@ -20,12 +20,13 @@ from rqueue.model.blame import BadWorkers, Poison, PoisonRule, WorkerRule
 from rqueue.model.breaker import NO_BREAKERS, Breakers
 from rqueue.model.checked import NAME, Name, Principal
 from rqueue.model.dag import SpawnRule
-from rqueue.model.limit import Limit
+from rqueue.model.limit import Limit, doubled
 from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
 from rqueue.model.proof import BY_SETTINGS, Validator
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.role import Role
 from rqueue.model.scale import Scale
+from rqueue.model.turns import Turns
 from rqueue.sources import FILE, VARIABLES, from_environment, from_file, merged
 
 DAY_SEC = 86_400
@@ -80,8 +81,9 @@ class Settings(BaseModel):
     poison: Poison = Field(PoisonRule(), description="when a task that fails is given up at once")
     bad_workers: BadWorkers = Field(WorkerRule(), description="when a worker is sent home")
     limits: tuple[Limit, ...] = Field(
-        (), description="how many tasks of a type, or of the queue, in a time and at once"
+        (), description="how many tasks of a type, a key or the queue, in a time and at once"
     )
+    turns: Turns = Field(Turns(), description="turns between limit keys: enabled, and weights")
     rate_limit_counts: bool = Field(False, description="whether a parked attempt is spent")
     max_rate_limit_parks: int = Field(20, ge=0, le=1000, description="parks a task may have")
     result_ttl_sec: SecondsOrNone = Field(DAY_SEC, description="how long an ended task is kept")
@@ -179,9 +181,8 @@ class Settings(BaseModel):
         check_proof(settings)
         if settings.embedded and settings.url is not None:
             raise ConfigError("embedded", "is given together with url; one server is enough")
-        whats = [limit.what for limit in settings.limits]
-        if len(set(whats)) < len(whats):
-            raise ConfigError("limits", "has two for the same type, or two for the queue")
+        if doubled(settings.limits):
+            raise ConfigError("limits", "has two for the same type and key, or two for the queue")
         if settings.claim_memo_sec < 2 * settings.park_sec:
             raise ConfigError("claim_memo_sec", "is at least twice park_sec")
         if settings.handoff_sec > longest:

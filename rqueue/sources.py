@@ -21,7 +21,7 @@ PREFIX = "RQUEUE_"
 VARIABLES = {"url": "RQUEUE_REDIS_URL"}
 WHERE = ("url", "embedded")
 # Settings with parts of their own.
-IN_JSON = frozenset({"retry", "breakers", "limits", "validation", "test_commands"})
+IN_JSON = frozenset({"retry", "breakers", "limits", "turns", "validation", "test_commands"})
 
 
 def merged(sources: list[dict[str, object]]) -> dict[str, object]:

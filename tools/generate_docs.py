@@ -120,9 +120,8 @@ def keys() -> str:
     """Every key, its type and what it holds, from the methods of Keys."""
     cls: Any = importlib.import_module("rqueue.store.keys").Keys
     rows = []
-    # Those of its bases behind its own.
-    methods = [pair for owner in cls.__mro__ for pair in vars(owner).items()]
-    for name, method in methods:
+    methods = {name: one for part in cls.__mro__ for name, one in vars(part).items()}
+    for name, method in methods.items():
         redis_type, _, meaning = (inspect.getdoc(method) or "").partition(":")
         if redis_type.split(" ")[0].rstrip(",") in REDIS_TYPES:
             rows.append((f"`{name}`", f"`{pattern(cls, method)}`", redis_type, flat(meaning)))

@@ -13,6 +13,7 @@
 -- TOUCHES dag:<dag> members:<dag> unfinished task:<id> def:<id> lane:<n> held:<dag> waits:<id>
 --       dependents:<id> heirs:<id> delayed blocked deadlines handoffs cancelling telling stats
 --       outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> failures:<id>
+--       hand:<key> full + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <cancelled so far> | GONE | STATE <status>: nothing of it is open
 

@@ -11,7 +11,7 @@
 --       4 limit       how many tasks at most in this call
 --       5 tries       how many parked claims may be looked at
 -- TOUCHES dag:<dag> fresh:<dag> dags writing unfinished task:<id> waits:<id> blocked delayed
---       lane:<n> held:<dag> stats cancelling + what answer_waiting touches
+--       lane:<n> held:<dag> stats cancelling + what line_up and answer_waiting touch
 -- REPLY OK <more> | GONE | STATE <found>
 
 -- @include now_ms

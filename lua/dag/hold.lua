@@ -9,11 +9,13 @@
 --       3 limit       how many tasks are looked at in this call
 --       4 begin       1: pause it; 0: go on with what was begun
 -- TOUCHES dag:<dag> members:<dag> held:<dag> unfinished task:<id> lane:<n> stats
+--       + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE | STATE <status>
 
 -- @include next_page
 -- @include hold_task
+-- @include drop_from_lane
 
 local root, dag, limit, begin = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
 
@@ -32,7 +34,7 @@ end
 local page, more = next_page(root, dag, "hold", limit)
 for _, id in ipairs(page or {}) do
   local task = redis.call("HMGET", root .. "task:" .. id, "state", "lane")
-  if task[1] == "READY" and redis.call("ZREM", root .. "lane:" .. task[2], id) == 1 then
+  if task[1] == "READY" and drop_from_lane(root, task[2], id) == 1 then
     hold_task(root, dag, id, task[2])
   end
 end

@@ -9,9 +9,11 @@
 --       3 seen        what `unfinished` said when the graph was read; "" where more tasks follow
 -- EACH  task          its id
 --       rank          its boost, in millionths of a point
--- TOUCHES task:<id> lane:<n> unfinished
+-- TOUCHES task:<id> lane:<n> unfinished + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK
+
+-- @include move_in_lane
 
 local root, dag, seen = ARGV[1], ARGV[2], ARGV[3]
 local first, stride = 4, 2
@@ -25,7 +27,7 @@ for at = first, #ARGV, stride do
     local score = string.format("%.0f", row[3] - (rank - had))
     redis.call("HSET", key, "rank", rank, "score", score)
     if state == "READY" then
-      redis.call("ZADD", root .. "lane:" .. row[2], "XX", score, id)
+      move_in_lane(root, row[2], score, id)
     end
   end
 end

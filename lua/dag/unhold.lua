@@ -8,11 +8,13 @@
 --       3 limit       how many tasks at most in this call
 --       4 tries       how many parked claims may be looked at
 --       5 begin       1: resume it; 0: go on with what was begun, unless it is paused again
--- TOUCHES dag:<dag> held:<dag> unfinished task:<id> lane:<n> stats + what answer_waiting touches
+-- TOUCHES dag:<dag> held:<dag> unfinished task:<id> lane:<n> stats
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE
 
 -- @include now_ms
+-- @include enter_lane
 -- @include answer_touched
 
 local root, dag, limit, tries = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -36,7 +38,7 @@ for _, id in ipairs(redis.call("SPOP", held, limit)) do
   local task = redis.call("HMGET", root .. "task:" .. id, "state", "lane", "score")
   if task[1] == "READY" then
     redis.call("HINCRBY", root .. "stats", task[2] .. ":READY", -1)
-    redis.call("ZADD", root .. "lane:" .. task[2], task[3], id)
+    enter_lane(root, task[2], { task[3], id })
     touched[task[2]] = true
   end
 end

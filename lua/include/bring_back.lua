@@ -1,6 +1,7 @@
 -- @include dag_left
 -- @include dag_shut
 -- @include hold_task
+-- @include enter_lane
 -- @include price_of
 -- Puts tasks back into their lanes that their DAG could not pay and can now, the cheapest first
 -- and so many. `how.touched` collects the lanes. Returns whether more of them can be paid.
@@ -21,7 +22,7 @@ local function bring_back(root, dag, limit, how)
       if dag_shut(root, row[4], how) then
         hold_task(root, dag, id, row[2])
       else
-        redis.call("ZADD", root .. "lane:" .. row[2], row[3], id)
+        enter_lane(root, row[2], { row[3], id })
         how.touched[row[2]] = true
       end
     end

@@ -3,22 +3,21 @@
 -- @include flagged
 -- @include handoff
 -- @include dag_of
+-- @include is_keyed
+-- @include leave_hand rarely
 -- Ends a held task well. Its entry and its outbox value are added to the lists of `how`.
 local function complete_task(root, finished, id, row, result, how)
   local key, lane = root .. "task:" .. id, row[3]
   redis.call("HSET", key, "state", "COMPLETED", "finished", finished)
-  if result ~= "" then
-    if how.archive or dag_of(row[5]) then
-      redis.call("SET", root .. "result:" .. id, result)
-    else
-      redis.call("SET", root .. "result:" .. id, result, "PX", how.ttl)
-    end
+  if result ~= "" and (how.archive or dag_of(row[5])) then
+    redis.call("SET", root .. "result:" .. id, result)
+  elseif result ~= "" then
+    redis.call("SET", root .. "result:" .. id, result, "PX", how.ttl)
   end
   local value = "1 COMPLETED"
   if row[5] then
     if flagged(row[5], "c") then
-      local held = redis.call("HMGET", key, "reserved", "holder")
-      note_refund(root, { row[5], held[1], held[2] }, how.refunds)
+      note_refund(root, redis.call("HMGET", key, "flags", "reserved", "holder"), how.refunds)
     end
     value = complete_special(root, id, row, how) .. " COMPLETED"
   elseif not how.archive then
@@ -31,9 +30,10 @@ local function complete_task(root, finished, id, row, result, how)
   if how.leases then
     how.leases[id .. " " .. row[2]] = true
   end
-  local n = #how.entries + 1
+  if is_keyed(lane) then
+    leave_hand(root, id, how.touched)
+  end
+  local n, states = #how.entries + 1, how.lanes[lane] or {}
   how.entries[n], how.ended[2 * n - 1], how.ended[2 * n] = row[4], id, value
-  local states = how.lanes[lane] or {}
-  states[row[1]] = (states[row[1]] or 0) + 1
-  how.lanes[lane] = states
+  states[row[1]], how.lanes[lane] = (states[row[1]] or 0) + 1, states
 end

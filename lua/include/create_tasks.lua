@@ -16,6 +16,9 @@ local function create_tasks(root, now, dag, news)
       else
         create_task(root, now, at, dag, new)
       end
+      if new.place.key then
+        redis.call("HSET", root .. "task:" .. new.id, "key", new.place.key)
+      end
       local lane = new.place.kind.number
       members[#members + 1], lanes[lane] = new.id, (lanes[lane] or 0) + 1
       edges = edges + (new.outside and #new.outside or 0)

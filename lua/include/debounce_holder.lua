@@ -1,5 +1,6 @@
 -- @include delay_task
 -- @include write_def
+-- @include move_in_lane
 -- Gives the waiting task that holds a new one's key its definition and priority, and lets it wait
 -- anew. `debounced` names the last ones that did so: sent again, one changes nothing.
 local function debounce_holder(root, now, holder, row, new, due)
@@ -16,6 +17,6 @@ local function debounce_holder(root, now, holder, row, new, due)
     delay_task(root, now, holder, row, due)
   elseif row.state == "READY" then
     -- Not where it is held back with its DAG.
-    redis.call("ZADD", root .. "lane:" .. row.lane, "XX", new.score, holder)
+    move_in_lane(root, row.lane, new.score, holder)
   end
 end

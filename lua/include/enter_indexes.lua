@@ -1,9 +1,10 @@
 -- @include count
+-- @include enter_lane
 -- Puts what a call has collected into the indexes: `scores` of tasks by lane, `blocked` and
 -- `unblocked` ones, and the `counts` of lanes.
 local function enter_indexes(root, how)
   for lane, scores in pairs(how.scores) do
-    redis.call("ZADD", root .. "lane:" .. lane, unpack(scores))
+    enter_lane(root, lane, scores)
   end
   if #how.blocked > 0 then
     redis.call("ZADD", root .. "blocked", unpack(how.blocked))

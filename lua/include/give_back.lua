@@ -1,6 +1,7 @@
 -- @include handoff
 -- @include count
 -- @include let_in
+-- @include enter_lane
 -- @include dag_shut
 -- @include hold_task rarely
 -- A held task becomes READY again, free of charge, at its old place; it is held back
@@ -11,11 +12,11 @@ local function give_back(root, id, row, settled, how)
   redis.call("ZREM", root .. "handoffs", handoff(id, row[2]))
   redis.call("HSET", key, "state", "READY", "settled", settled)
   count(root, lane, row[1], -1)
-  let_in(root, id)
+  let_in(root, id, lane)
   local dag = row[5] and dag_shut(root, row[5], how)
   if dag then
     return hold_task(root, dag, id, lane)
   end
-  redis.call("ZADD", root .. "lane:" .. lane, redis.call("HGET", key, "score"), id)
+  enter_lane(root, lane, { redis.call("HGET", key, "score"), id })
   how.touched[lane] = true
 end

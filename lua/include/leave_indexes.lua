@@ -1,5 +1,6 @@
 -- @include free_entry
 -- @include let_in
+-- @include drop_from_lane
 -- @include handoff
 -- @include unhold_task
 -- @include leave_each
@@ -7,7 +8,7 @@
 -- Takes a live task out of every index that its state names; its hash is the caller's.
 local function leave_indexes(root, id, state, lane, entry, token)
   if state == "READY" then
-    if redis.call("ZREM", root .. "lane:" .. lane, id) == 0 then
+    if drop_from_lane(root, lane, id) == 0 then
       unhold_task(root, id, lane)
     end
     free_entry(root, entry)
@@ -26,6 +27,6 @@ local function leave_indexes(root, id, state, lane, entry, token)
   else
     free_entry(root, entry)
     redis.call("ZREM", root .. "handoffs", handoff(id, token))
-    let_in(root, id)
+    let_in(root, id, lane)
   end
 end

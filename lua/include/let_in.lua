@@ -1,9 +1,11 @@
 -- @include note_refund rarely
 -- @include refund rarely
+-- @include is_keyed
+-- @include leave_hand rarely
 -- A task leaves the hand other than completed: what was set aside for it and not spent is given
 -- back. Where somebody found a limit of those at once used up, or an account short, the promoter
--- answers who waits. A completion does that by itself, see heed_success.
-local function let_in(root, id)
+-- answers who waits. A completion does that by itself, see heed_success and leave_hand.
+local function let_in(root, id, lane)
   local key, refunds = root .. "task:" .. id, {}
   local row = redis.call("HMGET", key, "flags", "reserved", "holder")
   if row[2] then
@@ -13,6 +15,9 @@ local function let_in(root, id)
         redis.call("ZADD", root .. "wakes", 0, "$" .. account)
       end
     end
+  end
+  if is_keyed(lane) then
+    leave_hand(root, id)
   end
   if redis.call("EXISTS", root .. "crowded") == 1 then
     for _, what in ipairs(redis.call("SMEMBERS", root .. "crowded")) do

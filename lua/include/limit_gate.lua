@@ -4,7 +4,7 @@
 -- waits is answered when the window lets go of something, or one of those in hand is.
 local function limit_gate(root, now, limit)
   local what, rate, per_ms, at_once = unpack(limit)
-  local gate = { left = math.huge, limit = what, per_ms = per_ms, rate = rate }
+  local gate = { left = math.huge, limit = what, per_ms = per_ms, rate = rate, words = limit }
   if rate > 0 then
     local left, opens = rate_left(root, now, limit)
     gate.left = left

@@ -7,9 +7,13 @@ local function make_lane(root, signature, max_lanes, now)
   if redis.call("HLEN", lanes) - 2 >= tonumber(max_lanes) then
     return nil
   end
-  local number = redis.call("HINCRBY", lanes, "next", 1)
+  local number = tostring(redis.call("HINCRBY", lanes, "next", 1))
+  if string.find(signature, '"keyed":true', 1, true) then
+    -- Known as a lane of keys by its number alone, see is_keyed.
+    number = "-" .. number
+  end
   redis.call("HSET", lanes, signature, number)
   redis.call("HSETNX", lanes, "version", string.format("%.0f", now))
   call_lanes(root, string.format("%.0f", redis.call("HINCRBY", lanes, "version", 1)))
-  return tostring(number)
+  return number
 end

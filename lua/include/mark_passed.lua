@@ -1,5 +1,8 @@
--- Writes down what has passed the gates of a lane: the task that tries a breaker is its probe; a
--- type that is slowed down and a limit count. What was held back or lost has not passed.
+-- @include count_passed
+-- @include limit_gate
+-- @include slow_gate
+-- Writes down what has passed the gates of a lane, not what was held back or lost. A gate whose
+-- last place was taken is looked at again: who waits then is to be answered when it opens.
 local function mark_passed(root, now, lane, given)
   local picked, passed = {}, {}
   for _, id in ipairs(lane.picked) do
@@ -10,18 +13,12 @@ local function mark_passed(root, now, lane, given)
       passed[#passed + 1] = row
     end
   end
-  for _, gate in ipairs(#passed > 0 and lane.gates or {}) do
-    if gate.probe then
-      redis.call("HSET", root .. "breaker:" .. gate.probe, "state", "half-open",
-        "probe", passed[1][1] .. " " .. passed[1][2])
-    elseif gate.slow then
-      gate.passed = gate.passed + #passed
-      redis.call("HSET", root .. "slow:" .. gate.slow, "step", gate.step, "passed", gate.passed)
-    elseif gate.rate > 0 then
-      local key = root .. "limit:" .. gate.limit
-      local slot = math.floor(now / math.max(1, gate.per_ms / 100))
-      redis.call("HINCRBY", key, string.format("%.0f", slot), #passed)
-      redis.call("PEXPIRE", key, 2 * gate.per_ms)
+  count_passed(root, now, lane.gates, passed)
+  for _, gate in ipairs(lane.gates) do
+    if gate.left < 1 and gate.words then
+      limit_gate(root, now, gate.words)
+    elseif gate.left < 1 and gate.slow then
+      slow_gate(root, now, gate.slow)
     end
   end
 end

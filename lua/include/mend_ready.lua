@@ -1,5 +1,7 @@
 -- @include mend_entry
 -- @include dag_of
+-- @include is_keyed
+-- @include mend_key rarely
 -- Puts a READY task back into its lane, unless it is held back with its DAG; one whose DAG is being
 -- given up must have somebody to come to it. Whether anything was missing.
 -- `row` is state, lane, score, entry, ..., flags.
@@ -15,6 +17,9 @@ local function mend_ready(root, now, id, row)
   local missing = redis.call("ZADD", root .. "lane:" .. row[2], "NX", row[3], id) == 1
   if missing then
     mend_entry(root, now, id, row[4])
+  end
+  if is_keyed(row[2]) then
+    missing = mend_key(root, id, row[2], row[3]) or missing
   end
   return missing or mended
 end

@@ -1,6 +1,8 @@
 -- @include mend_ready
 -- @include mend_created
 -- @include mend_lease
+-- @include is_keyed
+-- @include mend_hand rarely
 -- @include mend_wait
 -- @include is_unborn
 -- Puts a task back into every index that its state names; whether it was missing in any, nil where
@@ -16,7 +18,8 @@ local function mend_task(root, now, id, limit)
   elseif state == "READY" then
     return mend_ready(root, now, id, row)
   elseif state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING" then
-    return mend_lease(root, now, id, row[4], row[5])
+    local missing = is_keyed(row[2]) and mend_hand(root, id, row[2])
+    return mend_lease(root, now, id, row[4], row[5]) or missing
   elseif is_unborn(root, state, row[8], row[9]) then
     return mend_created(root, now, id, row[8])
   elseif state == "PENDING" then

@@ -1,6 +1,11 @@
--- Moves a lane on to its next head, `chunk` of them fetched at a time; false at its end.
--- Nothing leaves the lane until all picks are made, so that ranks do not shift meanwhile.
-local function next_head(root, lane, chunk)
+-- @include next_turn rarely
+-- Moves a lane on to its next head, `chunk` of them fetched at a time; its id and its effective
+-- priority, false at the end. Nothing leaves the lane until all picks are made, so that ranks do
+-- not shift meanwhile.
+local function next_head(root, now, lane, chunk)
+  if lane.rules then
+    return next_turn(root, now, lane, chunk)
+  end
   lane.at = (lane.at or -1) + 2
   if not lane.heads or lane.at > #lane.heads then
     lane.from = lane.heads and lane.from + chunk or 0
@@ -8,5 +13,6 @@ local function next_head(root, lane, chunk)
       lane.from, lane.from + chunk - 1, "WITHSCORES")
     lane.at = 1
   end
-  return lane.heads[lane.at] or false
+  local id, score = lane.heads[lane.at], lane.heads[lane.at + 1]
+  return id or false, id and score - lane.rate * (now / 60000) or false
 end

@@ -9,7 +9,7 @@ local function note_refund(root, row, refunds)
   end
   local keys = { root .. "budget:day" }
   if own ~= "" then
-    keys[2] = root .. "budget:worker=" .. select(3, holder_of(row[3]))
+    keys[2] = root .. "budget:worker=" .. (select(3, holder_of(row[3] or "")) or "nobody")
   end
   local dag = dag_of(row[1])
   if dag then

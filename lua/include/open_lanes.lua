@@ -1,12 +1,13 @@
 -- @include gates_of rarely
 -- @include purse_of rarely
 -- @include can_afford rarely
--- The lanes of a list of { number, rate, type, alone, limits, cost class } that may be served now
--- with `n` tasks for `who`: none that is paused, at rest, slowed down, at its limit, or too dear.
--- `alone` is false, or for how many ms a worker keeps its hands free for the lane's tasks; `gates`
--- is nil, or what lets only some pass. Where prices must be looked at, `who` gets a purse.
+-- The lanes of a list of { number, rate, type, alone, limits, rules, cost class } that may be
+-- served now with `n` tasks for `who`: none that is paused, at rest, slowed down, at its limit or
+-- too dear. `alone` is false, or for how many ms a worker keeps its hands free for the lane's
+-- tasks; `gates` is nil, or what lets only some pass. A lane of keys has `rules`, and the gates of
+-- keys in `doors`; `keyed` where there is any. Where prices must be looked at, `who` gets a purse.
 local function open_lanes(root, now, lanes, n, who)
-  local open = {}
+  local open, doors = {}, {}
   local any = redis.call("EXISTS", root .. "paused", root .. "breakers", root .. "slowed",
     root .. "budgets") > 0
   for _, lane in ipairs(lanes) do
@@ -16,9 +17,11 @@ local function open_lanes(root, now, lanes, n, who)
   local purse = any and purse_of(root, now, who.consumer)
   for _, lane in ipairs(lanes) do
     if (not gates or gates[lane[1]])
-      and (not purse or can_afford(root, now, purse, lane[6], n)) then
+      and (not purse or can_afford(root, now, purse, lane[7], n)) then
       open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},
-        gates = gates and gates[lane[1]][1] and gates[lane[1]], priced = lane[6] }
+        gates = gates and gates[lane[1]][1] and gates[lane[1]], rules = lane[6], doors = doors,
+        priced = lane[7] }
+      open.keyed = open.keyed or lane[6]
     end
   end
   who.purse = purse and purse.tight and purse

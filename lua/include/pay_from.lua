@@ -10,5 +10,9 @@ local function pay_from(root, now, purse, lane, id)
   end
   run_short(root, now, purse.account)
   lane.dear = (lane.dear or 0) + 1
+  if lane.rules then
+    -- The key whose turn it is gives nothing more in this call.
+    table.remove(lane.line, 1)
+  end
   return lane.dear < 100 and "next" or "skip"
 end

@@ -13,6 +13,6 @@ local function retry_later(root, id, row, due, fields)
   redis.call("HDEL", key, "entry")
   redis.call("ZADD", root .. "delayed", due, id)
   count(root, lane, row[1], -1)
-  let_in(root, id)
+  let_in(root, id, lane)
   count(root, lane, "RETRYING", 1)
 end

@@ -1,8 +1,8 @@
--- What is handed out of a type that is slowed down: "shut" for nothing, false for everything, else
--- a gate. When the rest is over, ten steps of a tenth of it follow, each with twice the places of
--- the one before, from one on: what was too much must not come back at once.
-local function slow_gate(root, now, type)
-  local key = root .. "slow:" .. type
+-- What is handed out of a type, or of "@<key>", that is slowed down: "shut" for nothing, false
+-- for everything, else a gate. When the rest is over, ten steps of a tenth of it follow, each with
+-- twice the places of the one before, from one on: what was too much must not come back at once.
+local function slow_gate(root, now, what)
+  local key = root .. "slow:" .. what
   local row = redis.call("HMGET", key, "until", "span", "step", "passed")
   if not row[1] then
     return false
@@ -13,13 +13,13 @@ local function slow_gate(root, now, type)
     return "shut"
   elseif step >= 10 then
     redis.call("DEL", key)
-    redis.call("SREM", root .. "slowed", type)
+    redis.call("SREM", root .. "slowed", what)
     return false
   end
   local passed = row[3] == tostring(step) and tonumber(row[4]) or 0
   if passed >= 2 ^ step then
-    redis.call("ZADD", root .. "wakes", math.ceil(row[1] + (step + 1) * width), type)
+    redis.call("ZADD", root .. "wakes", math.ceil(row[1] + (step + 1) * width), what)
     return "shut"
   end
-  return { left = 2 ^ step - passed, slow = type, step = step, passed = passed }
+  return { left = 2 ^ step - passed, slow = what, step = step, passed = passed }
 end

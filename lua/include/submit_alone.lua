@@ -1,4 +1,5 @@
 -- @include entry_ms
+-- @include is_keyed
 -- @include write_plain
 -- @include bring_alone rarely
 -- The reply to a call for one new, plain task of a lane that is there; nil for any other call.
@@ -7,7 +8,7 @@ local function submit_alone(root, lanes, tries, id, place, def)
   local rate, signature = string.match(lanes, "^([^%s$]+) ([^\n]+)$")
   local lane = signature and redis.call("HGET", root .. "lanes", signature)
   local key = root .. "task:" .. id
-  if not lane or redis.call("EXISTS", key) == 1 then
+  if not lane or is_keyed(lane) or redis.call("EXISTS", key) == 1 then
     return nil
   end
   local entry = redis.call("XADD", root .. "ready", "*", "task", id)

@@ -17,6 +17,6 @@ local function suspend_task(root, now, id, row, children, trigger)
   block_task(root, id, children, nil, trigger)
   wait_task(root, now, id)
   count(root, lane, row[1], -1)
-  let_in(root, id)
+  let_in(root, id, lane)
   count(root, lane, "PENDING", 1)
 end

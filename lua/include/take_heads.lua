@@ -4,6 +4,7 @@
 -- @include pick_heads rarely
 -- @include hand_out
 -- @include mark_picked
+-- @include end_all_turns rarely
 -- Up to `n` tasks for `who` from the heads of `lanes`, in exact order; and how many of the heads
 -- were held back instead. A worker that was told to drain gets nothing.
 local function take_heads(root, now, lanes, n, who)
@@ -15,8 +16,7 @@ local function take_heads(root, now, lanes, n, who)
   if mark[2] then
     return {}, 0
   end
-  -- Hands are looked at where it matters only: there is a lane for lost tasks, or one in hand.
-  local look = mark[1]
+  local look = mark[1] -- Hands matter where there is a lane for lost tasks, or one in hand.
   for _, lane in ipairs(lanes) do
     look = look or lane[4]
   end
@@ -26,12 +26,15 @@ local function take_heads(root, now, lanes, n, who)
   end
   who.solo = holding == "none"
   local open = open_lanes(root, now, lanes, n, who)
-  local picks = #open == 1 and not who.purse and pick_one_lane(root, now, open[1], n, who)
-    or pick_heads(root, now, open, n, who)
-  if #picks == 0 then
-    return {}, 0
+  local one = #open == 1 and not (open[1].rules or who.purse) and open[1]
+  local picks = one and pick_one_lane(root, now, one, n, who) or pick_heads(root, now, open, n, who)
+  local given, held = {}, 0
+  if #picks > 0 then
+    given, held = hand_out(root, now, picks, open, who)
+    mark_picked(root, now, open, given, who)
   end
-  local given, held = hand_out(root, now, picks, open, who)
-  mark_picked(root, now, open, given, who)
+  if open.keyed then
+    end_all_turns(root, now, open, given)
+  end
   return given, held
 end

@@ -8,7 +8,7 @@ local function tell_holder(root, id, row)
     local _, _, owner = holder_of(redis.call("HGET", root .. "task:" .. id, "holder") or "")
     if owner then
       if row.state ~= "CLAIMED" then
-        owe(root, id, row.token, owner)
+        owe(root, id, row.token)
       end
       put_mail(root, "@" .. owner, "fenced " .. id .. " " .. row.token)
     end

@@ -9,7 +9,8 @@
 -- EACH  task          its id
 -- TOUCHES task:<id> def:<id> lane:<n> delayed blocked waits:<id> dependents:<id> heirs:<id>
 --       unblocking telling cancelling dead deadlines workers orphans stats idem:<sha> ext:<sha>
---       tag:<t> dag:<dag> held:<dag> members:<dag> writing unfinished
+--       tag:<t> dag:<dag> held:<dag> members:<dag> writing unfinished hand:<key>
+--       + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <repaired>
 

@@ -6,10 +6,12 @@
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 index       its name after the root: lane:<n> delayed blocked dead deadlines handoffs
---                     or tag:<t>
+--                     tag:<t>, or of lanes of keys keyed:<n>:<key> heads:<n> turns:<n> shut:<n>
+--                     hand:<key>
 --       3 cursor      "0", or what the page before said
 --       4 limit       about how many members are looked at
 -- TOUCHES task:<id> lane:<n> delayed blocked dead deadlines handoffs tag:<t> stats
+--       keyed:<n>:<key> heads:<n> turns:<n> shut:<n> hand:<key>
 -- FLAGS allow-oom
 -- REPLY OK <cursor, "0" at the end> <taken out>
 

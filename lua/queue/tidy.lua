@@ -1,13 +1,15 @@
 -- tidy: no move
 --
 -- Drops what conversations that are over left behind: the memo of a waiter whose worker is gone,
--- who waits under a profile that is gone, and such profiles from the lanes' lists.
+-- who waits under a profile that is gone, and such profiles from the lanes' lists; and where the
+-- turns of keys were in a lane that has nothing to give.
 --
 -- KEYS  1 workers     zset    workers by their last sign of life
 -- ARGV  1 root        prefix of every key of the shard
 --       2 silent_ms   how long a worker gives no sign of life before its waiters are dropped
 -- EACH  name          of a key after the root: waiter:<w> waiting:<p> profiles:<n>
--- TOUCHES waiter:<w> waiting:<p> profile:<p> profiles:<n>
+--                     turned:<n>
+-- TOUCHES waiter:<w> waiting:<p> profile:<p> profiles:<n> turned:<n> lane:<n>
 -- FLAGS allow-oom
 -- REPLY OK <dropped>
 
@@ -54,6 +56,8 @@ for at = first, #ARGV, stride do
     dropped = dropped + redis.call("DEL", root .. "waiting:" .. name)
   elseif kind == "profiles" then
     dropped = dropped + drop_profiles(root .. "profiles:" .. name)
+  elseif kind == "turned" and redis.call("EXISTS", root .. "lane:" .. name) == 0 then
+    dropped = dropped + redis.call("DEL", root .. "turned:" .. name)
   end
 end
 return { "OK", dropped }

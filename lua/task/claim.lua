@@ -13,7 +13,10 @@
 --       6 n           free slots
 --       7 start       1: hand them out RUNNING, those that were mailed before too
 --       8 version     the lane version that `lanes` was made from
---       9 lanes       JSON [[number, rate, type, alone], ...] the worker may serve
+--       9 lanes       JSON [[number, rate, type, alone, limits, rules], ...] the worker may serve;
+--                     rules of a lane of keys: {name, fair, step, steps, each, own, most}: whether
+--                     keys have turns, how far a turn of one is, the limits of each and of single
+--                     ones, and how many of them one claim looks at
 --      10 profile     name of that set of lanes
 --      11 box         where mail for this waiter goes
 --      12 park_ms     how long to wait when there is nothing; 0: not at all
@@ -22,6 +25,7 @@
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waiter:<w> worker:<id> workers paused
 --       waiting:<p> profile:<p> profiles:<n> handoffs orphans idem:<sha> breakers
 --       breaker:<type> slowed slow:<type> wakes limit:<what> crowded
+--       keyed:<n>:<key> heads:<n> turns:<n> turned:<n> shut:<n> rules hand:<key> full types
 -- FLAGS allow-oom
 -- REPLY OK <version> <wait_ms> [row]... | STALE | LANES <version> [signature number]...
 

@@ -16,7 +16,8 @@
 -- TOUCHES task:<id> def:<id> result:<id> failures:<id> stats outbox idem:<sha> ext:<sha> tag:<t>
 --       deadlines watchers:<id> mail:<box> dependents:<id> heirs:<id> waits:<id> unblocking
 --       telling cancelling blocked lane:<n> held:<dag> handoffs dag:<dag> unfinished gather:<id>
---       events breakers breaker:<type> wakes types crowded + what answer_waiting touches
+--       events breakers breaker:<type> wakes types crowded hand:<key> full
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...
 

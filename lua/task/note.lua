@@ -69,7 +69,8 @@ local function word_for(id, at, token, seq)
     note_late(root, now, id, token, seq, row[5], cost)
     return "LOST"
   end
-  local _, _, owner = holder_of(redis.call("HGET", root .. "task:" .. id, "holder"))
+  local owner = select(3, holder_of(redis.call("HGET", root .. "task:" .. id, "holder") or ""))
+    or "nobody"
   if is_new(id, token, seq) then
     add(id, at)
     note_cost(root, now, id, row[5], owner, cost)

@@ -1,7 +1,8 @@
 -- park: RUNNING | VALIDATING -> RETRYING
 --
 -- Sets tasks aside for a while without spending an attempt: the service they call is limited. Its
--- whole type can be slowed down, so that others do not find the same.
+-- whole type can be slowed down, of a task with a key instead all of that, so that others do not
+-- find the same.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
@@ -14,6 +15,7 @@
 --       type          whose tasks are slowed down
 --       slow_ms       for how long none of them is handed out; 0: not slowed down
 -- TOUCHES task:<id> delayed stats events handoffs breaker:<type> wakes slow:<type> slowed
+--       hand:<key> full + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | STATE:<found>]...: STATE:SPENT where it was set aside too often
 
@@ -22,6 +24,8 @@
 -- @include settled_by
 -- @include retry_later
 -- @include slow_down
+-- @include is_keyed
+-- @include key_of rarely
 -- @include trip_breaker
 -- @include emit
 
@@ -43,7 +47,8 @@ for at = first, #ARGV, stride do
     redis.call("HINCRBY", key, "parks", 1)
     emit(root, events, "task.parked", id, reason)
     trip_breaker(root, now, type, "", id .. " " .. token, events)
-    slow_down(root, now, type, tonumber(ARGV[at + 5]), events)
+    local what = is_keyed(row[3]) and "@" .. key_of(root, id) or type
+    slow_down(root, now, what, tonumber(ARGV[at + 5]), events)
     reply[#reply + 1] = "OK"
   else
     reply[#reply + 1] = settled_by(root, id, token, "park") and "OK" or "LOST"

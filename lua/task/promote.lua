@@ -9,7 +9,7 @@
 --       3 tries       how many parked claims may be looked at
 --       4 events      length of the events stream
 -- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats wakes types
---       events + what answer_waiting touches
+--       events shut:<n> rules + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <promoted> <next due ms, 0 for none>
 

@@ -26,14 +26,14 @@
 --       alone         signature of its lane for tasks that run alone; "" to stay
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> held:<dag> lanes stats outbox
 --       events handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
---       dag:<dag> unfinished breaker:<type> breakers wakes + what answer_waiting touches
+--       dag:<dag> unfinished breaker:<type> breakers wakes hand:<key> full
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 
 -- @include now_ms
 -- @include lease_held
 -- @include give_back
--- @include holder_of
 -- @include owe
 -- @include fail_task
 -- @include trip_breaker
@@ -61,7 +61,7 @@ for at = first, #ARGV, stride do
     give_back(root, id, row, "reap", how)
     reply[#reply + 1] = "READY"
   else
-    owe(root, id, token, select(3, holder_of(redis.call("HGET", root .. "task:" .. id, "holder"))))
+    owe(root, id, token)
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],

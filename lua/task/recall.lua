@@ -9,7 +9,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
--- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs + what answer_waiting touches
+-- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
+--       hand:<key> full + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <recalled>
 

@@ -7,7 +7,8 @@
 --       2 tries       how many parked claims may be looked at
 -- EACH  task          its id
 --       token         the claim's token
--- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs + what answer_waiting touches
+-- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
+--       hand:<key> full + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST]...
 

@@ -7,7 +7,7 @@
 --       2 task        its id
 --       3 delay       ms from now; "" where `at` says it
 --       4 at          instant in ms; "" where `delay` says it
--- TOUCHES task:<id> lane:<n> delayed blocked waits:<id> stats
+-- TOUCHES task:<id> lane:<n> delayed blocked waits:<id> stats + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <due> | GONE | STATE <found>
 

@@ -8,11 +8,12 @@
 -- EACH  task          its id
 --       boost         its urgency now, in millionths of a point
 --       was           its urgency when it was submitted, where none was written since
--- TOUCHES task:<id> lane:<n>
+-- TOUCHES task:<id> lane:<n> + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found>]...
 
 -- @include task_row
+-- @include move_in_lane
 
 local root = ARGV[1]
 local first, stride = 2, 3
@@ -31,7 +32,7 @@ for at = first, #ARGV, stride do
     local score = string.format("%.0f", row.score - (boost - had))
     redis.call("HSET", key, "boost", boost, "score", score)
     if row.state == "READY" then
-      redis.call("ZADD", root .. "lane:" .. row.lane, "XX", score, id)
+      move_in_lane(root, row.lane, score, id)
     end
   end
   reply[#reply + 1] = word

@@ -18,7 +18,7 @@
 --       9 page        how many parents are looked at in this call
 -- TOUCHES task:<id> def:<id> dead deadlines delayed blocked waits:<id> dependents:<id> lane:<n>
 --       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events dag:<dag> held:<dag> unfinished
---       cancelling + what answer_waiting touches
+--       cancelling + what line_up and answer_waiting touch
 -- REPLY OK <0; 1: claims are left to answer; 2: parents are left to tell> <state> | GONE
 --       | STATE <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag> | CYCLE <id> | FAR <id>
 

@@ -10,7 +10,7 @@
 --       4 tries       how many parked claims may be looked at
 --       5 events      length of the events stream
 -- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats events
---       + what answer_waiting touches
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <1: it waited for its time> | GONE | STATE <found>
 

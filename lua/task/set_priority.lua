@@ -7,12 +7,13 @@
 --       2 task        its id
 --       3 priority    the new base in millionths of a point, kept with the task
 --       4 was         the base of its definition, where none was set since
--- TOUCHES task:<id> lane:<n> dag:<dag>
+-- TOUCHES task:<id> lane:<n> dag:<dag> + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found>
 
 -- @include task_row
 -- @include is_visible
+-- @include move_in_lane
 
 local root, task, priority, was = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
@@ -26,6 +27,6 @@ local had = redis.call("HGET", key, "priority") or was
 local score = string.format("%.0f", row.score + (priority - had))
 redis.call("HSET", key, "priority", priority, "score", score)
 if row.state == "READY" then
-  redis.call("ZADD", root .. "lane:" .. row.lane, "XX", score, task)
+  move_in_lane(root, row.lane, score, task)
 end
 return { "OK" }

@@ -12,14 +12,14 @@
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
 --       6 who         "" or who asks, see role_refused: where that may not, nothing is taken
 -- EACH  task          its id
---       place         "<number of its line> <base>": the base is its priority less its boosts at
---                     this moment, in millionths of a point
+--       place         "<number of its line> <base>", of one with a key "<line>@<key> <base>": the
+--                     base is its priority less its boosts at this moment, in millionths of a point
 --       def           the definition, opaque
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task {idem,
 --                     tags, ...} and what is asked of this call {delay, at, parents, if_exists}
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
 --       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events roles
---       + what answer_waiting touches
+--       + what line_up and answer_waiting touch
 -- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id | FORBIDDEN who
 
 -- @include submit_alone
@@ -38,8 +38,9 @@ end
 -- @include kinds_of
 -- @include lane_number
 -- @include place_of
+-- @include enter_lane
 -- @include submit_special rarely
--- @include write_price rarely
+-- @include write_apart rarely
 -- @include answer_touched rarely
 
 local now, places, touched = now_ms(), {}, {}
@@ -62,29 +63,28 @@ for at = first, #ARGV, stride do
     local more, ask = string.match(special, "^([^\n]*)\n(.*)$")
     kept = more
     word, detail = submit_special(root, now, { id = id, kind = kind, max_lanes = max_lanes,
-      score = points, def = def, more = more, ask = ask, how = how })
+      score = points, def = def, more = more, ask = ask, how = how, key = place.key })
   elseif not lane_number(root, kind, max_lanes, now) then
     word = "LANES"
   end
+  if not word or word == "PENDING" then
+    here[id], made = true, made + 1
+    if place.apart then
+      write_apart(key, place)
+    end
+  end
   if not word then
-    local scores = kind.scores
-    local entry = redis.call("XADD", ready, "*", "task", id)
+    local scores, entry = kind.scores, redis.call("XADD", ready, "*", "task", id)
     write_plain(root, id, key, entry, kind.number, points, def)
     touched[kind.number] = true
     if kept == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
     else
       -- A later task of this very call may replace or delay it: it stands in its lane at once.
-      redis.call("ZADD", root .. "lane:" .. kind.number, points, id)
+      enter_lane(root, kind.number, { points, id })
     end
   elseif word ~= "PENDING" and word ~= "KNOWN" then
     reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = (at - first) / stride, word, detail
-  end
-  if not word or word == "PENDING" then
-    if kind.price ~= "" then
-      write_price(key, kind.price)
-    end
-    here[id], made = true, made + 1
   end
 end
 
@@ -93,7 +93,7 @@ if made > 0 then
 end
 for _, kind in pairs(kinds) do
   if #kind.scores > 0 then
-    redis.call("ZADD", root .. "lane:" .. kind.number, unpack(kind.scores))
+    enter_lane(root, kind.number, kind.scores)
   end
 end
 reply[2] = next(touched) and answer_touched(root, now, touched, tonumber(tries)) and 1 or 0

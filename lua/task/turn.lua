@@ -11,7 +11,7 @@
 --       5 bits        128 random bits: token = <epoch>:<bits>
 --       6 n           free slots
 --       7 version     the lane version that `lanes` was made from
---       8 lanes       JSON [[number, rate, type, alone], ...] the worker may serve
+--       8 lanes       JSON [[number, rate, ...], ...] the worker may serve, see lua/task/claim.lua
 --       9 profile     name of that set of lanes
 --      10 box         where mail for this waiter goes
 --      11 park_ms     how long to wait when there is nothing; 0: not at all

@@ -6,10 +6,11 @@
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 lane        JSON [number, rate, type, alone, limits]: its lane, as a claim names it
+--       3 lane        JSON [number, rate, type, alone, limits, rules]: its lane, as a claim has it
 --       4 limit       how many of those that it waits for are named
 -- TOUCHES task:<id> waits:<id> dag:<dag> paused breaker:<type> slow:<type> slowed wakes
---       limit:<what> crowded types lanes stats budget:<account>
+--       limit:<what> crowded types lanes stats budget:<account> keyed:<n>:<key> turns:<n>
+--       hand:<key>
 -- FLAGS allow-oom
 -- REPLY OK <now> <state> [word, what, until]... | GONE | LANES; "price" holds nothing back, it is
 --       what the task is expected to cost in micro-USD
@@ -17,13 +18,15 @@
 -- @include now_ms
 -- @include add_waits
 -- @include add_gates
+-- @include add_key_gates rarely
 -- @include add_budgets
+-- @include add_turns rarely
 -- @include dag_of
 
 local root, task, lane, limit = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
 
 local row = redis.call("HMGET", root .. "task:" .. task, "state", "lane", "due", "reason", "flags",
-  "holder")
+  "holder", "key")
 local state, found, now = row[1], {}, now_ms()
 if not state then
   return { "GONE" }
@@ -41,6 +44,12 @@ elseif row[6] and state ~= "READY" then
 end
 if state == "READY" or state == "PENDING" or state == "RETRYING" then
   add_gates(root, now, lane, dag_of(row[5]), found)
+  if lane[6] then
+    add_key_gates(root, now, lane[6], row[7] or "", found)
+  end
   add_budgets(root, now, task, dag_of(row[5]), found)
+end
+if state == "READY" and lane[6] and lane[6].fair then
+  add_turns(root, lane, task, row[7] or "", found)
 end
 return { "OK", string.format("%.0f", now), state, unpack(found) }

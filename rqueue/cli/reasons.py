@@ -23,7 +23,8 @@ async def why(queue: Queue, out: Printer, task: str) -> None:
     """Say why a task does not run yet.
 
     Everything that holds it back, as a claim would find it now: tasks it waits for, its time,
-    pauses, breakers, limits, no worker that could; and when it may begin at the earliest.
+    pauses, breakers, limits, no worker that could; and when it may begin at the earliest. Of one
+    with a limit key also how many have their turn before it.
     """
     found = await queue.why(task)
     if out.as_json:
@@ -40,7 +41,9 @@ def conclusion(found: Why) -> str:
     """What follows from all that."""
     if found.state in IN_HAND:
         return "it is under way"
-    turn = f"{found.ahead} tasks come before it" if found.ahead else "it is the next"
+    ahead = found.ahead if found.turns is None else found.turns
+    come = "come before it" if found.turns is None else "have their turn before it"
+    turn = f"{ahead} tasks {come}" if ahead else "it is the next"
     if not found.holds:
         return f"nothing holds it back: {turn}"
     if found.earliest is None:
@@ -64,4 +67,5 @@ def document(found: Why) -> dict[str, object]:
         ],
         "earliest": found.earliest.isoformat() if found.earliest else None,
         "ahead": found.ahead,
+        "turns": found.turns,
     }

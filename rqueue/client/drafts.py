@@ -158,6 +158,7 @@ class Drafter:
             more=compact(self.more(spec)),
             ask=compact(ask(spec)),
             by=self.by or spec.created_by or "",
+            key=spec.limit_key or "",
         )
 
     def more(self, spec: TaskSpec) -> dict[str, object]:
@@ -212,7 +213,15 @@ def lane_for(spec: TaskSpec, settings: Settings) -> Lane:
     capabilities = tuple(sorted(spec.required_capabilities))
     price = price_of(spec.estimate_usd, spec.max_cost_usd)
     cost = cost_class(set_aside(spec.estimate_usd))
-    return Lane(spec.type, rate, spec.agent_name, capabilities, cost=cost, price=price)
+    return Lane(
+        spec.type,
+        rate,
+        spec.agent_name,
+        capabilities,
+        keyed=spec.limit_key is not None,
+        cost=cost,
+        price=price,
+    )
 
 
 def ask(spec: TaskSpec) -> dict[str, object]:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Why:
     """What holds a task back, all of it, and when it may begin at the earliest: None where that is
-    no matter of time alone. `ahead` is how many tasks come before it, None for one in hand.
+    no matter of time alone. `ahead` is how many tasks come before it by priority, None for one in
+    hand; `turns` how many of its lane have their turn before it, where it has one with its key.
     """
 
     task: TaskId
@@ -34,6 +35,7 @@ class Why:
     holds: Sequence[Hold]
     earliest: datetime | None
     ahead: int | None
+    turns: int | None = None
 
 
 async def why(desk: Desk, task: str) -> Why:
@@ -49,7 +51,8 @@ async def why(desk: Desk, task: str) -> Why:
             held.append(Hold(NO_WORKER, asks_for(found.lane)))
         elif not await any_pays(desk.shard, capable, found.price_usd):
             held.append(Hold(BUDGET, ALL_WORKERS))
-    return Why(place.task, found.state, held, earliest(held, found.now), place.ahead)
+    start = earliest(held, found.now)
+    return Why(place.task, found.state, held, start, place.ahead, found.turns)
 
 
 async def any_pays(shard: Shard, workers: Sequence[str], usd: float) -> bool:

@@ -15,8 +15,8 @@ class Lane:
     """Type, agent and capabilities that a task asks for, how fast it ages, and its cost class.
 
     `rate` is points a minute; a task that lost its worker once moves to the lane that is `alone`.
-    `price` is what a task on its way into the lane costs, see model/money.py: it is no part of the
-    lane's name.
+    Tasks that have a limit key are in lanes that are `keyed`. `price` is what a task on its way
+    into the lane costs, see model/money.py: it is no part of the lane's name.
     """
 
     type: str
@@ -24,6 +24,7 @@ class Lane:
     agent: str | None = None
     capabilities: tuple[str, ...] = ()
     alone: bool = False
+    keyed: bool = False
     cost: int = 0
     price: str = ""
 
@@ -52,6 +53,8 @@ def signature(lane: Lane) -> str:
         found["capabilities"] = sorted(lane.capabilities)
     if lane.alone:
         found["alone"] = True
+    if lane.keyed:
+        found["keyed"] = True
     if lane.cost:
         found["cost"] = lane.cost
     return json.dumps(found, sort_keys=True, separators=(",", ":"))
@@ -67,5 +70,6 @@ def lane_of(text: str) -> Lane:
         agent=found.get("agent"),
         capabilities=tuple(found.get("capabilities", ())),
         alone=found.get("alone", False),
+        keyed=found.get("keyed", False),
         cost=found.get("cost", 0),
     )

@@ -11,7 +11,7 @@ from rqueue.model.limit import QUEUE
 if TYPE_CHECKING:
     from datetime import datetime
 
-NO_WORKER, BUDGET = "no worker", "budget"
+NO_WORKER, LIMIT, SLOWED, BUDGET = "no worker", "limit", "slowed", "budget"
 ALL_WORKERS = "every worker that could"
 SENTENCES = {
     "dependency": "waits for task {what}",
@@ -20,9 +20,9 @@ SENTENCES = {
     "paused": "{what} is paused",
     "given up": "{what} is being given up",
     "breaker": "the breaker of its type is {what}",
-    "slowed": "its type {what} is slowed down: a service wants to be asked less often",
-    "limit": "the limit of {what} is used up",
-    "budget": "the budget of {what} cannot pay it",
+    SLOWED: "its {what} is slowed down: a service wants to be asked less often",
+    LIMIT: "the limit of {what} is used up",
+    BUDGET: "the budget of {what} cannot pay it",
     "worker": "is in the hands of {what}",
     "unwritten": "its DAG {what} is still being written",
     NO_WORKER: "no live worker offers {what}",
@@ -51,6 +51,17 @@ def earliest(holds: Sequence[Hold], now: datetime) -> datetime | None:
 
 def told(hold: Hold) -> str:
     """A hold in a sentence's words."""
-    what = "the queue" if hold.word == "limit" and hold.what == QUEUE else hold.what
     sentence = SENTENCES.get(hold.word, hold.word + " {what}")
-    return sentence.format(what=what.replace("=", " ")).strip()
+    return sentence.format(what=named(hold).replace("=", " ")).strip()
+
+
+def named(hold: Hold) -> str:
+    """What holds a task back, as people say it: limits are of a type, a key or the queue."""
+    if hold.word not in (LIMIT, SLOWED):
+        return hold.what
+    type, at, key = hold.what.partition("@")
+    if hold.word == SLOWED:
+        return f"key {key}" if at else f"type {type}"
+    if at:
+        return f"key {key}" if type == QUEUE else f"key {key} in {type}"
+    return "the queue" if type == QUEUE else type

@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 # A tick ends after so many bounded steps of a kind: the next one goes on.
 STEPS = 20
-CONVERSATIONS = ("waiter", "waiting", "profiles")
-TAG = "tag"
+LEFT_BEHIND = ("waiter", "waiting", "profiles", "turned")
+# Sorted sets of tasks of which there may be any number: those of a tag, of a key, of a key in hand.
+INDEXES = ("tag", "keyed", "hand")
 
 
 @dataclass(slots=True)
 class Cleared:
-    """What one tick cleared away: workers, parts of their conversations, members of tags."""
+    """What one tick cleared away: workers, parts of their conversations and of turns that are over,
+    tasks in sets where they do not belong.
+    """
 
     workers: int = 0
     conversations: int = 0
@@ -51,7 +54,7 @@ class Janitor:
             if dismissed < PAGE:
                 break
         for _ in range(STEPS):
-            page = await walk(self.shard, (*CONVERSATIONS, TAG), self.cursor)
+            page = await walk(self.shard, (*LEFT_BEHIND, *INDEXES), self.cursor)
             self.cursor = page.cursor
             await self.clear(page.names, cleared)
             if self.cursor == START:
@@ -60,11 +63,11 @@ class Janitor:
 
     async def clear(self, names: list[str], cleared: Cleared) -> None:
         """Clears what is over among these keys."""
-        tags = [name for name in names if name.partition(":")[0] == TAG]
-        others = [name for name in names if name.partition(":")[0] != TAG]
+        indexes = [name for name in names if name.partition(":")[0] in INDEXES]
+        others = [name for name in names if name.partition(":")[0] not in INDEXES]
         if others:
             cleared.conversations += await tidy(self.shard, others, silent_ms=self.silent_ms)
-        for name in tags:
+        for name in indexes:
             cleared.tagged += await self.prune_all(self.shard.root + name)
 
     async def prune_all(self, key: str) -> int:

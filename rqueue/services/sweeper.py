@@ -87,9 +87,13 @@ class Sweeper:
     async def all_indexes(self) -> list[str]:
         """Every sorted set that a state names."""
         keys = self.shard.keys
-        lanes = (await read_lanes(self.shard)).numbers.values()
+        lanes = (await read_lanes(self.shard)).numbers
         fixed = [keys.delayed(), keys.blocked(), keys.dead(), keys.deadlines(), keys.handoffs()]
-        return [*fixed, *map(keys.lane, lanes)]
+        found = [*fixed, *map(keys.lane, lanes.values())]
+        for lane, number in lanes.items():
+            if lane.keyed:
+                found += [keys.heads(number), keys.turns(number), keys.shut(number)]
+        return found
 
     async def sweep_tasks(self, swept: Swept) -> None:
         """The tasks themselves: those that an index misses."""

@@ -77,7 +77,8 @@ class Waiter:
         self.seq = 0
         self.box = new_box()
         self.lanes = Lanes()
-        self.served = self.lanes.served(offer, shard.terms.limits)
+        self.rules = shard.rules()
+        self.served = self.lanes.served(offer, self.rules)
 
     async def claim(self, n: int, *, wait_ms: int = 0, start: bool = False) -> Answer:
         """Up to `n` tasks; with none to give, the claim stays at the server for `wait_ms`."""
@@ -128,7 +129,11 @@ class Waiter:
         }
 
     def known(self) -> dict[str, Argument]:
-        """The lanes this waiter knows and may serve."""
+        """The lanes this waiter knows and may serve, by the rules of now."""
+        rules = self.shard.rules()
+        if rules is not self.rules:
+            self.rules = rules
+            self.served = self.lanes.served(self.offer, rules)
         return {
             "version": self.lanes.version,
             "lanes": self.served.lanes,
@@ -145,7 +150,7 @@ class Waiter:
                 return Answer([], 0, stale=True)
             case "LANES":
                 self.lanes = lanes_of(rest[1:])
-                self.served = self.lanes.served(self.offer, self.shard.terms.limits)
+                self.served = self.lanes.served(self.offer, self.rules)
                 return None
             case _:
                 raise ScriptFault("task/claim", reply)

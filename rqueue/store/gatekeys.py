@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 
-class GateKeys:
-    """Those keys of one shard; see rqueue/store/keys.py."""
+
+class GateKeys(ABC):
+    """A part of Keys."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def root(self) -> str:
-        """The prefix of every key of the shard."""
-        raise NotImplementedError
+        """The prefix of every key."""
 
     def paused(self) -> str:
         """set: what is paused: `queue`, `type=<type>`, `lane=<number>`."""
@@ -29,18 +31,18 @@ class GateKeys:
         return f"{self.root}breakers"
 
     def slow(self, type: str) -> str:
-        """hash: a type that is slowed down: until when nothing of it is handed out, the span of
-        that, and how many have passed in the step of the recovery after it.
+        """hash: a type, or `@<key>`, that is slowed down: until when nothing of it is handed out,
+        the span of that, and how many have passed in the step of the recovery after it.
         """
         return f"{self.root}slow:{type}"
 
     def slowed(self) -> str:
-        """set: the types that are slowed down, or were and nobody has claimed of them since."""
+        """set: types and `@<key>` that are slowed down, or were and nobody has claimed since."""
         return f"{self.root}slowed"
 
     def limit(self, what: str) -> str:
         """hash: hundredth of the window -> tasks of a type that began in it, or of the queue for
-        `*`. Expires when all are out of the window.
+        `*`; with `@<key>` behind, of those the tasks of a key. Expires when all are out of it.
         """
         return f"{self.root}limit:{what}"
 
@@ -67,8 +69,8 @@ class GateKeys:
         return f"{self.root}unpaid:{dag}"
 
     def wakes(self) -> str:
-        """zset: types, or `*`, or `$<account>`, by the time at which some may pass that may not
-        now.
+        """zset: types, `*`, `@<key>`, lanes of keys and `$<account>`, by the time at which some may
+        pass that may not now.
         """
         return f"{self.root}wakes"
 

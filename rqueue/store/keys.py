@@ -1,4 +1,4 @@
-"""Every key of one shard. Nothing else in the tree spells a key.
+"""Every key of one shard, with `turnkeys`. Nothing else in the tree spells a key.
 
 A method's docstring begins with the Redis type; docs/keys.md is made from it. Scripts build
 keys of the same tag from `root`; each pattern stands in their headers.
@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rqueue.store.gatekeys import GateKeys
+from rqueue.store.turnkeys import TurnKeys
 
 
 @dataclass(frozen=True, slots=True)
-class Keys(GateKeys):
+class Keys(GateKeys, TurnKeys):
     """The keys of one shard: all keys of one script call come from one Keys."""
 
     namespace: str
@@ -28,7 +29,8 @@ class Keys(GateKeys):
         return f"{self.root}ready"
 
     def lane(self, number: int) -> str:
-        """zset: the READY tasks of a lane by score; lowest first, then the lowest id."""
+        """zset: the READY tasks of a lane by score; lowest first, then the lowest id. Those of
+        lanes of keys have negative numbers."""
         return f"{self.root}lane:{number}"
 
     def lanes(self) -> str:

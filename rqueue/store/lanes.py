@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.model.lane import Lane, lane_of
+from rqueue.model.turns import Rules, key_rules
 from rqueue.policy.capability import Offer, serves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rqueue.model.limit import Limit
     from rqueue.store.shard import Shard
 
 # For how long a worker keeps its hands free for a task that runs alone, unless it claims again.
 DRAIN_MS = 30_000
 META = frozenset({"next", "version"})
+NO_RULES = Rules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +27,45 @@ class Lanes:
     version: str = "0"
     numbers: dict[Lane, int] = field(default_factory=dict)
 
-    def served(self, offer: Offer, limits: Sequence[Limit] = ()) -> Served:
+    def served(self, offer: Offer, rules: Rules = NO_RULES) -> Served:
         """The lanes that an offer may serve, in the words of the claim script, each with the limits
         that stand before it.
         """
         found = [
-            words_of(number, lane, limits)
+            lane_words(number, lane, rules)
             for number, lane in sorted(self.by_number().items())
             if serves(offer, lane)
         ]
         body = json.dumps(found, separators=(",", ":"))
-        return Served(body, hashlib.sha256(body.encode()).hexdigest()[:16])
+        return Served(body, short_name(body))
 
     def by_number(self) -> dict[int, Lane]:
         """The lanes by their numbers."""
         return {number: lane for lane, number in self.numbers.items()}
 
 
-def words_of(number: int, lane: Lane, limits: Sequence[Limit]) -> list[object]:
-    """A lane as a claim names it: number, rate, type, alone, and where there is more to say its
-    limits and its cost class.
+def lane_words(number: int, lane: Lane, rules: Rules) -> list[object]:
+    """A lane as the claim script reads it: its limits are one more word, if it has any, the rules
+    of its keys another, and its cost class the last.
     """
-    found: list[object] = [
-        number,
-        lane.micro_rate,
-        lane.type,
-        DRAIN_MS if lane.alone else False,
+    words: list[object] = [number, lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
+    limits = [
+        limit.words() for limit in rules.limits if limit.key is None and limit.bears_on(lane.type)
     ]
-    before = [limit.words() for limit in limits if limit.type in (None, lane.type)]
-    if before or lane.cost:
-        found.append(before or False)
-    return [*found, lane.cost] if lane.cost else found
+    if not lane.keyed:
+        if lane.cost:
+            return [*words, limits or False, False, lane.cost]
+        return [*words, limits] if limits else words
+    keys = key_rules(lane.type, *rules)
+    # Keys that are shut are looked at anew when their limits change.
+    known = json.dumps([keys["each"], keys["own"]])
+    words += [limits or False, {"name": short_name(known), **keys}]
+    return [*words, lane.cost] if lane.cost else words
+
+
+def short_name(text: str) -> str:
+    """A name for a text that no other has."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ def numbered(nodes: Sequence[Node], lanes: Sequence[Lane]) -> Iterator[tuple[int
     indexes = {lane: index for index, lane in enumerate(lanes, 1)}
     for node in nodes:
         draft, parents = node.draft, node.parents
-        place = f"{indexes[draft.lane]} {draft.base} {node.rank}"
+        place = f"{draft.place(indexes[draft.lane])} {node.rank}"
         special, kept = special_of(node), f"{draft.more}\n" if draft.more else ""
         flags = ("m" if draft.more else "") + node.flags + ("p" if len(parents) > MANY else "")
         first = parents[:PAGE]

@@ -145,7 +145,7 @@ async def in_hand(shard: Shard, *, idle_ms: int, after: str = "", limit: int = 5
             state=text(row[4]),
             token=text(row[5]),
             # Broken bytes are no lane; the reaper goes on with the rest of the page.
-            lane=int(row[6]) if row[6].isdigit() else 0,
+            lane=int(row[6]) if row[6].removeprefix(b"-").isdigit() else 0,
         )
         for row in rows
     ]

@@ -11,7 +11,7 @@ from rqueue.model.ids import TaskId
 from rqueue.model.money import MICRO
 from rqueue.model.state import State
 from rqueue.policy.reasons import Hold
-from rqueue.store.lanes import read_lanes, words_of
+from rqueue.store.lanes import lane_words, read_lanes
 from rqueue.store.replies import text
 
 if TYPE_CHECKING:
@@ -23,17 +23,21 @@ if TYPE_CHECKING:
 ASKED = 3
 # Of those that a task waits for, so many are named.
 NAMED = 20
-PRICE = "price"
+# What the script tells of a task that does not hold it back.
+PRICE, TURN = "price", "turn"
 
 
 class Found(NamedTuple):
-    """What holds a task back at one moment, the lane it is in, and what it is expected to cost."""
+    """What holds a task back at one moment, the lane it is in, where the tasks of that have turns
+    by their keys how many come before it, and what it is expected to cost.
+    """
 
     now: datetime
     state: State
     lane: Lane
     holds: list[Hold]
-    price_usd: float
+    turns: int | None = None
+    price_usd: float = 0.0
 
 
 async def holds(shard: Shard, task: TaskId) -> Found:
@@ -51,17 +55,18 @@ async def holds(shard: Shard, task: TaskId) -> Found:
         lane = lanes[int(number)]
         args: dict[str, Argument] = {
             "task": task.ulid,
-            "lane": json.dumps(words_of(int(number), lane, shard.terms.limits)),
+            "lane": json.dumps(lane_words(int(number), lane, shard.rules())),
             "limit": NAMED,
         }
         reply = await shard.run("task/why", args)
         match text(reply[0]):
             case "OK":
                 _, now, state, *rows = reply
-                found = [hold_of([text(word) for word in row]) for row in rows]
-                price = sum(int(hold.what) for hold in found if hold.word == PRICE) / MICRO
-                found = [hold for hold in found if hold.word != PRICE]
-                return Found(instant(int(now)), State(text(state)), lane, found, price)
+                words = [[text(word) for word in row] for row in rows]
+                found = [hold_of(row) for row in words if row[0] not in (TURN, PRICE)]
+                turns = next((int(what) for word, what, _ in words if word == TURN), None)
+                price = sum(int(what) for word, what, _ in words if word == PRICE) / MICRO
+                return Found(instant(int(now)), State(text(state)), lane, found, turns, price)
             case "GONE":
                 raise TaskNotFound(task)
     raise ScriptFault("task/why", reply)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from rqueue.model.turns import Rules
+
 if TYPE_CHECKING:
     from rqueue.errors import RQueueError
-    from rqueue.model.limit import Limit
     from rqueue.store.keys import Keys
     from rqueue.store.runner import Reply, Runner
     from rqueue.store.scripts import Argument
@@ -56,7 +57,6 @@ class Terms:
     spawn_rule: str = "own_dag"
     default_role: str = "orchestrator"
     inbox_role: str = "orchestrator"
-    limits: tuple[Limit, ...] = ()
     max_steps: int = 1_000
     max_result_bytes: int = 262_144
 
@@ -74,12 +74,18 @@ def ending(terms: Terms) -> str:
 
 
 class Shard:
-    """Where one shard's calls go. All keys of a call come from its `keys`."""
+    """Where one shard's calls go. All keys of a call come from its `keys`. Its `rules` may change:
+    the same object while they do not.
+    """
 
-    def __init__(self, runner: Runner, keys: Keys, terms: Terms) -> None:
+    def __init__(
+        self, runner: Runner, keys: Keys, terms: Terms, rules: Callable[[], Rules] | None = None
+    ) -> None:
         self.runner = runner
         self.keys = keys
         self.terms = terms
+        none = Rules()
+        self.rules = rules or (lambda: none)
         self.root = keys.root
         self.named = {
             name: {key: getattr(keys, key)() for key in script.keys}

@@ -149,7 +149,7 @@ def rows_of(tasks: Sequence[Seedling], lanes: Sequence[Lane]) -> list[tuple[Argu
             task.key,
             task.id.ulid,
             # Its rank among the others is found when the DAG's critical path is.
-            f"{indexes[task.draft.lane]} {task.draft.base} 0",
+            f"{task.draft.place(indexes[task.draft.lane])} 0",
             task.draft.definition,
             f"{task.draft.more}\n{wishes(task.draft)}",
         )

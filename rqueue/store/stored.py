@@ -110,7 +110,7 @@ class Stored:
 
     def lane(self) -> int | None:
         """The number of its lane."""
-        return self.part("lane", lambda: natural(self.fields["lane"]), None)
+        return self.part("lane", lambda: int(self.fields["lane"]), None)
 
     def priority(self, lane: Lane | None, now_ms: int) -> float:
         """The effective priority."""

@@ -40,8 +40,8 @@ class Row(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """One task ready to be sent: its lane, its place in it, what is special, and who asks for it,
-    if that is known.
+    """One task ready to be sent: its lane, its place in it, what is special, its limit key, and who
+    asks for it, if that is known.
     """
 
     lane: Lane
@@ -49,7 +49,12 @@ class Draft(NamedTuple):
     definition: bytes
     more: str = ""
     ask: str = ""
+    key: str = ""
     by: str = ""
+
+    def place(self, line: int) -> str:
+        """Where it goes, as scripts read it, by the number of its lane's line in the call."""
+        return f"{line}@{self.key} {self.base}" if self.key else f"{line} {self.base}"
 
 
 class Page:
@@ -137,9 +142,9 @@ async def submit_one(shard: Shard, draft: Draft) -> Taken | RQueueError:
     """`submit` for a single draft, with all that is the same for its lane made once."""
     if shard.terms.wait_replicas:
         return (await submit(shard, [draft]))[0]
-    lane, base, definition, more, ask, by = draft
+    lane, _, definition, more, ask, _, by = draft
     task = new_task_id()
-    words = [*opening(shard, lane, by), task[-26:], f"1 {base}", definition, special(more, ask)]
+    words = [*opening(shard, lane, by), task[-26:], draft.place(1), definition, special(more, ask)]
     reply = await shard.runner.run_words("task/submit", words)
     if int(reply[1]):
         await answer_all(shard)
@@ -168,11 +173,12 @@ def asked(shard: Shard, page: Page) -> tuple[dict[str, Argument], list[Row]]:
     last: Lane | None = None
     by = ""
     for task, draft in zip(page.named(), page.drafts, strict=True):
-        lane, base, definition, more, ask, by = draft
+        lane, base, definition, more, ask, key, by = draft
         # Neighbours mostly share their lane; its hash costs more than all else here.
         if lane is not last:
             index, last = indexes.setdefault(lane, len(indexes) + 1), lane
-        rows.append(Row(task[-26:], f"{index} {base}", definition, special(more, ask)))
+        place = draft.place(index) if key else f"{index} {base}"
+        rows.append(Row(task[-26:], place, definition, special(more, ask)))
     return common(shard, tuple(indexes), by), rows
 
 

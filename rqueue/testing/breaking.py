@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rqueue.model.limit import QUEUE
+from rqueue.testing.gating import STEPS
 from rqueue.testing.money import heed_refund
+from rqueue.testing.turning import leave_hand, wake_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from rqueue.testing.model import Model
     from rqueue.testing.records import Lease, Record
@@ -64,9 +68,16 @@ def close(model: Model, type: str) -> set[int]:
     return lanes_of(model, type) if breaker is not None and breaker.state else set()
 
 
-def heed_success(model: Model, completed: Iterable[Record]) -> set[int]:
-    """What completions mean for the breakers of their types; the lanes that may be served now."""
+def heed_success(model: Model, completed: Sequence[Record]) -> set[int]:
+    """What completions mean for gates: breakers, and limits of those at once; the lanes that may be
+    served now.
+    """
     touched: set[int] = set()
+    for record in completed:
+        touched |= leave_hand(model, record)
+    if completed:
+        touched |= {number for what in model.crowds.types for number in lanes_of(model, what)}
+        model.crowds.types.clear()
     done = [(type_of(model, record), (record.id, record.token)) for record in completed]
     for type in dict.fromkeys(type for type, _ in done):
         breaker = model.breakers.get(type)
@@ -81,36 +92,51 @@ def heed_success(model: Model, completed: Iterable[Record]) -> set[int]:
 
 @dataclass(slots=True)
 class Slow:
-    """A type that is slowed down: until when, for how long that was, and who has passed since."""
+    """What is slowed down: until when, for how long that was, and who has passed since."""
 
     until_ms: int
     span_ms: int
     step: int = -1
     passed: int = 0
 
+    def count(self, now_ms: int, number: int) -> None:
+        """So many tasks have passed in the step of now."""
+        step = math.floor((now_ms - self.until_ms) / max(1, self.span_ms / STEPS))
+        self.passed = self.passed + number if self.step == step else number
+        self.step = step
 
-def slow_down(model: Model, type: str, for_ms: int) -> None:
-    """Hands out nothing of a type for a while, and then ever more of it."""
+
+def slow_down(model: Model, what: str, for_ms: int) -> None:
+    """Hands out nothing of a type, or of "@<key>", for a while, and then ever more of it."""
     until_ms = model.now_ms + for_ms
-    known = model.slowed.get(type)
+    known = model.slowed.get(what)
     if for_ms and (known is None or known.until_ms < until_ms):
-        model.slowed[type] = Slow(until_ms, for_ms)
-        model.wakes[type] = until_ms
+        model.slowed[what] = Slow(until_ms, for_ms)
+        model.wakes[what] = until_ms
 
 
-def lanes_of(model: Model, type: str) -> set[int]:
-    """The lanes of a type."""
-    return {number for lane, number in model.lanes.items() if lane.type == type}
+def lanes_of(model: Model, what: str) -> set[int]:
+    """The lanes of a type, of the queue, or of keys for one of them."""
+    return {
+        number
+        for lane, number in model.lanes.items()
+        if what in (QUEUE, lane.type) or (what.startswith("@") and lane.keyed)
+    }
 
 
 def wake(model: Model) -> set[int]:
-    """The lanes of the types whose time has come, and of what accounts can pay again: who waits for
-    them is to be answered.
+    """The lanes of what has its time by now, and of what accounts can pay again: who waits for them
+    is to be answered.
     """
-    due = [type for type, at_ms in model.wakes.items() if at_ms <= model.now_ms]
+    due = [what for what, at_ms in model.wakes.items() if at_ms <= model.now_ms]
     touched: set[int] = set()
-    for type in due:
-        del model.wakes[type]
-        named = type.removeprefix("$")
-        touched |= lanes_of(model, type) if named == type else heed_refund(model, named)
+    for what in due:
+        del model.wakes[what]
+        if what.startswith("$"):
+            touched |= heed_refund(model, what[1:])
+        elif what.startswith("-"):
+            wake_lane(model, int(what))
+            touched.add(int(what))
+        else:
+            touched |= lanes_of(model, what)
     return touched

@@ -3,51 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from rqueue.model.limit import QUEUE
 from rqueue.model.state import State
-from rqueue.testing.gating import is_paused, mark_passed, open_places
+from rqueue.testing.conversation import Answer, Claim, Grant, Waiter
+from rqueue.testing.gating import mark_passed
 from rqueue.testing.graphs import gate, is_shut
-from rqueue.testing.limits import open_rooms, pass_one, use_up
-from rqueue.testing.money import (
-    DEAR,
-    Till,
-    affordable,
-    hold_unpaid,
-    pays,
-    purse_of,
-    reserve,
-)
-from rqueue.testing.records import Answer, Claim, Grant, Lease, LimitWords, Record, Waiter
+from rqueue.testing.limits import use_up
+from rqueue.testing.money import Till, hold_unpaid, reserve
+from rqueue.testing.picking import Picking, Who
 
 if TYPE_CHECKING:
-    from rqueue.model.lane import Lane
     from rqueue.testing.model import Model
-    from rqueue.testing.money import Purse
+    from rqueue.testing.records import Lease, Record
 
-MINUTE_MS = 60_000
-DRAIN_MS = 30_000
 # How often a claim looks behind what is held back, and at how many heads of its lanes.
 ROUNDS = 10
 HEADS = 250
-
-
-@dataclass(frozen=True, slots=True)
-class Who:
-    """Whom a lease is for and in which conversation, whether the tasks are started, how many of
-    them begin at once, and which limits stand before them.
-    """
-
-    waiter: str
-    consumer: str
-    bits: str
-    started: bool = False
-    begin: int | None = None
-    limits: tuple[LimitWords, ...] = ()
 
 
 def claim(model: Model, call: Claim) -> Answer:
@@ -69,7 +43,7 @@ def claim(model: Model, call: Claim) -> Answer:
     if waiter:
         waiter.since_ms = None
     begin_now = None if call.begin is None else call.begin - len(carried)
-    who = Who(call.waiter, call.consumer, call.bits, call.start, begin_now, call.limits)
+    who = who_asks(call, begin_now)
     taken = take(model, who, call.lanes, call.n - len(carried))
     short = call.n - len(carried) - len(taken)
     grants = (*taken, *carried)
@@ -81,6 +55,12 @@ def claim(model: Model, call: Claim) -> Answer:
         return Answer("OK", 0, grants)
     kept.since_ms, kept.until_ms = model.now_ms, model.now_ms + call.park_ms
     return Answer("OK", call.park_ms, grants)
+
+
+def who_asks(call: Claim, begin: int | None) -> Who:
+    """Whom a claim is for."""
+    keys = call.keys
+    return Who(call.waiter, call.consumer, call.bits, call.start, begin, call.limits, keys)
 
 
 def begin(model: Model, record: Record) -> None:
@@ -113,7 +93,8 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
     served = {number: lanes[number] for number in numbers}
     given: list[Grant] = []
     for _ in range(1 + ROUNDS):
-        picks = pick(model, who, served, n - len(given))
+        picking = Picking(model, who, served)
+        picks = picking.pick(n - len(given))
         free = sift(model, picks)
         if free and served[free[0].lane].alone:
             model.alone[who.consumer] = free[0].id
@@ -121,6 +102,7 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
             given.append(lease(model, record, who, at))
             mark_passed(model, served[record.lane].type, record)
             use_up(model, served[record.lane].type, who.limits)
+        picking.end(free)
         if len(free) == len(picks):
             break
         who = replace(who, begin=None if who.begin is None else who.begin - len(free))
@@ -151,92 +133,6 @@ def hold_heads(model: Model, numbers: Sequence[int]) -> None:
         record.held = is_shut(model, record)
         if not record.held and not till.pays(record):
             hold_unpaid(model, record)
-
-
-def pick(model: Model, who: Who, served: dict[int, Lane], n: int) -> list[Record]:
-    """The heads of the lanes that are this worker's next."""
-    if n < 1 or who.waiter in model.drained or runs_alone(model, who.consumer, served):
-        return []
-    places = open_places(model, served)
-    rooms = open_rooms(model, who.limits)
-    open_ = {
-        number: lane
-        for number, lane in served.items()
-        if not is_paused(model, number, lane) and room_for(places, rooms, lane.type) >= 1
-    }
-    purse = purse_of(model, who.consumer)
-    if purse is not None:
-        open_ = affordable(model, purse, open_, n)
-    picks: list[Record] = []
-    dear: Counter[int] = Counter()
-    for record in in_order(model, open_):
-        lane = open_[record.lane]
-        if len(picks) >= n:
-            break
-        if room_for(places, rooms, lane.type) < 1 or dear[record.lane] >= DEAR:
-            continue
-        verdict = verdict_on(model, record, lane, purse, consumer=who.consumer, picked=len(picks))
-        dear[record.lane] += verdict == "next"
-        if verdict in ("run", "pick"):
-            picks.append(record)
-            places[lane.type] -= 1
-            pass_one(rooms, lane.type)
-        # A task that was lost once runs alone: nothing is given beside it.
-        if verdict in ("run", "drain"):
-            break
-    return picks
-
-
-def room_for(places: dict[str, float], rooms: dict[str, float], type: str) -> float:
-    """How many more of a type may pass its gates."""
-    return min(places[type], rooms.get(type, 1), rooms.get(QUEUE, 1))
-
-
-def verdict_on(
-    model: Model, record: Record, lane: Lane, purse: Purse | None, *, consumer: str, picked: int
-) -> Literal["pick", "run", "drain", "skip", "next"]:
-    """Whether a head may be picked, alone or beside others, and can be paid."""
-    alone = may_run_alone(model, consumer, record.lane, picked=picked) if lane.alone else "pick"
-    if alone in ("drain", "skip"):
-        return alone
-    dear = purse is not None and purse.tight and lane.cost and not pays(model, purse, record)
-    return "next" if dear else alone
-
-
-def may_run_alone(
-    model: Model, consumer: str, lane: int, *, picked: int
-) -> Literal["run", "drain", "skip"]:
-    """Whether a task that runs alone may be picked now, or hands are kept free for it."""
-    if picked == 0 and not model.in_hand(consumer):
-        model.draining.pop(lane, None)
-        return "run"
-    until_ms, by = model.draining.get(lane, (0, consumer))
-    if by != consumer and until_ms > model.now_ms:
-        return "skip"
-    model.draining[lane] = (model.now_ms + DRAIN_MS, consumer)
-    return "drain"
-
-
-def runs_alone(model: Model, consumer: str, served: dict[int, Lane]) -> bool:
-    """Whether the worker has a task in hand that must run alone; what it had is forgotten."""
-    if consumer not in model.alone and not any(lane.alone for lane in served.values()):
-        return False
-    record = model.find(model.alone.get(consumer, ""))
-    if record is not None and record.in_hand and record.owner == consumer:
-        return True
-    model.alone.pop(consumer, None)
-    return False
-
-
-def in_order(model: Model, lanes: dict[int, Lane]) -> list[Record]:
-    """The READY tasks of these lanes by effective priority now."""
-    ready = [record for record in model.ready() if record.lane in lanes]
-    return sorted(ready, key=lambda r: (effective(model, r, lanes[r.lane]), r.id))
-
-
-def effective(model: Model, record: Record, lane: Lane) -> float:
-    """The priority that a written score means now."""
-    return record.score - lane.micro_rate * (model.now_ms / MINUTE_MS)
 
 
 def lease(model: Model, record: Record, who: Who, at: int) -> Grant:
@@ -273,7 +169,7 @@ def answer_one(model: Model, waiter: Waiter) -> None:
     if waiter.until_ms <= model.now_ms:
         waiter.since_ms = None
         return
-    who = Who(call.waiter, call.consumer, call.bits, call.start, waiter.begin, call.limits)
+    who = who_asks(call, waiter.begin)
     given = take(model, who, call.lanes, waiter.short)
     if not given:
         return

@@ -16,12 +16,15 @@ from rqueue.registry import Handler, Registry
 from rqueue.services.attempt import failure_of
 from rqueue.services.seats import Seats
 from rqueue.services.worker import Worker
+from rqueue.store.lanes import lane_words
 from rqueue.testing.gating import is_open
 from rqueue.testing.limits import limits_of
 from rqueue.testing.timeline import finish
+from rqueue.testing.turning import key_is_open
 
 if TYPE_CHECKING:
     from rqueue.client.door import Offered
+    from rqueue.model.lane import Lane
     from rqueue.testing.memory import Memory
     from rqueue.testing.story import Ended
 
@@ -107,11 +110,16 @@ class Driver:
                 return False
             lanes = {number: lane for lane, number in model.lanes.items()}
             waiting = {record.lane for record in model.ready()}
-            limits = limits_of(self.worker.shard.terms.limits)
-            return not any(
-                serves(self.offer, lanes[n]) and is_open(model, n, lanes[n], limits)
-                for n in waiting
-            )
+            served = {n: lanes[n] for n in waiting if serves(self.offer, lanes[n])}
+            return not any(self.may_give(n, lane) for n, lane in served.items())
+
+    def may_give(self, number: int, lane: Lane) -> bool:
+        """Whether something of a lane that has tasks may be handed out now."""
+        rules, model = self.worker.shard.rules(), self.memory.model
+        if not is_open(model, number, lane, limits_of(rules.limits)):
+            return False
+        words: Any = lane_words(number, lane, rules)
+        return not lane.keyed or key_is_open(model, number, words[-1])
 
     def raise_first(self) -> None:
         """Raises what the handler of the first dead task raised, or else what its result would."""

@@ -1,12 +1,11 @@
-"""Gates: how many tasks of a type may pass now, by its breaker and by how far it is slowed down."""
+"""Gates: how many tasks may pass now, by the breaker of a type and by how far it is slowed down."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from rqueue.model.limit import QUEUE
-from rqueue.testing.limits import open_rooms
+from rqueue.testing.limits import bearing, open_rooms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +25,7 @@ def open_places(model: Model, served: dict[int, Lane]) -> dict[str, float]:
 
 def is_open(model: Model, number: int, lane: Lane, limits: Sequence[LimitWords] = ()) -> bool:
     """Whether a task of the lane may be handed out now."""
-    before = [limit for limit in limits if limit[0] in (lane.type, QUEUE)]
-    rooms = open_rooms(model, before).values()
+    rooms = open_rooms(model, bearing(limits, [lane.type])).values()
     return min([open_places(model, {number: lane}).get(lane.type, 0), *rooms]) >= 1
 
 
@@ -44,9 +42,11 @@ def tries(model: Model, type: str) -> float:
     return 0 if breaker.until_ms > model.now_ms or rides(model, breaker.probe) else 1
 
 
-def recovered(model: Model, type: str) -> float:
-    """What a type that was slowed down lets pass: twice as much in each step after its rest."""
-    slow = model.slowed.get(type)
+def recovered(model: Model, what: str) -> float:
+    """What a type, or "@<key>", that was slowed down lets pass: twice as much in each step after
+    its rest.
+    """
+    slow = model.slowed.get(what)
     if slow is None:
         return math.inf
     since, width = model.now_ms - slow.until_ms, max(1, slow.span_ms / STEPS)
@@ -54,11 +54,11 @@ def recovered(model: Model, type: str) -> float:
     if since < 0:
         return 0
     if step >= STEPS:
-        del model.slowed[type]
+        del model.slowed[what]
         return math.inf
     passed = slow.passed if slow.step == step else 0
     if passed >= 2**step:
-        model.wakes[type] = math.ceil(slow.until_ms + (step + 1) * width)
+        model.wakes[what] = math.ceil(slow.until_ms + (step + 1) * width)
         return 0
     return float(2**step - passed)
 
@@ -75,6 +75,4 @@ def mark_passed(model: Model, type: str, record: Record) -> None:
     if breaker is not None and breaker.state:
         breaker.state, breaker.probe = "half-open", (record.id, record.token)
     if slow is not None:
-        step = math.floor((model.now_ms - slow.until_ms) / max(1, slow.span_ms / STEPS))
-        slow.passed = slow.passed + 1 if slow.step == step else 1
-        slow.step = step
+        slow.count(model.now_ms, 1)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.graphs import is_shut, tally
 from rqueue.testing.money import Money, leave_hand
-from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said, Waiter
+from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said
+from rqueue.testing.turning import Crowds, Line, let_in
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
     from rqueue.testing.breaking import Breaker, Slow
+    from rqueue.testing.conversation import Waiter
 
 
 class Model:
@@ -47,14 +49,14 @@ class Model:
         self.deadlines: dict[str, int] = {}
         self.alone: dict[str, str] = {}
         self.runs: dict[str, dict[str, Said]] = {}
-        self.drained, self.blamed = set[str](), dict[str, int]()
-        self.paused: set[str] = set()
+        self.drained, self.paused, self.blamed = set[str](), set[str](), dict[str, int]()
         self.breakers: dict[str, Breaker] = {}
         self.roles: dict[str, str] = {}
         self.slowed: dict[str, Slow] = {}
         self.begun: dict[str, dict[int, int]] = {}
         self.wakes: dict[str, int] = {}
-        self.money = Money()
+        self.money, self.crowds = Money(), Crowds()
+        self.lines: dict[int, Line] = {}
         self.cancelling: dict[str, tuple[str, str]] = {}
         self.telling: set[str] = set()
         self.dags: dict[str, Graph] = {}
@@ -157,7 +159,8 @@ class Model:
         if lane not in self.lanes:
             if len(self.lanes) >= self.max_lanes:
                 return None
-            self.lanes[lane] = len(self.lanes) + 1
+            number = len(self.lanes) + 1
+            self.lanes[lane] = -number if lane.keyed else number
             self.version = (self.version or self.now_ms) + 1
             for waiter in self.waiters.values():
                 if waiter.since_ms is not None:
@@ -201,10 +204,11 @@ class Model:
 
     def end(self, record: Record, state: State, settled: str | None) -> Ended:
         """What all endings have in common; the outbox line."""
+        if state is not State.COMPLETED:
+            let_in(self, record)
+            leave_hand(self, record)
         self.handoffs.pop((record.id, record.epoch), None)
         self.deadlines.pop(record.id, None)
-        if state is not State.COMPLETED:
-            leave_hand(self, record)
         record.state, record.finished_ms, record.held = state, self.now_ms, False
         record.unpaid = False
         record.settled = record.settled if settled is None else settled

@@ -1,4 +1,4 @@
-"""What the model keeps: a task, a claiming conversation, and what callers hand in."""
+"""What the model keeps: a task, a DAG, and what callers hand in."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ PLAIN = Special()
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A task to be submitted; `base` is its priority in millionths of a point. One of a DAG has
-    parents `inside` it too, and a `rank`: its part of the base that is for the critical path. Its
-    `price` is what it is expected and allowed to cost, in micro-USD.
+    parents `inside` it too, and a `rank`: its part of the base that is for the critical path. One
+    of a lane of keys has a `key`. Its `price` is what it is expected and allowed to cost, in
+    micro-USD.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Draft:
     if_exists: IfExists = "keep"
     inside: tuple[str, ...] = ()
     rank: int = 0
+    key: str = ""
     price: tuple[int, int] = (0, 0)
 
 
@@ -95,6 +97,7 @@ class Record:
     score: int
     definition: bytes
     special: Special
+    key: str = ""
     state: State = State.READY
     life: int = 1
     waits: set[str] = field(default_factory=set)
@@ -207,62 +210,9 @@ class Key:
     until_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One claim of a conversation; `lanes` are the numbers it may serve at `version`."""
-
-    waiter: str
-    seq: int
-    consumer: str
-    bits: str
-    n: int
-    lanes: tuple[int, ...]
-    version: int
-    box: str
-    start: bool = False
-    park_ms: int = 0
-    handoff_ms: int = 2000
-    begin: int | None = None
-    limits: tuple[LimitWords, ...] = ()
-
-
 # A task and the token that holds it; a task, its life and how that ended.
 Lease = tuple[str, str]
 Ended = tuple[str, int, State]
-
-
-@dataclass(slots=True)
-class Waiter:
-    """A conversation: its last claim, what that gave, and since when it is parked."""
-
-    claim: Claim
-    given: list[Lease]
-    mailed: list[Lease] = field(default_factory=list)
-    short: int = 0
-    begin: int | None = None
-    until_ms: int = 0
-    since_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """A leased task as its holder is told of it."""
-
-    task: str
-    token: str
-    attempts: int
-    reclaims: int
-    definition: bytes
-    failed_by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a claim gave: OK, STALE (a late copy) or LANES (its lanes are out of date)."""
-
-    word: Literal["OK", "STALE", "LANES"]
-    wait_ms: int = 0
-    grants: tuple[Grant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

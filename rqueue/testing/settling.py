@@ -11,6 +11,7 @@ from rqueue.testing.claiming import answer, begin
 from rqueue.testing.money import heed_refunds, leave_hand, refunded
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
 from rqueue.testing.telling import bury, tell_dependents, tell_heirs
+from rqueue.testing.turning import let_in
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -150,6 +151,7 @@ def fail_one(
 
 def retry_later(model: Model, record: Record, delay_ms: int, settled: str) -> None:
     """The task leaves the hand and waits."""
+    let_in(model, record)
     model.handoffs.pop((record.id, record.epoch), None)
     leave_hand(model, record)
     record.state, record.settled = State.RETRYING, settled
@@ -160,7 +162,7 @@ def park(
     model: Model, leases: Sequence[tuple[str, str, int, str, int]], most: int | None = None
 ) -> list[str]:
     """RUNNING or VALIDATING to RETRYING, no attempt spent; each with its delay in ms, its type, and
-    for how long that is slowed down.
+    for how long that is slowed down, or instead its key, if it has one.
     """
     words = []
     for task, token, delay_ms, type, slow_ms in leases:
@@ -175,13 +177,14 @@ def park(
             retry_later(model, record, delay_ms, f"park {token}")
             record.parks += 1
             trip(model, type, "", (task, token))
-            slow_down(model, type, slow_ms)
+            slow_down(model, f"@{record.key}" if record.key else type, slow_ms)
             words.append("OK")
     return words
 
 
 def give_back(model: Model, record: Record, settled: str) -> int:
     """A held task becomes READY again, free of charge; its lane."""
+    let_in(model, record)
     record.settled = settled
     return model.make_ready(record)
 

@@ -13,6 +13,7 @@ from rqueue.testing.money import leave_hand
 from rqueue.testing.planting import Said, commit_one, create, namesake_of
 from rqueue.testing.settling import again, held
 from rqueue.testing.telling import lanes
+from rqueue.testing.turning import let_in
 from rqueue.testing.walking import Walk
 
 if TYPE_CHECKING:
@@ -189,6 +190,7 @@ def gather(
 
 def suspend(model: Model, record: Record, children: Sequence[str], *, lenient: bool) -> None:
     """A running task leaves its worker's hands until tasks that it spawned have ended."""
+    let_in(model, record)
     model.handoffs.pop((record.id, record.epoch), None)
     leave_hand(model, record)
     record.state, record.settled = State.PENDING, f"suspend {record.token}"

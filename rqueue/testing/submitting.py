@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.cancelling import give_up
-from rqueue.testing.claiming import MINUTE_MS, answer
+from rqueue.testing.claiming import answer
 from rqueue.testing.graphs import block, join, open_parents
 from rqueue.testing.operating import named_already
+from rqueue.testing.picking import MINUTE_MS
 from rqueue.testing.records import TIME, Draft, Key, Record
 from rqueue.testing.telling import leave_awaited, leave_children
 
@@ -101,7 +102,7 @@ def due_of(model: Model, draft: Draft) -> int | None:
 def same_kind(model: Model, holder: Record, draft: Draft) -> bool:
     """Whether it differs from the task that holds its key in payload and priority only."""
     same = model.lanes.get(draft.lane) == holder.lane and holder.special == draft.special
-    return same and holder.life == 1
+    return same and holder.life == 1 and holder.key == draft.key
 
 
 def debounce(model: Model, holder: Record, draft: Draft, due_ms: int | None) -> None:
@@ -129,7 +130,8 @@ def holder_of(model: Model, draft: Draft) -> Record | None:
 def write(model: Model, draft: Draft, number: int, *, due_ms: int | None) -> Record:
     """The accepted task: READY, or PENDING where it waits for its time."""
     score = score_of(model, draft)
-    record = Record(draft.id, number, score, draft.definition, draft.special, price=draft.price)
+    record = Record(draft.id, number, score, draft.definition, draft.special, draft.key)
+    record.price = draft.price
     record.created_ms = model.now_ms
     model.tasks[draft.id] = record
     if draft.special.ext is not None:

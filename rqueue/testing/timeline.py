@@ -79,6 +79,7 @@ class Timeline:
                 *(record.seen_ms + self.lease_ms for record in model.in_hand()),
                 *model.deadlines.values(),
                 *model.handoffs.values(),
+                *(model.wakes.values() if model.ready() else ()),
             ]
         return min((at_ms for at_ms in due if at_ms > self.clock.ms), default=None)
 

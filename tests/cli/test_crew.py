@@ -44,6 +44,7 @@ async def test_as_json_it_has_every_field(house: House, shell: Shell) -> None:
         "claim_ttl_sec": 0.0,
         "worked": {},
         "blames": {},
+        "budget_remaining_usd": None,
         "current_tasks": 1,
         "status": "active",
         "blamed_at": None,

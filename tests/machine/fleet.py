@@ -10,7 +10,8 @@ from rqueue.model.blame import PoisonRule
 from rqueue.model.state import State
 from rqueue.policy.capability import Offer, serves
 from rqueue.policy.retry import Again, Bury, Facts, RetryRules, decide
-from rqueue.testing.records import Answer, Claim, Lease, Record, Verdict
+from rqueue.testing.conversation import Answer, Claim
+from rqueue.testing.records import Lease, Record, Verdict
 from tests.machine.hands import Hands
 from tests.machine.invariants import MAX_ATTEMPTS
 from tests.machine.twin import HANDOFF_MS, PARK_MS

@@ -10,7 +10,8 @@ from typing import Any
 from rqueue.model.budget import DAY, WORKER
 from rqueue.model.lane import lane_of
 from rqueue.model.state import FINAL, IN_HAND, State
-from rqueue.testing.records import Claim, Special
+from rqueue.testing.conversation import Claim
+from rqueue.testing.records import Special
 from tests.machine.projection import View
 
 MAX_ATTEMPTS = 3

@@ -101,7 +101,7 @@ MUTATIONS = {
         "include/bring_task.lua", 'count(root, lane, started and "RUNNING" or "CLAIMED", 1)', ""
     ),
     "ages are compared wrongly": Mutation(
-        "include/pick_heads.lua", "lane.rate * minutes\n    end", "minutes\n    end"
+        "include/next_head.lua", "lane.rate * (now / 60000) or", "(now / 60000) or"
     ),
     "retries come early": Mutation(
         "task/promote.lua", '"-inf", now, "LIMIT"', '"-inf", "+inf", "LIMIT"'

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from rqueue.model.lane import signature
-from rqueue.store.lanes import words_of
+from rqueue.model.turns import Rules
+from rqueue.store.lanes import lane_words
 from rqueue.store.scripts import Argument
 from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
 from rqueue.testing.breaking import type_of
+from rqueue.testing.conversation import Answer, Claim
 from rqueue.testing.model import Model
-from rqueue.testing.records import Answer, Claim, Draft, Lease, Limits, Verdict
+from rqueue.testing.records import Draft, Lease, Limits, Verdict
 from tests.machine.graph_invariants import Edges
 from tests.machine.invariants import Guarantees, in_order, unchanged, within_budget
 from tests.machine.projection import of_model, of_server
@@ -163,7 +165,7 @@ class Twin:
         """A claim as the scripts read it."""
         numbers = {number: lane for lane, number in self.model.lanes.items()}
         lanes = [
-            words_of(number, lane, ())
+            lane_words(number, lane, Rules())
             for number, lane in ((number, numbers[number]) for number in call.lanes)
         ]
         return {

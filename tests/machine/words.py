@@ -7,7 +7,8 @@ from typing import Any
 
 from rqueue.model.lane import Lane
 from rqueue.store.claims import grant
-from rqueue.testing.records import Answer, Draft, Grant, Special, Verdict
+from rqueue.testing.conversation import Answer, Grant
+from rqueue.testing.records import Draft, Special, Verdict
 from tests.machine.wire import compact
 
 

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.model.lane import lane_of, signature
 from rqueue.testing import claiming, noting, passing, settling
+from rqueue.testing.conversation import Claim
 from rqueue.testing.noting import Noted
-from rqueue.testing.records import Claim, Lease, Limits, LimitWords, Verdict
+from rqueue.testing.records import Lease, Limits, LimitWords, Verdict
 from rqueue.testing.verbs.words import raw, text
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
+    from rqueue.testing.conversation import Grant
     from rqueue.testing.model import Model
-    from rqueue.testing.records import Grant
     from rqueue.testing.verbs.words import Asked, Reply
 
 
-# Number, rate, type, alone.
-PLAIN_LANE = 4
+# Where limits and the rules of keys stand in a lane of a claim: after number, rate, type, alone.
+LIMITS, KEYS = 4, 5
 
 
 def claim(model: Model, asked: Asked) -> Reply:
@@ -44,6 +45,7 @@ def claimed(model: Model, asked: Asked, *, start: bool, begin: int | None = None
         n=asked.number("n"),
         lanes=tuple(number for number, *_ in asked.json("lanes")),
         limits=limits_in(asked.json("lanes")),
+        keys={lane[0]: lane[KEYS] for lane in asked.json("lanes") if len(lane) > KEYS},
         version=asked.number("version"),
         box=asked.text("box"),
         start=start,
@@ -65,14 +67,9 @@ def claimed(model: Model, asked: Asked, *, start: bool, begin: int | None = None
 
 def limits_in(lanes: list[list[Any]]) -> tuple[LimitWords, ...]:
     """The limits that stand before these lanes, each once."""
-    found = [(what, rate, per, many) for lane in filter(has_limits, lanes)
-             for what, rate, per, many in lane[PLAIN_LANE]]  # fmt: skip
+    each = [lane[LIMITS] for lane in lanes if len(lane) > LIMITS and lane[LIMITS]]
+    found = [(what, rate, per, many) for limits in each for what, rate, per, many in limits]
     return tuple(dict.fromkeys(found))
-
-
-def has_limits(lane: list[Any]) -> bool:
-    """Whether a lane of a claim has its limits with it."""
-    return len(lane) > PLAIN_LANE and bool(lane[PLAIN_LANE])
 
 
 def row_of(model: Model, grant: Grant) -> list[str | bytes]:

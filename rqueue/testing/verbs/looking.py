@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.model.ulid import number_of
-from rqueue.testing.claiming import effective
+from rqueue.testing.picking import effective
 from rqueue.testing.verbs.holding import more_of
 from rqueue.testing.verbs.words import text
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rqueue.model.budget import DAY
 from rqueue.model.state import State
 from rqueue.testing import gating, money
-from rqueue.testing.limits import room
+from rqueue.testing.limits import opens_at, room
 from rqueue.testing.records import TIME
+from rqueue.testing.turning import Line, Turning, by_key, slow_opens
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
     from rqueue.testing.records import LimitWords, Record
+    from rqueue.testing.turning import KeyRules
     from rqueue.testing.verbs.words import Asked, Reply
 
 Row = list[str]
@@ -23,21 +26,32 @@ def why(model: Model, asked: Asked) -> Reply:
     record = model.seen(asked.text("task"))
     if record is None:
         return ["GONE"]
-    number, _, type, _, *limits = asked.json("lane")
+    number, _, type, _, *rest = asked.json("lane")
+    limits, keys = (*rest, None, None)[:2]
     if record.lane != number:
         return ["LANES"]
-    rows: list[Row] = []
+    rows = held_by(record, asked.number("limit"))
+    if record.waiting:
+        rows += gates(model, record, type, [tuple(one) for one in limits or ()])
+        if keys:
+            rows += key_gates(model, record, keys)
+        rows += budgets(model, record)
+    if keys and keys["fair"] and record.state is State.READY:
+        rows += turns(model, record, keys)
+    return ["OK", str(model.now_ms), record.state.value, *rows]
+
+
+def held_by(record: Record, limit: int) -> list[Row]:
+    """What its own state says of that."""
     match record.state:
         case State.PENDING:
-            rows = waits(record, asked.number("limit"))
+            return waits(record, limit)
         case State.RETRYING:
-            rows = [["time", record.reason, str(record.due_ms)]]
+            return [["time", record.reason, str(record.due_ms)]]
         case State.CLAIMED | State.RUNNING | State.VALIDATING:
-            rows = [["worker", record.owner, ""]]
-    if record.waiting:
-        before = [tuple(one) for one in limits[0] or ()] if limits else []
-        rows += gates(model, record, type, before) + budgets(model, record)
-    return ["OK", str(model.now_ms), record.state.value, *rows]
+            return [["worker", record.owner, ""]]
+        case _:
+            return []
 
 
 def waits(record: Record, limit: int) -> list[Row]:
@@ -77,4 +91,37 @@ def gates(model: Model, record: Record, type: str, limits: list[LimitWords]) -> 
     if slow is not None and gating.recovered(model, type) < 1:
         opens = slow.until_ms if slow.until_ms > model.now_ms else model.wakes[type]
         rows.append(["slowed", type, str(opens)])
-    return rows + [["limit", limit[0], ""] for limit in limits if room(model, limit) < 1]
+    return rows + [["limit", limit[0], opens_of(model, limit)] for limit in limits
+                   if room(model, limit) < 1]  # fmt: skip
+
+
+def opens_of(model: Model, limit: LimitWords) -> str:
+    """When a limit that is used up opens, where that is a matter of time."""
+    opens = opens_at(model, limit)
+    return "" if opens is None or opens == math.inf else f"{opens:.0f}"
+
+
+def key_gates(model: Model, record: Record, keys: KeyRules) -> list[Row]:
+    """The gates that let nothing of its key pass now."""
+    look = Turning(model, record.lane, keys, {})
+    used_up = [limit for limit in look.limits(record.key) if room(model, limit) < 1]
+    rows = [["limit", limit[0], opens_of(model, limit)] for limit in used_up]
+    what = f"@{record.key}"
+    if what in model.slowed and gating.recovered(model, what) < 1:
+        rows.append(["slowed", what, str(slow_opens(model, what))])
+    return rows
+
+
+def turns(model: Model, record: Record, keys: KeyRules) -> list[Row]:
+    """How many tasks of its lane have their turn before it, as things are now."""
+    line, tasks = model.lines.get(record.lane, Line()), by_key(model, record.lane)
+    if record.key in line.shut or record not in tasks.get(record.key, []):
+        return []
+
+    def places(key: str) -> list[tuple[int, str]]:
+        step = keys["steps"].get(key, keys["step"])
+        return [(line.at(key) + step * at, key) for at in range(len(tasks[key]))]
+
+    mine = places(record.key)[tasks[record.key].index(record)]
+    open_ = [key for key in tasks if key not in line.shut]
+    return [["turn", str(sum(place < mine for key in open_ for place in places(key))), ""]]

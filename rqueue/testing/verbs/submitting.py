@@ -48,7 +48,8 @@ def price_in(lane: Lane) -> tuple[int, int]:
 
 def draft_of(row: dict[str, Argument], lanes: Sequence[Lane]) -> Draft:
     """A task as a script is told of it. One of a DAG has a rank, and parents in it and outside."""
-    number, base, *rank = text(row["place"]).split(" ")
+    line, base, *rank = text(row["place"]).split(" ")
+    number, _, key = line.partition("@")
     more, _, ask = text(row["special"]).partition("\n")
     wishes = json.loads(ask) if ask else {}
     lane = lanes[int(number) - 1]
@@ -64,6 +65,7 @@ def draft_of(row: dict[str, Argument], lanes: Sequence[Lane]) -> Draft:
         at_ms=wishes.get("at"),
         if_exists=wishes.get("if_exists", "keep"),
         rank=int(rank[0]) if rank else 0,
+        key=key,
         price=price_in(lane),
     )
 

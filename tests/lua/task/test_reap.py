@@ -119,7 +119,7 @@ async def test_a_killer_of_workers_is_called_a_poison_pill(house: House) -> None
     found = await afterwards(house, a=lease.id)
     assert found["task:a"] == LOST | {
         "entry": "*", "finished": "*", "lane": "1", "state": "DEAD_LETTERED",
-        "failed_by": "w0 w1", "poison": "1",
+        "failed_by": "w0 w1", "poison": "1", "owed": f"{lease.token} 0 w1",
     }  # fmt: skip
     assert [one["event"] for one in found["events"]] == ["task.poisoned", "task.dead_lettered"]
     assert (await house.task(lease.id)).poison_pill

@@ -1,0 +1,185 @@
+"""What a claim may be given next, in exact order, past all gates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from rqueue.model.limit import QUEUE
+from rqueue.testing import money
+from rqueue.testing.gating import is_paused, open_places, recovered
+from rqueue.testing.limits import bearing, open_rooms, pass_one
+from rqueue.testing.turning import KeyRules, Turning
+
+if TYPE_CHECKING:
+    from rqueue.model.lane import Lane
+    from rqueue.testing.model import Model
+    from rqueue.testing.money import Purse
+    from rqueue.testing.records import LimitWords, Record
+
+MINUTE_MS = 60_000
+DRAIN_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Whom a lease is for and in which conversation, whether the tasks are started, how many of
+    them begin at once, and which limits stand before them, also before those of a key.
+    """
+
+    waiter: str
+    consumer: str
+    bits: str
+    started: bool = False
+    begin: int | None = None
+    limits: tuple[LimitWords, ...] = ()
+    keys: Mapping[int, KeyRules] = field(default_factory=dict)
+
+
+class Picking:
+    """One look of a claim at the lanes that it may serve."""
+
+    def __init__(self, model: Model, who: Who, served: Mapping[int, Lane]) -> None:
+        self.model, self.who, self.served = model, who, served
+        self.turnings: dict[int, Turning] = {}
+        self.live: dict[int, Lane] = {}
+        self.picks: list[Record] = []
+        self.purse: Purse | None = None
+        self.dear: list[Record] = []
+
+    def pick(self, n: int) -> list[Record]:
+        """The heads of the lanes that are this worker's next."""
+        model, who = self.model, self.who
+        if n < 1 or who.waiter in model.drained or runs_alone(model, who.consumer, self.served):
+            return []
+        self.open(n)
+        while len(self.picks) < n:
+            record = self.best()
+            verdict = "drain" if record is None else self.verdict(record)
+            if record is None or verdict == "drain":
+                break
+            if verdict == "skip":
+                del self.live[record.lane]
+                continue
+            if not self.pays(record):
+                continue
+            self.take(record)
+            if verdict == "run":
+                # A task that was lost once runs alone: nothing is given beside it.
+                break
+        return self.picks
+
+    def pays(self, record: Record) -> bool:
+        """Whether a head can be paid; if not another may be, of another key where there are keys,
+        but after a hundred no more of the lane is looked at.
+        """
+        purse, number = self.purse, record.lane
+        if purse is None or not purse.tight or not self.live[number].cost:
+            return True
+        if money.pays(self.model, purse, record):
+            return True
+        self.dear.append(record)
+        if number in self.turnings:
+            self.turnings[number].standing.remove(self.turnings[number].turn)
+        if sum(one.lane == number for one in self.dear) >= money.DEAR:
+            del self.live[number]
+        return False
+
+    def open(self, n: int) -> None:
+        """Finds the lanes of which something may pass, and how much."""
+        model, who = self.model, self.who
+        unpaused = {n: lane for n, lane in self.served.items() if not is_paused(model, n, lane)}
+        self.places = open_places(model, unpaused)
+        limits = bearing(who.limits, {lane.type for lane in unpaused.values()})
+        self.rooms = open_rooms(model, limits)
+        self.live = {n: lane for n, lane in unpaused.items() if self.admits(lane)}
+        self.purse = money.purse_of(model, who.consumer)
+        if self.purse is not None:
+            self.live = money.affordable(model, self.purse, self.live, n)
+        doors: dict[str, float] = {}
+        for number in sorted(self.live.keys() & who.keys.keys()):
+            self.turnings[number] = Turning(model, number, who.keys[number], doors)
+
+    def admits(self, lane: Lane) -> bool:
+        """Whether one more task of a lane may pass its gates."""
+        rooms = self.rooms
+        return min(self.places[lane.type], rooms.get(lane.type, 1), rooms.get(QUEUE, 1)) >= 1
+
+    def best(self) -> Record | None:
+        """The best of the lanes' heads by effective priority now; of a lane of keys that is the
+        first task of the key whose turn it is.
+        """
+        heads = [self.turnings[n].head() for n in self.live if n in self.turnings]
+        plain = {n: lane for n, lane in self.live.items() if n not in self.turnings}
+        passed = [*self.picks, *self.dear]
+        heads += [record for record in in_order(self.model, plain) if record not in passed][:1]
+        found = [
+            (effective(self.model, r, self.live[r.lane]), r.id) for r in heads if r is not None
+        ]
+        return self.model.tasks[min(found)[1]] if found else None
+
+    def verdict(self, record: Record) -> Literal["pick", "run", "drain", "skip"]:
+        """Whether a head is picked, alone or not, or hands are kept free, or its lane left."""
+        lane = self.live[record.lane]
+        if not self.admits(lane):
+            return "skip"
+        if not lane.alone:
+            return "pick"
+        return may_run_alone(self.model, self.who.consumer, record.lane, picked=len(self.picks))
+
+    def take(self, record: Record) -> None:
+        """A head is picked."""
+        type = self.live[record.lane].type
+        self.picks.append(record)
+        self.places[type] -= 1
+        pass_one(self.rooms, type)
+        if record.lane in self.turnings:
+            self.turnings[record.lane].pick()
+
+    def end(self, given: Sequence[Record]) -> None:
+        """Those of the picks were given. The gates of what was picked are looked at again: who
+        waits beside one whose last place was taken is to be answered when it opens.
+        """
+        types = {self.served[record.lane].type for record in self.picks}
+        open_rooms(self.model, bearing(self.who.limits, types))
+        for type in types:
+            recovered(self.model, type)
+        for turning in self.turnings.values():
+            turning.end({record.id for record in given})
+
+
+def may_run_alone(
+    model: Model, consumer: str, lane: int, *, picked: int
+) -> Literal["run", "drain", "skip"]:
+    """Whether a task that runs alone may be picked now, or hands are kept free for it."""
+    if picked == 0 and not model.in_hand(consumer):
+        model.draining.pop(lane, None)
+        return "run"
+    until_ms, by = model.draining.get(lane, (0, consumer))
+    if by != consumer and until_ms > model.now_ms:
+        return "skip"
+    model.draining[lane] = (model.now_ms + DRAIN_MS, consumer)
+    return "drain"
+
+
+def runs_alone(model: Model, consumer: str, served: Mapping[int, Lane]) -> bool:
+    """Whether the worker has a task in hand that must run alone; what it had is forgotten."""
+    if consumer not in model.alone and not any(lane.alone for lane in served.values()):
+        return False
+    record = model.find(model.alone.get(consumer, ""))
+    if record is not None and record.in_hand and record.owner == consumer:
+        return True
+    model.alone.pop(consumer, None)
+    return False
+
+
+def in_order(model: Model, lanes: dict[int, Lane]) -> list[Record]:
+    """The READY tasks of these lanes by effective priority now."""
+    ready = [record for record in model.ready() if record.lane in lanes]
+    return sorted(ready, key=lambda r: (effective(model, r, lanes[r.lane]), r.id))
+
+
+def effective(model: Model, record: Record, lane: Lane) -> float:
+    """The priority that a written score means now."""
+    return record.score - lane.micro_rate * (model.now_ms / MINUTE_MS)

@@ -1,0 +1,227 @@
+"""Lanes of keys: whose turn it is, and which keys have none for a while."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rqueue.testing.gating import recovered
+from rqueue.testing.limits import count_begun, opens_at, room
+
+if TYPE_CHECKING:
+    from rqueue.testing.model import Model
+    from rqueue.testing.records import LimitWords, Record
+
+# The rules of a lane of keys, in the words of the claim script.
+KeyRules = Mapping[str, Any]
+# How many keys are given their turns again in one go.
+MOST = 1000
+
+
+@dataclass(slots=True)
+class Crowds:
+    """Of what somebody found as many in hand as may be: types, or `*`, and keys."""
+
+    types: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Line:
+    """What a lane knows of its keys: how far its turns have come and theirs, which are shut until
+    when, and by rules of which name.
+    """
+
+    now: int = 0
+    passed: dict[str, int] = field(default_factory=dict)
+    shut: dict[str, float] = field(default_factory=dict)
+    rules: str = ""
+
+    def at(self, key: str) -> int:
+        """Where the turns of a key begin that has something to give."""
+        return max(self.passed.get(key, 0), self.now)
+
+
+class Turning:
+    """One claim's look at a lane of keys. `rooms` has how many may still pass each gate that keys
+    of this call have, whatever their lanes.
+    """
+
+    def __init__(self, model: Model, number: int, rules: KeyRules, rooms: dict[str, float]) -> None:
+        self.model, self.number, self.rules, self.rooms = model, number, rules, rooms
+        self.line = model.lines.setdefault(number, Line())
+        open_due(model, number, rules["name"])
+        self.tasks = by_key(model, number)
+        self.came = {key: self.line.at(key) for key in self.tasks}
+        self.picked: dict[str, list[str]] = {key: [] for key in self.tasks}
+        ready = (key for key in self.tasks if key not in self.line.shut)
+        self.unread = sorted(ready, key=self.place)
+        self.standing: list[str] = []
+        self.seen: list[str] = []
+        self.turn = ""
+
+    def step(self, key: str) -> int:
+        """How far one task moves a key."""
+        found: int = self.rules["steps"].get(key, self.rules["step"])
+        return found
+
+    def place(self, key: str) -> tuple[int, str]:
+        """By what keys stand in line: how far their turns have come, or their first task."""
+        if self.rules["fair"]:
+            return self.came[key] + self.step(key) * len(self.picked[key]), key
+        return self.tasks[key][0].score, self.tasks[key][0].id
+
+    def head(self) -> Record | None:
+        """The task that is to be given next, of those that may be."""
+        while True:
+            one = min(self.standing, key=self.place, default=None)
+            if self.unread and (one is None or self.place(self.unread[0]) < self.place(one)):
+                self.look(self.unread.pop(0))
+            elif one is None:
+                return None
+            elif self.may_pass(one) and self.tasks[one]:
+                self.turn = one
+                return self.tasks[one][0]
+            else:
+                self.standing.remove(one)
+
+    def look(self, key: str) -> None:
+        """Lets a key stand in line, and finds out what it may pass."""
+        self.seen.append(key)
+        self.standing.append(key)
+        for limit in self.limits(key):
+            if limit[0] not in self.rooms:
+                self.rooms[limit[0]] = room(self.model, limit)
+        if f"@{key}" in self.model.slowed and f"@{key}" not in self.rooms:
+            self.rooms[f"@{key}"] = recovered(self.model, f"@{key}")
+
+    def limits(self, key: str) -> list[LimitWords]:
+        """The limits of a key."""
+        rules = self.rules["own"].get(key, self.rules["each"])
+        return [(f"{scope}@{key}", rate, per, most) for scope, rate, per, most in rules]
+
+    def gates(self, key: str) -> list[str]:
+        """What a task of a key passes."""
+        found = [limit[0] for limit in self.limits(key)]
+        return [*found, f"@{key}"] if f"@{key}" in self.rooms else found
+
+    def may_pass(self, key: str) -> bool:
+        """Whether one more task of a key may."""
+        return all(self.rooms[gate] >= 1 for gate in self.gates(key))
+
+    def pick(self) -> None:
+        """The head was picked."""
+        key = self.turn
+        self.picked[key].append(self.tasks[key].pop(0).id)
+        for gate in self.gates(key):
+            self.rooms[gate] -= 1
+        if not self.tasks[key] and not self.rules["fair"]:
+            self.standing.remove(key)
+
+    def end(self, given: Collection[str]) -> None:
+        """Keys go a turn further for what was given, and have none where nothing may pass."""
+        served = -1
+        passed: dict[str, int] = {}
+        for key in self.seen:
+            tags = [
+                self.came[key] + self.step(key) * at
+                for at, task in enumerate(self.picked[key])
+                if task in given
+            ]
+            passed[key], served = len(tags), max(served, *tags, -1)
+            self.count(key, len(tags))
+        if self.rules["fair"] and served >= 0:
+            self.line.now = served
+            for key in self.seen:
+                self.line.passed[key] = self.came[key] + self.step(key) * passed[key]
+        for key in self.seen:
+            self.shut(key)
+        if not self.model.lane(self.number):
+            self.line.now = 0
+            self.line.passed.clear()
+
+    def count(self, key: str, number: int) -> None:
+        """So many tasks of a key have passed its gates."""
+        slow = self.model.slowed.get(f"@{key}")
+        for limit in self.limits(key) if number else ():
+            count_begun(self.model, limit, number)
+        if number and slow is not None:
+            slow.count(self.model.now_ms, number)
+
+    def shut(self, key: str) -> None:
+        """Gives a key no turns for a while, where nothing of it may pass."""
+        opens = [opens_at(self.model, limit) for limit in self.limits(key)]
+        if f"@{key}" in self.model.slowed and recovered(self.model, f"@{key}") < 1:
+            opens.append(slow_opens(self.model, f"@{key}"))
+        until = max((at for at in opens if at is not None), default=None)
+        if until is None:
+            return
+        self.line.shut[key], self.line.rules = until, self.rules["name"]
+        if until == math.inf:
+            self.model.crowds.keys.add(key)
+        else:
+            known = self.model.wakes.get(str(self.number), until)
+            self.model.wakes[str(self.number)] = int(min(known, until))
+
+
+def by_key(model: Model, number: int) -> dict[str, list[Record]]:
+    """The tasks of a lane that may be claimed, the next one first, by their keys."""
+    found: dict[str, list[Record]] = {}
+    for task in model.lane(number):
+        found.setdefault(model.tasks[task].key, []).append(model.tasks[task])
+    return found
+
+
+def slow_opens(model: Model, what: str) -> int:
+    """When something may pass again of what is slowed down and lets nothing pass."""
+    until_ms = model.slowed[what].until_ms
+    return until_ms if until_ms > model.now_ms else model.wakes[what]
+
+
+def open_due(model: Model, number: int, rules: str = "") -> None:
+    """Gives the keys their turns again whose time has come, or that other rules have shut."""
+    line = model.lines.get(number, Line())
+    if not line.shut:
+        return
+    if rules and line.rules != rules:
+        line.shut, line.rules = dict.fromkeys(line.shut, 0.0), rules
+    due = sorted((at, key) for key, at in line.shut.items() if at <= model.now_ms)
+    for _, key in due[:MOST]:
+        del line.shut[key]
+
+
+def wake_lane(model: Model, number: int) -> None:
+    """The time of keys of a lane has come; it is woken again when that of the next has."""
+    open_due(model, number)
+    following = min(model.lines.get(number, Line()).shut.values(), default=math.inf)
+    if following < math.inf:
+        model.wakes[str(number)] = int(following)
+
+
+def let_in(model: Model, record: Record) -> None:
+    """A task leaves the hand, and is not completed: who waits for its place is answered by the
+    promoter.
+    """
+    if record.in_hand:
+        model.wakes |= dict.fromkeys(model.crowds.types, 0)
+        model.crowds.types.clear()
+        for number in leave_hand(model, record):
+            model.wakes[str(number)] = 0
+
+
+def leave_hand(model: Model, record: Record) -> set[int]:
+    """A task leaves the hand; the lanes in which its key has its turns again."""
+    if not record.key or record.key not in model.crowds.keys:
+        return set()
+    model.crowds.keys.discard(record.key)
+    lines = [(number, line) for number, line in model.lines.items() if record.key in line.shut]
+    for _, line in lines:
+        del line.shut[record.key]
+    return {number for number, _ in lines}
+
+
+def key_is_open(model: Model, number: int, rules: KeyRules) -> bool:
+    """Whether some key of a lane may be given a turn now."""
+    return Turning(model, number, rules, {}).head() is not None
