@@ -198,6 +198,29 @@ async def test_a_bad_type_among_good_ones_is_the_breakers(server: Server) -> Non
         assert (await house.queue.counts())[State.DEAD_LETTERED] <= 2
 
 
+async def test_without_a_breaker_the_tasks_of_a_bad_type_keep_their_attempts(
+    server: Server,
+) -> None:
+    async with houses(server, *GOOD, retry=RetryPolicy.immediate()) as all_of:
+        house, *others = all_of
+        for one in others:
+
+            @one.queue.task("bad")
+            async def bad() -> None:
+                raise ValueError("the service is gone")
+
+        handles = [await house.queue.enqueue("bad", max_attempts=4) for _ in range(20)]
+        queues = zip(GOOD, (one.queue for one in others), strict=True)
+        async with crew(*queues):
+            await run_on(house, lambda found: found[State.DEAD_LETTERED] == 20)
+
+        tasks = [await house.task(handle.id) for handle in handles]
+        pills = [task for task in tasks if task.poison_pill]
+        # Each worker is a witness against the first two that it fails, and two make a pill.
+        assert len(pills) <= len(GOOD)
+        assert {task.attempts for task in tasks if not task.poison_pill} == {4}
+
+
 @pytest.mark.parametrize("error", [ConnectionError("gone"), Retry(0), TimeoutError("slow")])
 async def test_what_passes_by_itself_makes_no_pill(server: Server, error: Exception) -> None:
     async with houses(server, *GOOD, retry=RetryPolicy.immediate()) as all_of:

@@ -146,6 +146,22 @@ async def test_one_that_missed_the_mail_hears_it_when_it_registers_again(house: 
         assert await handle.status() is State.READY
 
 
+async def test_news_of_failures_are_told_soon_and_once(server: Server) -> None:
+    async with opened(server, lease_sec=0.6) as house:
+        worker = house.queue.worker(name="w1")
+        worker.desk.account.news = True
+
+        async with asyncio.timeout(10):
+            await worker.registering.rest(60)
+            assert await worker.registering.register()
+
+        assert not worker.desk.account.news
+        resting = asyncio.create_task(worker.registering.rest(60))
+        assert await asyncio.wait({resting}, timeout=0.5) == (set(), {resting})
+        worker.drain()
+        await asyncio.wait_for(resting, 10)
+
+
 async def test_a_server_that_lost_its_data_knows_its_workers_again(house: House) -> None:
     async with at_work(house.queue) as (worker, _):
         await house.client.flushall()
