@@ -42,6 +42,7 @@ class Picking:
         self.model, self.who, self.served = model, who, served
         self.turnings: dict[int, Turning] = {}
         self.live: dict[int, Lane] = {}
+        self.heads: dict[int, Record | None] = {}
         self.picks: list[Record] = []
 
     def pick(self, n: int) -> list[Record]:
@@ -58,10 +59,13 @@ class Picking:
             if verdict == "skip":
                 del self.live[record.lane]
                 continue
-            self.take(record)
+            if verdict != "next":
+                self.take(record)
             if verdict == "run":
                 # A task that was lost once runs alone: nothing is given beside it.
                 break
+            if len(self.picks) < n and record.lane in self.turnings:
+                self.heads[record.lane] = self.turnings[record.lane].head()
         return self.picks
 
     def open(self) -> None:
@@ -75,6 +79,7 @@ class Picking:
         doors: dict[str, float] = {}
         for number in sorted(self.live.keys() & who.keys.keys()):
             self.turnings[number] = Turning(model, number, who.keys[number], doors)
+            self.heads[number] = self.turnings[number].head()
 
     def admits(self, lane: Lane) -> bool:
         """Whether one more task of a lane may pass its gates."""
@@ -85,7 +90,7 @@ class Picking:
         """The best of the lanes' heads by effective priority now; of a lane of keys that is the
         first task of the key whose turn it is.
         """
-        heads = [self.turnings[n].head() for n in self.live if n in self.turnings]
+        heads = [self.heads[n] for n in self.live if n in self.turnings]
         plain = {n: lane for n, lane in self.live.items() if n not in self.turnings}
         heads += [record for record in in_order(self.model, plain) if record not in self.picks][:1]
         found = [
@@ -93,11 +98,15 @@ class Picking:
         ]
         return self.model.tasks[min(found)[1]] if found else None
 
-    def verdict(self, record: Record) -> Literal["pick", "run", "drain", "skip"]:
-        """Whether a head is picked, alone or not, or hands are kept free, or its lane left."""
+    def verdict(self, record: Record) -> Literal["pick", "run", "drain", "skip", "next"]:
+        """Whether a head is picked, alone or not, or another key's is looked at, or hands are kept
+        free, or its lane left.
+        """
         lane = self.live[record.lane]
         if not self.admits(lane):
             return "skip"
+        if record.lane in self.turnings and not self.turnings[record.lane].may_pass(record.key):
+            return "next"
         if not lane.alone:
             return "pick"
         return may_run_alone(self.model, self.who.consumer, record.lane, picked=len(self.picks))
@@ -121,6 +130,9 @@ class Picking:
             recovered(self.model, type)
         for turning in self.turnings.values():
             turning.end({record.id for record in given})
+        # What was given of all lanes is counted before: a key may be in several.
+        for turning in self.turnings.values():
+            turning.shut_all()
 
 
 def may_run_alone(
