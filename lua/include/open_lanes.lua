@@ -5,7 +5,8 @@
 -- served now with `n` tasks for `who`: none that is paused, at rest, slowed down, at its limit or
 -- too dear. `alone` is false, or for how many ms a worker keeps its hands free for the lane's
 -- tasks; `gates` is nil, or what lets only some pass. A lane of keys has `rules`, and the gates of
--- keys in `doors`; `keyed` where there is any. Where prices must be looked at, `who` gets a purse.
+-- keys in `doors`; `keyed` where there is any. One that has any of this is `checked` at each pick.
+-- Where prices must be looked at, `who` gets a purse.
 local function open_lanes(root, now, lanes, n, who)
   local open, doors = {}, {}
   local any = redis.call("EXISTS", root .. "paused", root .. "breakers", root .. "slowed",
@@ -18,9 +19,10 @@ local function open_lanes(root, now, lanes, n, who)
   for _, lane in ipairs(lanes) do
     if (not gates or gates[lane[1]])
       and (not purse or can_afford(root, now, purse, lane[7], n)) then
+      local own = gates and gates[lane[1]][1] and gates[lane[1]]
       open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},
-        gates = gates and gates[lane[1]][1] and gates[lane[1]], rules = lane[6], doors = doors,
-        priced = lane[7] }
+        gates = own, rules = lane[6], doors = doors, priced = lane[7],
+        checked = lane[4] or own or lane[6] or purse and lane[7] }
       open.keyed = open.keyed or lane[6]
     end
   end

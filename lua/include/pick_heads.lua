@@ -5,8 +5,7 @@
 -- The `n` best tasks over several open lanes in exact order: lowest effective priority, then
 -- lowest id. Adds to each lane the ids `picked` from it.
 local function pick_heads(root, now, open, n, who)
-  local chunk = math.ceil(2 * n / #open)
-  local picks, live, value, head = {}, {}, {}, {}
+  local chunk, picks, live, value, head = math.ceil(2 * n / #open), {}, {}, {}, {}
   for _, lane in ipairs(open) do
     local i, id, points = #live + 1, next_head(root, now, lane, chunk)
     if id then
@@ -21,17 +20,19 @@ local function pick_heads(root, now, open, n, who)
       end
     end
     local lane = live[best]
-    local verdict = (lane.alone or lane.gates or lane.rules or who.purse)
-      and lane_verdict(root, now, lane, head[best], #picks, who)
+    local verdict = lane.checked and lane_verdict(root, now, lane, head[best], #picks, who)
     if not verdict or verdict == "run" then
       picks[#picks + 1], lane.picked[#lane.picked + 1] = head[best], head[best]
       if lane.gates or lane.rules then
         pass_head(root, lane)
       end
     end
-    n = (verdict == "run" or verdict == "drain") and 0 or n
-    head[best], value[best] = next_head(root, now, lane, chunk)
-    if not head[best] or (verdict and verdict ~= "next") then
+    if (verdict and verdict ~= "next") or #picks == n then
+      head[best], n = false, (verdict == "run" or verdict == "drain") and 0 or n
+    else
+      head[best], value[best] = next_head(root, now, lane, chunk)
+    end
+    if not head[best] then
       remove_at(best, live, value, head)
     end
   end

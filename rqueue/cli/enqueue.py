@@ -39,6 +39,7 @@ PAGE = 500
 @click.option("--title", help="For people.")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by. [repeatable]")
 @click.option("--capability", "required_capabilities", multiple=True, help="What it needs.")
+@click.option("--limit-key", metavar="KEY", help="Whose turn and whose limits, such as a tenant.")
 @click.option("--depends-on", multiple=True, metavar="ID", help="After this task. [repeatable]")
 @click.option("--set", "others", multiple=True, metavar="FIELD=JSON", help="Any other field.")
 @click.option("--file", type=click.File("rb"), help="Documents in YAML or JSON; `-` is stdin.")

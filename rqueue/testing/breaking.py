@@ -83,10 +83,8 @@ def heed_success(model: Model, completed: Sequence[Record]) -> set[int]:
         breaker = model.breakers.get(type)
         if breaker is None:
             continue
-        if breaker.state:
-            touched |= lanes_of(model, type)
         if not breaker.state or (type, breaker.probe) in done:
-            close(model, type)
+            touched |= close(model, type)
     return touched
 
 

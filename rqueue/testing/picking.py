@@ -44,6 +44,7 @@ class Picking:
         self.model, self.who, self.served = model, who, served
         self.turnings: dict[int, Turning] = {}
         self.live: dict[int, Lane] = {}
+        self.heads: dict[int, Record | None] = {}
         self.picks: list[Record] = []
         self.purse: Purse | None = None
         self.dear: list[Record] = []
@@ -62,29 +63,14 @@ class Picking:
             if verdict == "skip":
                 del self.live[record.lane]
                 continue
-            if not self.pays(record):
-                continue
-            self.take(record)
+            if verdict != "next":
+                self.take(record)
             if verdict == "run":
                 # A task that was lost once runs alone: nothing is given beside it.
                 break
+            if len(self.picks) < n and record.lane in self.turnings:
+                self.heads[record.lane] = self.turnings[record.lane].head()
         return self.picks
-
-    def pays(self, record: Record) -> bool:
-        """Whether a head can be paid; if not another may be, of another key where there are keys,
-        but after a hundred no more of the lane is looked at.
-        """
-        purse, number = self.purse, record.lane
-        if purse is None or not purse.tight or not self.live[number].cost:
-            return True
-        if money.pays(self.model, purse, record):
-            return True
-        self.dear.append(record)
-        if number in self.turnings:
-            self.turnings[number].standing.remove(self.turnings[number].turn)
-        if sum(one.lane == number for one in self.dear) >= money.DEAR:
-            del self.live[number]
-        return False
 
     def open(self, n: int) -> None:
         """Finds the lanes of which something may pass, and how much."""
@@ -100,6 +86,7 @@ class Picking:
         doors: dict[str, float] = {}
         for number in sorted(self.live.keys() & who.keys.keys()):
             self.turnings[number] = Turning(model, number, who.keys[number], doors)
+            self.heads[number] = self.turnings[number].head()
 
     def admits(self, lane: Lane) -> bool:
         """Whether one more task of a lane may pass its gates."""
@@ -110,7 +97,7 @@ class Picking:
         """The best of the lanes' heads by effective priority now; of a lane of keys that is the
         first task of the key whose turn it is.
         """
-        heads = [self.turnings[n].head() for n in self.live if n in self.turnings]
+        heads = [self.heads[n] for n in self.live if n in self.turnings]
         plain = {n: lane for n, lane in self.live.items() if n not in self.turnings}
         passed = [*self.picks, *self.dear]
         heads += [record for record in in_order(self.model, plain) if record not in passed][:1]
@@ -119,14 +106,33 @@ class Picking:
         ]
         return self.model.tasks[min(found)[1]] if found else None
 
-    def verdict(self, record: Record) -> Literal["pick", "run", "drain", "skip"]:
-        """Whether a head is picked, alone or not, or hands are kept free, or its lane left."""
+    def verdict(self, record: Record) -> Literal["pick", "run", "drain", "skip", "next"]:
+        """Whether a head is picked, alone or not, or another task's or key's is looked at, or hands
+        are kept free, or its lane left.
+        """
         lane = self.live[record.lane]
         if not self.admits(lane):
             return "skip"
-        if not lane.alone:
-            return "pick"
-        return may_run_alone(self.model, self.who.consumer, record.lane, picked=len(self.picks))
+        if record.lane in self.turnings and not self.turnings[record.lane].may_pass(record.key):
+            return "next"
+        found: Literal["pick", "run", "drain", "skip"] = "pick"
+        if lane.alone:
+            picked = len(self.picks)
+            found = may_run_alone(self.model, self.who.consumer, record.lane, picked=picked)
+        return self.too_dear(record) or found if found in ("pick", "run") else found
+
+    def too_dear(self, record: Record) -> Literal["skip", "next"] | None:
+        """What follows where a head cannot be paid: another may be, of another key where there are
+        keys, but after a hundred no more of the lane is looked at.
+        """
+        purse, number = self.purse, record.lane
+        priced = purse is not None and purse.tight and self.live[number].cost
+        if purse is None or not priced or money.pays(self.model, purse, record):
+            return None
+        self.dear.append(record)
+        if number in self.turnings:
+            self.turnings[number].standing.remove(self.turnings[number].turn)
+        return "next" if sum(one.lane == number for one in self.dear) < money.DEAR else "skip"
 
     def take(self, record: Record) -> None:
         """A head is picked."""
@@ -147,6 +153,9 @@ class Picking:
             recovered(self.model, type)
         for turning in self.turnings.values():
             turning.end({record.id for record in given})
+        # What was given of all lanes is counted before: a key may be in several.
+        for turning in self.turnings.values():
+            turning.shut_all()
 
 
 def may_run_alone(

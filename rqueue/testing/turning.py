@@ -121,7 +121,7 @@ class Turning:
             self.standing.remove(key)
 
     def end(self, given: Collection[str]) -> None:
-        """Keys go a turn further for what was given, and have none where nothing may pass."""
+        """Keys go a turn further for what was given."""
         served = -1
         passed: dict[str, int] = {}
         for key in self.seen:
@@ -136,6 +136,9 @@ class Turning:
             self.line.now = served
             for key in self.seen:
                 self.line.passed[key] = self.came[key] + self.step(key) * passed[key]
+
+    def shut_all(self) -> None:
+        """The keys that were looked at have no turns for a while where nothing may pass."""
         for key in self.seen:
             self.shut(key)
         if not self.model.lane(self.number):

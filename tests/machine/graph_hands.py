@@ -16,6 +16,7 @@ from tests.machine.hands import Hands
 from tests.machine.twin import MANY, MAX_LANES, MAX_NODES, TTL_MS
 from tests.machine.wire import compact
 from tests.machine.words import asks
+from tests.machine.words import place as placed
 
 SPAWNED = ("parent", "token", "wait", "rule", "steps", "gather", "part")
 KEPT_MS = 3_600_000
@@ -40,7 +41,7 @@ class Sown:
 
     def row(self, draft: Draft, lanes: Sequence[object]) -> tuple[Argument, ...]:
         """A task as the script reads it."""
-        place = f"{lanes.index(draft.lane) + 1} {draft.base} {draft.rank}"
+        place = f"{placed(draft, lanes.index(draft.lane) + 1)} {draft.rank}"
         above, below = " ".join(draft.inside), dependents(*self.graph()).get(draft.id, "")
         flags = self.flags(draft)
         return draft.id, place, draft.definition, flags, above, special(draft), below
@@ -108,7 +109,7 @@ class GraphHands(Hands):
             (
                 key,
                 draft.id,
-                f"{lanes.index(draft.lane) + 1} {draft.base} 0",
+                f"{placed(draft, lanes.index(draft.lane) + 1)} 0",
                 draft.definition,
                 special(draft) or "\n",
             )

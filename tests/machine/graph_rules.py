@@ -12,7 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from rqueue.model.dag import Trigger
 from rqueue.model.lane import Lane
+from rqueue.model.limit import Limit
 from rqueue.model.state import State
+from rqueue.model.turns import Rules
 from rqueue.store.scripts import Script
 from rqueue.testing.records import Draft, Record, Special
 from rqueue.testing.spawning import Spawn
@@ -25,7 +27,9 @@ from tests.machine.twin import MANY, STEP_MS
 from tests.machine.wire import Wire
 from tests.servers import Server
 
-LANE = Lane("a", 0.0)
+LANE, KEYED = Lane("a", 0.0), Lane("a", 0.0, keyed=True)
+# Every third task has a limit key, of which so many may be in hand.
+RULES = Rules((Limit(key="*", at_once=2),))
 BASE = 50_000_000
 POLICIES = st.sampled_from(["hold", "fail_fast", "continue"])
 TRIGGERS: st.SearchStrategy[Trigger] = st.sampled_from(
@@ -61,7 +65,8 @@ class GraphMachine(RuleBasedStateMachine):
     @initialize(archive=st.booleans())
     def begin(self, archive: bool) -> None:
         """A shard with one lane, and a task that has nothing to do with any DAG."""
-        self.twin = GraphHands(Wire(self.client, self.scripts), archive=archive)
+        wire = Wire(self.client, self.scripts)
+        self.twin = GraphHands(wire, archive=archive, rules=RULES)
         self.twin.submit([self.draft()])
         for seat in self.seats:
             seat.look(self.twin)
@@ -75,7 +80,8 @@ class GraphMachine(RuleBasedStateMachine):
     def draft(self) -> Draft:
         task = self.id()
         definition = f"def {self.made} ".ljust(LENGTHS[self.made % len(LENGTHS)], "x")
-        return Draft(task, LANE, BASE, definition.encode())
+        key = "xy"[self.made % 2] if self.made % 3 == 0 else ""
+        return Draft(task, KEYED if key else LANE, BASE, definition.encode(), key=key)
 
     def among(self, *states: State) -> list[str]:
         return sorted(record.id for record in self.twin.model.among(*states))

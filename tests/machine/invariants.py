@@ -9,6 +9,7 @@ from typing import Any
 
 from rqueue.model.budget import DAY, WORKER
 from rqueue.model.lane import lane_of
+from rqueue.model.limit import Limit
 from rqueue.model.state import FINAL, IN_HAND, State
 from rqueue.testing.conversation import Claim
 from rqueue.testing.records import Special
@@ -101,9 +102,12 @@ def not_early(verb: str, before: View, after: View, now_ms: int) -> None:
             assert due_ms <= now_ms or verb == "run_now", f"G14: {verb} let {task} run early"
 
 
-def in_order(call: Claim, given: Collection[str], after: View, now_ms: int) -> None:
+def in_order(
+    call: Claim, given: Collection[str], after: View, now_ms: int, *, limits: Collection[Limit]
+) -> None:
     """G15: nothing that this claim might have had is better than the worst it was given; and of a
-    type at rest it was given the one task that tries it, if any.
+    type at rest it was given the one task that tries it, if any. Of a lane of keys that is so with
+    the tasks of one key.
     """
     lanes = {number: lane_of(name) for name, number in after.lanes.items()}
     rests = {type for type, row in after.breakers.items() if "state" in row}
@@ -113,8 +117,10 @@ def in_order(call: Claim, given: Collection[str], after: View, now_ms: int) -> N
         for n, lane in lanes.items()
         if {f"lane={n}", f"type={lane.type}"} & after.paused
         or lane.type in gated
+        or lane.keyed
         # What cannot be paid is passed by.
         or (lane.cost and after.budgets)
+        or any(limit.key is None and limit.bears_on(lane.type) for limit in limits)
     }
     for task in given:
         type = lanes[after.tasks[task]["lane"]].type
@@ -126,6 +132,10 @@ def in_order(call: Claim, given: Collection[str], after: View, now_ms: int) -> N
         rate = lanes[found["lane"]].micro_rate
         return found["score"] - rate * (now_ms / 60_000), task
 
+    for task in given:
+        lane, key = after.tasks[task]["lane"], after.tasks[task]["key"]
+        behind = after.keyed.get(lane, {}).get(key, [])
+        assert not behind or place(behind[0]) > place(task), f"G15: {behind[0]} of {key} was better"
     worst = max(map(place, given), default=None)
     for number in set(call.lanes) - shut if "queue" not in after.paused else ():
         left = after.order.get(number, [])

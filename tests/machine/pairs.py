@@ -6,24 +6,29 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rqueue.model.lane import Lane
+from rqueue.model.limit import Limit
+from rqueue.model.turns import Rules
 from rqueue.testing.records import Draft, Lease, Special
 from tests.machine.fleet import Seat, failed, lost
 from tests.machine.hands import Hands
 from tests.machine.twin import STEP_MS
 from tests.machine.wire import Wire
 
-LANE = Lane("a", 0.0)
+LANE, OF_KEYS = Lane("a", 0.0), Lane("a", 0.0, keyed=True)
+# One task of a key at a time: whatever ends it lets the next one in.
+RULES = Rules((Limit(key="*", at_once=1),))
 KEYED = Special(idem="k")
 
 
 class Scene:
     """A task, its child and a bystander; two workers, one of whom may wait; an old token."""
 
-    def __init__(self, twin: Hands) -> None:
-        self.twin = twin
+    def __init__(self, twin: Hands, lane: Lane) -> None:
+        self.twin, self.lane = twin, lane
         self.seats = Seat(0), Seat(1)
-        self.draft = Draft("T1", LANE, 1_000_000, b"one", KEYED)
-        self.child = Draft("T2", LANE, 5_000_000, b"two", parents=("T1",))
+        own = "x" if lane.keyed else ""
+        self.draft = Draft("T1", lane, 1_000_000, b"one", KEYED, key=own)
+        self.child = Draft("T2", lane, 5_000_000, b"two", parents=("T1",), key=own)
         self.old: Lease = ("T1", "1:none")
 
     @property
@@ -43,7 +48,7 @@ class Scene:
 
     def reap(self, lease: Lease) -> None:
         verdict = lost(self.twin.model.tasks["T1"], lease[1])
-        self.twin.reap([replace(verdict, alone=replace(LANE, alone=True))])
+        self.twin.reap([replace(verdict, alone=replace(self.lane, alone=True))])
 
     def later(self) -> Scene:
         """Everything that waits for time has waited long enough; leases are silent."""
@@ -165,9 +170,9 @@ NEEDS_TASK = {name for name in MOVES if name.split()[-1] in ("start", "renew", "
 }  # fmt: skip
 
 
-def scene_in(state: str, wire: Wire) -> Scene:
+def scene_in(state: str, wire: Wire, lane: Lane = LANE) -> Scene:
     """A fresh scene, with the task in that state. The way there is not compared: its steps are."""
-    scene = Scene(Hands(wire, archive=True))
+    scene = Scene(Hands(wire, archive=True, rules=RULES), lane)
     scene.twin.quiet = True
     for step in STATES[state]:
         step(scene)

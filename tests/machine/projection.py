@@ -20,6 +20,7 @@ from tests.machine.graph_projection import (
     server_dags,
     server_edges,
 )
+from tests.machine.key_projection import model_keys, server_keys
 from tests.machine.money_projection import model_money, model_price, server_money, server_price
 from tests.machine.wire import Dump, times
 
@@ -68,6 +69,14 @@ class View:
     budgets: set[str]
     short: set[str]
     unpaid: dict[str, list[str]]
+    keyed: dict[int, dict[str, list[str]]]
+    turns: dict[int, dict[str, float]]
+    turned: dict[int, float]
+    shut: dict[int, dict[str, float]]
+    hand: dict[str, dict[str, int]]
+    full: set[str]
+    crowded: set[str]
+    begun: dict[str, dict[int, int]]
     cancelling: dict[str, str]
     draining: dict[int, str]
     unblocking: set[str]
@@ -129,6 +138,7 @@ def of_server(dump: Dump) -> View:
         slowed=server_slowed(dump),
         wakes=times(content.get("wakes", {})),
         **server_money(dump),
+        **server_keys(dump),
         cancelling={n: rule.split(" ")[0] for n, rule in content.get("cancelling", {}).items()},
         draining={int(lane): kept for lane, kept in content.get("draining", {}).items()},
         unblocking=content.get("unblocking", set()),
@@ -207,6 +217,7 @@ def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
     return {
         "state": found["state"],
         "lane": int(found["lane"]),
+        "key": found.get("key", ""),
         "score": int(found["score"]),
         "token": token,
         "epoch": int(token.split(":")[0] or 0),
@@ -272,6 +283,7 @@ def of_model(model: Model) -> View:
         slowed={type: slow_row(slow) for type, slow in model.slowed.items()},
         wakes=dict(model.wakes),
         **model_money(model),
+        **model_keys(model),
         cancelling={name: rule for name, (rule, _) in model.cancelling.items()},
         draining={lane: f"{until} {by}" for lane, (until, by) in model.draining.items()},
         unblocking=set(),
@@ -306,6 +318,7 @@ def model_task(record: Record) -> dict[str, Any]:
     return {
         "state": record.state.value,
         "lane": record.lane,
+        "key": record.key,
         "score": record.score,
         "token": record.token,
         "epoch": record.epoch,

@@ -18,7 +18,9 @@ from hypothesis.stateful import (
 )
 
 from rqueue.model.lane import Lane
+from rqueue.model.limit import Limit
 from rqueue.model.state import State
+from rqueue.model.turns import Rules, Turns
 from rqueue.store.scripts import Script
 from rqueue.testing.records import Draft, Lease, Special
 from tests.machine.fleet import Seat, failed, mailed
@@ -26,7 +28,31 @@ from tests.machine.hands import Hands
 from tests.machine.invariants import unchanged
 from tests.machine.wire import Wire
 
-LANES = [Lane("a", 0.0), Lane("a", 6.0), Lane("b", 0.0)]
+KEYED = [Lane("a", 0.0, keyed=True), Lane("b", 6.0, keyed=True)]
+LANES = [Lane("a", 0.0), Lane("a", 6.0), Lane("b", 0.0), *KEYED]
+# Limit keys, and limits that windows of tens of seconds open in between.
+KEYS = st.sampled_from("xyz")
+LIMITS = st.sampled_from([
+    Limit(rate=3, per_sec=15),
+    Limit(at_once=3),
+    Limit(type="a", rate=2, per_sec=25),
+    Limit(type="a", at_once=1),
+    Limit(type="b", rate=4, per_sec=45, at_once=2),
+    Limit(key="*", at_once=1),
+    Limit(key="*", rate=2, per_sec=25, at_once=2),
+    Limit(key="x", rate=1, per_sec=35),
+    Limit(key="y", type="a", at_once=2),
+    Limit(key="*", type="b", rate=1, per_sec=15),
+])  # fmt: skip
+RULES = st.builds(
+    Rules,
+    st.lists(LIMITS, max_size=3, unique_by=lambda one: (one.type, one.key)).map(tuple),
+    st.builds(
+        Turns,
+        enabled=st.sampled_from([True, True, False]),
+        weights=st.sampled_from([{}, {"x": 3}, {"y": 0.5, "z": 2}]),
+    ),
+)
 BASES = st.sampled_from([10_000_000, 50_000_000])
 DELAYS = st.sampled_from([5_000, 25_000])
 # Two failures in a row open a breaker for a while, a failed probe for longer.
@@ -59,10 +85,10 @@ class WorkMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.client.close()
 
-    @initialize(target=tasks, archive=st.booleans(), known=st.booleans())
-    def begin(self, archive: bool, known: bool) -> object:
+    @initialize(target=tasks, archive=st.booleans(), known=st.booleans(), rules=RULES)
+    def begin(self, archive: bool, known: bool, rules: Rules) -> object:
         """An empty shard, or one whose lanes are known to all."""
-        self.twin = Hands(Wire(self.client, self.scripts), archive=archive)
+        self.twin = Hands(Wire(self.client, self.scripts), archive=archive, rules=rules)
         if not known:
             return multiple()
         made = self.send([self.draft(lane, 50_000_000) for lane in LANES])
@@ -72,10 +98,10 @@ class WorkMachine(RuleBasedStateMachine):
 
     # the producer
 
-    def draft(self, lane: Lane, base: int) -> Draft:
+    def draft(self, lane: Lane, base: int, key: str = "x") -> Draft:
         task = f"T{len(self.bases):03}"
         self.bases[task] = base
-        return Draft(task, lane, base, f"def {task}".encode())
+        return Draft(task, lane, base, f"def {task}".encode(), key=key if lane.keyed else "")
 
     @rule(
         target=tasks,
@@ -83,10 +109,15 @@ class WorkMachine(RuleBasedStateMachine):
         base=BASES,
         many=st.integers(0, 3),
         key=st.sampled_from([None, "k1", "k2"]),
+        own=KEYS,
     )
-    def submit(self, lane: Lane, base: int, many: int, key: str | None) -> object:
-        first = replace(self.draft(lane, base), special=Special(idem=key))
-        return self.send([first, *(self.draft(lane, base) for _ in range(many))])
+    def submit(self, lane: Lane, base: int, many: int, *, key: str | None, own: str) -> object:
+        first = replace(self.draft(lane, base, own), special=Special(idem=key))
+        return self.send([first, *(self.draft(lane, base, own) for _ in range(many))])
+
+    @rule(target=tasks, lane=st.sampled_from(KEYED), owns=st.lists(KEYS, min_size=2, max_size=6))
+    def submit_of_many_keys(self, lane: Lane, owns: list[str]) -> object:
+        return self.send([self.draft(lane, 50_000_000, own) for own in owns])
 
     @rule(
         target=tasks,
@@ -99,7 +130,7 @@ class WorkMachine(RuleBasedStateMachine):
     ) -> object:
         drafts: list[Draft] = []
         for special in specials:
-            one = self.draft(data.draw(st.sampled_from(LANES)), data.draw(BASES))
+            one = self.draft(data.draw(st.sampled_from(LANES)), data.draw(BASES), data.draw(KEYS))
             near = data.draw(st.sampled_from([(), tuple(parents), *((d.id,) for d in drafts)]))
             drafts.append(
                 replace(

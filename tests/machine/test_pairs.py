@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from rqueue.model.lane import Lane
 from rqueue.store.scripts import Script
-from tests.machine.pairs import MOVES, STATES, scene_in
+from tests.machine.pairs import LANE, MOVES, OF_KEYS, STATES, scene_in
 from tests.machine.wire import Wire, clockwork
 from tests.servers import Server
 
@@ -43,10 +44,27 @@ def test_any_two_scripts_agree_with_the_model_from(state: str, wire: Wire) -> No
                 raise AssertionError(f"{state}: {first}, {second}: {error}") from error
 
 
+@pytest.mark.parametrize("lane", [LANE, OF_KEYS], ids=["plain", "keyed"])
 @pytest.mark.parametrize("state", STATES)
-def test_every_script_agrees_with_the_model_from(state: str, wire: Wire) -> None:
+def test_every_script_agrees_with_the_model_from(state: str, lane: Lane, wire: Wire) -> None:
     for name in MOVES:
-        scene = scene_in(state, wire)
+        scene = scene_in(state, wire, lane)
         scene.twin.look()
 
         scene.move(name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("state", STATES)
+def test_any_two_scripts_agree_about_keys_from(state: str, wire: Wire) -> None:
+    for first in MOVES:
+        for second in MOVES:
+            scene = scene_in(state, wire, OF_KEYS)
+
+            try:
+                scene.move(first)
+                scene.twin.look()
+                scene.move(second)
+            except AssertionError as error:
+                raise AssertionError(f"{state}: {first}, {second}: {error}") from error

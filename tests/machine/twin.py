@@ -14,13 +14,15 @@ from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
 from rqueue.testing.breaking import type_of
 from rqueue.testing.conversation import Answer, Claim
+from rqueue.testing.limits import limits_of
 from rqueue.testing.model import Model
 from rqueue.testing.records import Draft, Lease, Limits, Verdict
 from tests.machine.graph_invariants import Edges
 from tests.machine.invariants import Guarantees, in_order, unchanged, within_budget
+from tests.machine.limit_invariants import Ceilings
 from tests.machine.projection import of_model, of_server
 from tests.machine.wire import KEYS, Wire, compact
-from tests.machine.words import answer_of, asks, fields, priced
+from tests.machine.words import answer_of, asks, fields, place, priced
 
 # Time passes in tens of seconds; every limit lies between two of them.
 STEP_MS = 10_000
@@ -35,8 +37,9 @@ MAX_NODES = 12
 class Twin:
     """One verb, both sides; what they answer and all they hold must be the same."""
 
-    def __init__(self, wire: Wire, *, archive: bool) -> None:
+    def __init__(self, wire: Wire, *, archive: bool, rules: Rules | None = None) -> None:
         self.wire = wire
+        self.rules = rules or Rules()
         self.archive = archive
         self.model = Model(
             archive=archive,
@@ -49,6 +52,7 @@ class Twin:
         self.how = compact({"archive": str(int(archive)), **facts})
         self.guarantees = Guarantees()
         self.edges = Edges()
+        self.ceilings = Ceilings(self.rules.limits)
         self.quiet = False
         wire.reset()
         self.model.now_ms = wire.now_ms
@@ -77,6 +81,7 @@ class Twin:
         assert not differences, f"after {verb}: {differences}"
         self.guarantees.check(verb, before, self.view, self.wire.now_ms)
         self.edges.check(verb, before, self.view)
+        self.ceilings.check(before, self.view, self.wire.now_ms)
         specials = {task: record.special for task, record in self.model.tasks.items()}
         self.guarantees.unique(self.view, specials)
 
@@ -115,7 +120,7 @@ class Twin:
         rows = [
             Row(
                 draft.id,
-                f"{lanes.index(kind) + 1} {draft.base}",
+                place(draft, lanes.index(kind) + 1),
                 draft.definition,
                 special(*asks(draft)),
             )
@@ -140,6 +145,7 @@ class Twin:
 
     def turn(self, rows: Sequence[tuple[str, str, bytes]], call: Claim) -> tuple[list[str], Answer]:
         """Completes and claims in one call."""
+        call = self.ruled(call)
         args = {
             **self.asked(call),
             "archive": int(self.archive),
@@ -163,11 +169,7 @@ class Twin:
 
     def asked(self, call: Claim) -> dict[str, Any]:
         """A claim as the scripts read it."""
-        numbers = {number: lane for lane, number in self.model.lanes.items()}
-        lanes = [
-            lane_words(number, lane, Rules())
-            for number, lane in ((number, numbers[number]) for number in call.lanes)
-        ]
+        lanes = list(self.lane_words(call).values())
         return {
             **{name: getattr(call, name) for name in ("waiter", "seq", "consumer", "bits", "n")},
             **{name: getattr(call, name) for name in ("version", "box", "park_ms", "handoff_ms")},
@@ -175,7 +177,19 @@ class Twin:
             "profile": "-".join(map(str, call.lanes)) or "none",
         }
 
+    def lane_words(self, call: Claim) -> dict[int, list[Any]]:
+        """The lanes of a claim by their numbers."""
+        lanes = {number: lane for lane, number in self.model.lanes.items()}
+        return {number: lane_words(number, lanes[number], self.rules) for number in call.lanes}
+
+    def ruled(self, call: Claim) -> Claim:
+        """A claim with the limits that stand before its lanes."""
+        found = self.lane_words(call).items()
+        keys = {number: words[5] for number, words in found if number < 0}
+        return replace(call, limits=tuple(limits_of(self.rules.limits)), keys=keys)
+
     def claim(self, call: Claim) -> Answer:
+        call = self.ruled(call)
         args = {**self.asked(call), "start": int(call.start), "memo_ms": 0}
         before, known = self.view, call.waiter in self.model.waiters
         last = self.model.waiters[call.waiter].claim.seq if known else 0
@@ -190,7 +204,7 @@ class Twin:
             unchanged("G9 claim", before, self.view)
         elif not any(grant.task == self.model.alone.get(call.consumer) for grant in answer.grants):
             fresh = [g.task for g in answer.grants if before.tasks[g.task]["state"] == "READY"]
-            in_order(call, fresh, self.view, self.wire.now_ms)
+            in_order(call, fresh, self.view, self.wire.now_ms, limits=self.rules.limits)
             within_budget(fresh, self.view)
         return answer
 

@@ -29,6 +29,11 @@ def fields(verdict: Verdict) -> tuple[Any, ...]:
     )
 
 
+def place(draft: Draft, line: int) -> str:
+    """Where a draft goes, in the words of the scripts."""
+    return f"{line}@{draft.key} {draft.base}" if draft.key else f"{line} {draft.base}"
+
+
 def asks(draft: Draft) -> tuple[str, str]:
     """What is special about a draft, in the words of the script: `more` and `ask`."""
     ask: dict[str, object] = {}

@@ -1,0 +1,57 @@
+"""G21, read off the server alone: no limit is ever passed, of a type, a queue or a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rqueue.model.lane import Lane, lane_of
+from rqueue.model.limit import EACH, Limit
+from rqueue.model.state import IN_HAND
+from tests.machine.projection import View
+
+
+@dataclass(slots=True)
+class Ceilings:
+    """Remembers when each task of each kind began, and looks at each step."""
+
+    limits: Sequence[Limit] = ()
+    begun: list[tuple[int, Lane, str]] = field(default_factory=list)
+
+    def check(self, before: View, after: View, now_ms: int) -> None:
+        """No window has more than its rate, and no more are in hand than may be."""
+        if not self.limits:
+            return
+        lanes = {number: lane_of(name) for name, number in after.lanes.items()}
+        for task, found in after.tasks.items():
+            if found["token"] != before.tasks.get(task, {"token": ""})["token"]:
+                self.begun.append((now_ms, lanes[found["lane"]], found["key"]))
+        held = [
+            (lanes[found["lane"]], found["key"])
+            for found in after.tasks.values()
+            if found["state"] in IN_HAND
+        ]
+        for limit in self.limits:
+            for key in self.keys(limit):
+                self.within(limit, key, held, now_ms)
+
+    def keys(self, limit: Limit) -> Iterator[str | None]:
+        """What a limit is for: one key, each that has none of its own, or whatever the key."""
+        if limit.key != EACH:
+            yield limit.key
+            return
+        own = {one.key for one in self.limits if one.type == limit.type}
+        yield from {key for *_, key in self.begun} - own - {""}
+
+    def within(self, limit: Limit, key: str | None, held: Sequence[Any], now_ms: int) -> None:
+        def counts(lane: Lane, other: str) -> bool:
+            return limit.bears_on(lane.type) and key in (None, other)
+
+        if limit.at_once is not None:
+            number = sum(counts(*one) for one in held)
+            assert number <= limit.at_once, f"G21: {number} at once of {limit} {key}"
+        if limit.rate is not None:
+            since = now_ms - limit.per_sec * 1000
+            number = sum(at > since and counts(lane, other) for at, lane, other in self.begun)
+            assert number <= limit.rate, f"G21: {number} in a window of {limit} {key}"
