@@ -45,7 +45,7 @@ def rows(stand: Stand, runs: int) -> list[Row]:
     unit = "us of Redis/task"
     return [
         at_most("plain tasks, now / at the core", unit, plain, 1.1),
-        at_most("breaker, limit, capability / plain at the core", unit, gated, 1.6),
+        at_most("breaker, limit, capability, budget / plain at the core", unit, gated, 1.6),
     ]
 
 

@@ -26,7 +26,7 @@ PLAIN: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
 # The settings of a queue with everything in use, and the options of its tasks.
 GATED: tuple[dict[str, Any], dict[str, Any]] = (
     {"breakers": {}, "limits": [LIMIT]},
-    {"required_capabilities": ["gpu", "browser"]},
+    {"required_capabilities": ["gpu", "browser"], "estimated_cost_usd": 0.01},
 )
 
 
@@ -40,6 +40,8 @@ async def main(url: str, kind: str) -> None:
             if kind == "gated":
                 # Breakers are looked at where there is one that counts, if only of another type.
                 await queue.open_breaker("another", 600)
+                await queue.set_budget(1_000_000)
+                await queue.set_budget(1_000_000, worker=f"w{number}")
             before = await cpu(client)
             await live(queue, f"w{number}", options)
             print(await cpu(client) - before, flush=True)

@@ -1,5 +1,4 @@
 -- @include complete_special rarely
--- @include note_refund rarely
 -- @include flagged
 -- @include handoff
 -- @include dag_of
@@ -17,7 +16,8 @@ local function complete_task(root, finished, id, row, result, how)
   local value = "1 COMPLETED"
   if row[5] then
     if flagged(row[5], "c") then
-      note_refund(root, redis.call("HMGET", key, "flags", "reserved", "holder"), how.refunds)
+      local kept, texts = redis.call("HGET", key, "reserved") or "", how.refunds[row[5]] or {}
+      texts[kept], how.refunds[row[5]] = (texts[kept] or 0) + 1, texts
     end
     value = complete_special(root, id, row, how) .. " COMPLETED"
   elseif not how.archive then

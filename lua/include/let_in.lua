@@ -1,4 +1,3 @@
--- @include note_refund rarely
 -- @include refund rarely
 -- @include is_keyed
 -- @include leave_hand rarely
@@ -6,14 +5,12 @@
 -- back. Where somebody found a limit of those at once used up, or an account short, the promoter
 -- answers who waits. A completion does that by itself, see heed_success and leave_hand.
 local function let_in(root, id, lane)
-  local key, refunds = root .. "task:" .. id, {}
-  local row = redis.call("HMGET", key, "flags", "reserved", "holder")
+  local key = root .. "task:" .. id
+  local row = redis.call("HMGET", key, "flags", "reserved")
   if row[2] then
     redis.call("HDEL", key, "reserved")
-    if note_refund(root, row, refunds) then
-      for _, account in ipairs(refund(root, refunds)) do
-        redis.call("ZADD", root .. "wakes", 0, "$" .. account)
-      end
+    for _, account in ipairs(refund(root, { [row[1] or ""] = { [row[2]] = 1 } })) do
+      redis.call("ZADD", root .. "wakes", 0, "$" .. account)
     end
   end
   if is_keyed(lane) then

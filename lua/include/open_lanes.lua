@@ -23,7 +23,7 @@ local function open_lanes(root, now, lanes, n, who)
       open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},
         gates = own, rules = lane[6], doors = doors, priced = lane[7],
         checked = lane[4] or own or lane[6] or purse and lane[7] }
-      open.keyed = open.keyed or lane[6]
+      open.keyed, open.priced = open.keyed or lane[6], open.priced or lane[7]
     end
   end
   who.purse = purse and purse.tight and purse

@@ -1,8 +1,9 @@
--- Gives back what a call has collected in `refunds`, see note_refund. Returns the accounts among
+-- @include refund_sums
+-- Gives back what a call has collected in `refunds`, see refund_sums. Returns the accounts among
 -- them that ran short: "day", "worker=<name>", or a DAG's ULID.
 local function refund(root, refunds)
   local any, short = redis.call("EXISTS", root .. "short") == 1, {}
-  for key, sum in pairs(refunds) do
+  for key, sum in pairs(refund_sums(root, refunds)) do
     local account = string.sub(key, #root + 1)
     local left = redis.call("HINCRBY", key, "reserved", string.format("%.0f", -sum))
     account = string.match(account, "^dag:(.+)$") or string.match(account, "^budget:(.+)$")

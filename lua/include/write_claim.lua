@@ -4,19 +4,20 @@
 -- @include flagged
 -- Writes the lease into the task's hash and returns what its holder needs to know. One that does
 -- not begin at once has no time of its start yet. `row` is
--- entry, token, flags, def0, def1, def2, created.
+-- entry, token, flags, def0, def1, def2, created; `reserved` is what was set aside for it, if any.
 local function write_claim(root, now, id, row, who, begins)
   local epoch = row[2] and string.match(row[2], "^%d+") + 1 or "1"
   local token, special = epoch .. ":" .. who.bits, row[3] and flagged(row[3], "m")
-  if who.started then
-    redis.call("HSET", root .. "task:" .. id, "state", "RUNNING", "token", token,
-      "holder", now .. (begins and " " .. now or " 0") .. " " .. who.consumer)
-    if special then
-      free_at_start(root, id)
-    end
+  local state = who.started and "RUNNING" or "CLAIMED"
+  local holder = now .. (who.started and begins and " " .. now or " 0") .. " " .. who.consumer
+  if row.reserved then
+    redis.call("HSET", root .. "task:" .. id, "state", state, "token", token, "holder", holder,
+      "reserved", row.reserved)
   else
-    redis.call("HSET", root .. "task:" .. id, "state", "CLAIMED", "token", token,
-      "holder", now .. " 0 " .. who.consumer)
+    redis.call("HSET", root .. "task:" .. id, "state", state, "token", token, "holder", holder)
+  end
+  if special and who.started then
+    free_at_start(root, id)
   end
   if row[2] or special then
     return holder_row(root, id, token, row[1])

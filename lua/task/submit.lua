@@ -70,7 +70,7 @@ for at = first, #ARGV, stride do
   if not word or word == "PENDING" then
     here[id], made = true, made + 1
     if place.apart then
-      write_apart(key, place)
+      write_apart(key, place, special == "")
     end
   end
   if not word then

@@ -80,7 +80,8 @@ def server_price(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]
 
 def model_price(record: Record) -> dict[str, Any]:
     """The same of the model's task."""
-    reserved = "" if record.reserved is None else f"{record.reserved}{' w' * record.own}"
+    own = f" {record.owner}" if record.own else ""
+    reserved = "" if record.reserved is None else f"{record.reserved}{own}"
     return {
         "price": "{}:{}".format(*record.price),
         "reserved": reserved if record.in_hand else "",
