@@ -9,8 +9,8 @@ import pytest
 from rqueue.errors import ConfigError
 from rqueue.model.lane import Lane
 from rqueue.model.limit import Limit
-from rqueue.settings import Settings
 from rqueue.model.turns import TURN, Rules, Turns
+from rqueue.settings import Settings
 from rqueue.store.lanes import lane_words
 
 
