@@ -7,7 +7,7 @@
 -- those that may have one. Its effective priority too; false at the end.
 local function next_turn(root, now, lane, chunk)
   if not lane.line then
-    lane.line, lane.seen, lane.known, lane.fetched = {}, {}, {}, 0
+    lane.line, lane.seen, lane.known, lane.row, lane.next, lane.fetched = {}, {}, {}, {}, 1, 0
     open_due(root, now, lane.number, lane.rules.most, lane.rules.name)
   end
   while true do

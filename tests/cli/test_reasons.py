@@ -40,6 +40,18 @@ async def test_with_nothing_in_its_way_it_is_its_turn(house: House, shell: Shell
     assert (await shell.lines("why", handle.id))[-1] == "nothing holds it back: it is the next"
 
 
+async def test_with_a_limit_key_it_is_a_matter_of_turns(house: House, shell: Shell) -> None:
+    await enrol(house, "w9", "run")
+    await house.queue.enqueue_many([{"type": "code", "limit_key": "big"}] * 9)
+    handle = await house.queue.enqueue("code", limit_key="small")
+
+    lines = await shell.lines("why", handle.id)
+    (found,) = await shell.json("why", handle.id)
+
+    assert lines[-1] == "nothing holds it back: 1 tasks have their turn before it"
+    assert (found["turns"], found["ahead"]) == (1, 9)
+
+
 async def test_one_that_has_ended_is_a_line_and_a_code(house: House, shell: Shell) -> None:
     lease = await house.running()
     assert (await shell.lines("why", lease.id))[-1] == "it is under way"

@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 
 from rqueue.store.scripts import folder
 from tests.machine.course import machine
+from tests.machine.key_mutations import KEY_MUTATIONS
 from tests.machine.wire import Mutation, clockwork
 from tests.servers import Server
 
@@ -130,6 +131,7 @@ MUTATIONS = {
     "what ended is not told to the archive": Mutation(
         "task/fail.lua", "send_to_outbox(root, archive, how.ended)", ""
     ),
+    **KEY_MUTATIONS,
 }
 FINDER = settings(
     max_examples=3000,

@@ -10,15 +10,20 @@ import pytest
 import redis
 
 from rqueue import Call, State
+from rqueue.model.lane import Lane
 from rqueue.services import sweeper as service
+from rqueue.services.janitor import Janitor
 from rqueue.services.sweeper import Sweeper, Swept
 from rqueue.store.scripts import Script
 from tests.client.until import parked
-from tests.house import House
+from tests.house import House, opened
 from tests.lua.queue.broken import entry_of, one_of_each, repaired
-from tests.machine.pairs import MOVES, STATES, scene_in
+from tests.machine.pairs import LANE, MOVES, OF_KEYS, STATES, scene_in
 from tests.machine.wire import Wire, clockwork
 from tests.servers import Server
+
+# The first words of the sorted sets that lanes of keys have.
+OF_KEYS_ALONE = ("keyed", "heads", "turns", "shut", "hand")
 
 
 def a_sweeper(house: House) -> Sweeper:
@@ -134,6 +139,31 @@ async def test_two_at_once_repair_each_thing_once(house: House) -> None:
     assert len({lease.id for lease in leases}) == len(leases) == 50
 
 
+async def test_keys_that_were_torn_apart_are_put_right(server: Server) -> None:
+    async with opened(server, limits=[{"key": "*", "at_once": 2}]) as house:
+        await house.queue.enqueue_many([{"type": "code", "limit_key": key} for key in "abab"])
+        (held, *_) = await house.queue.claim(worker="w1", n=1)
+        keys, client = house.keys, house.client
+        await client.delete(keys.keyed(-1, "b"), keys.turns(-1), keys.heads(-1), keys.hand("a"))
+        await client.zadd(keys.shut(-1), {"a": float("inf")})
+        await client.zadd(keys.hand("b"), {"GONE": -1, held.id.ulid: -1})
+        await client.zadd(keys.turns(-1), {"ghost": 0})
+
+        for _ in range(3):
+            await a_sweeper(house).tick()
+            await Janitor(house.queue.shard).tick()
+
+        assert await client.zrange(keys.hand("a"), 0, -1) == [held.id.ulid.encode()]
+        assert not await client.exists(keys.hand("b"))
+        assert await client.zrange(keys.turns(-1), 0, -1) == [b"a", b"b"]
+        left = await house.queue.claim(worker="w2", n=9)
+        assert sorted(one.task.spec.limit_key or "" for one in left) == ["a", "b", "b"]
+        for lease in [held, *left]:
+            await lease.start()
+            await lease.complete()
+        assert not await client.exists(keys.hand("a"), keys.hand("b"), keys.lane(-1))
+
+
 @pytest.fixture
 def wire(valkey: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     scripts: dict[str, Script] = clockwork(tmp_path_factory.mktemp("sweep") / "lua")
@@ -142,14 +172,16 @@ def wire(valkey: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("lane", [LANE, OF_KEYS], ids=["plain", "keyed"])
 @pytest.mark.parametrize("state", STATES)
-def test_after_every_move_there_is_nothing_to_repair(state: str, wire: Wire) -> None:
+def test_after_every_move_there_is_nothing_to_repair(state: str, lane: Lane, wire: Wire) -> None:
     for move in MOVES:
-        scene = scene_in(state, wire)
+        scene = scene_in(state, wire, lane)
         scene.move(move)
         before = wire.dump()
 
         indexes = ["delayed", "blocked", "dead", "deadlines", "handoffs", "lane:1", "lane:2"]
+        indexes += [name for name in before.kinds if name.partition(":")[0] in OF_KEYS_ALONE]
         tasks = [(task,) for task in before.named("task:")]
         found = [wire.run("queue/mend", {"parents": 8}, tasks)[1]]
         found.append(wire.run("queue/sweep", {"from": "-", "limit": 100})[2])

@@ -1,4 +1,6 @@
-"""Rules of breakers are read again when the file has changed, and only then and there."""
+"""Rules of breakers, limits and turns are read again when the file has changed, and only then and
+there.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +60,27 @@ def test_what_is_wrong_changes_nothing_and_is_told(caplog: pytest.LogCaptureFixt
         assert threshold(found) == 3
 
     assert [record.getMessage() for record in caplog.records] == ["settings not changed"] * 3
+
+
+def test_limits_and_turns_change_with_the_file_too() -> None:
+    found = Current(Settings.load("mail"))
+    before = found.rules
+    assert found.rules is before
+
+    Path("rqueue.yaml").write_text(
+        "limits: [{key: '*', at_once: 2}]\nturns: {weights: {tenant-7: 3}}\n"
+    )
+    after = found.rules
+    assert [limit.at_once for limit in after.limits] == [2]
+    assert after.turns.weights == {"tenant-7": 3}
+    assert found.rules is after
+
+    for wrong in ("limits: [{}]", "limits: [{rate: 1}, {rate: 2}]", "turns: {weights: {a: 0}}"):
+        Path("rqueue.yaml").write_text(wrong)
+        assert found.rules is after
+
+    Path("rqueue.yaml").write_text("# nothing")
+    assert found.rules == before
 
 
 def test_the_queue_of_the_name_comes_first() -> None:

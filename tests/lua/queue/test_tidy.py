@@ -26,6 +26,20 @@ async def leave(house: House, worker: str) -> None:
     await house.client.hset(house.keys.waiter(f"{worker}/parked"), "until", 1)
 
 
+async def test_where_turns_were_goes_with_the_last_task(house: House) -> None:
+    handles = await house.queue.enqueue_many([{"type": "code", "limit_key": "a"}] * 3)
+    await house.queue.claim(worker="w1", n=1)
+    turned = house.keys.turned(-1)
+    assert await tidied(house) == 0
+    assert await house.client.exists(turned)
+    for handle in handles[1:]:
+        await house.queue.cancel(handle.id)
+
+    assert await tidied(house) == 1
+
+    assert not await house.client.exists(turned)
+
+
 async def test_nothing_to_look_at_is_nothing_to_do(house: House) -> None:
     assert await tidied(house) == 0
     assert await house.dump() == {}

@@ -242,6 +242,28 @@ async def test_a_claim_costs_the_same_however_many_tasks_a_key_has(valkey: Serve
         assert await calls(house) <= few
 
 
+async def test_a_claim_looks_at_so_many_keys_and_the_promoter_goes_on(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rqueue.model.turns.MOST_KEYS", 3)
+    async with opened(server) as house:
+        for key in "abcdefgh":
+            await house.queue.enqueue_many([{"type": "code", "limit_key": key}] * 2)
+        leases = await claimed(house, 8)
+        assert by_key(leases) == dict.fromkeys("abcdefgh", 1)
+        await settled(house, leases[-1], "complete")
+        rules = Rules((Limit(key="*", at_once=1),))
+        house.queue.shard.rules = lambda: rules
+        waiter = await parked(house)
+        assert await mail(house, waiter) == []
+
+        for _ in range(3):
+            await house.promoter.tick()
+
+        (line,) = await mail(house, waiter)
+        assert line.startswith("tasks ")
+
+
 async def slowed(house: House, lease: Lease, slow_ms: int = 60_000) -> None:
     """Sets a task aside, and slows down what it is of."""
     await lease.start()

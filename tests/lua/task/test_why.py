@@ -104,6 +104,58 @@ async def test_limits_are_named_with_their_time_where_it_is_one(server: Server) 
         assert await holds(house, handle.id) == [("limit", "code", True), ("limit", "*", False)]
 
 
+async def test_limits_of_its_key_are_named_with_their_time_where_it_is_one(
+    server: Server,
+) -> None:
+    limits = [{"key": "*", "rate": 1, "per_sec": 60}, {"key": "a", "type": "code", "at_once": 1}]
+    async with opened(server, limits=limits) as house:
+        await house.running(limit_key="a")
+        one = await house.queue.enqueue("code", limit_key="a")
+        other = await house.queue.enqueue("code", limit_key="b")
+
+        expected = [("limit", "*@a", True), ("limit", "code@a", False)]
+        assert await holds(house, one.id) == expected
+        assert await holds(house, other.id) == []
+        # Also when a claim has found the same, and the key has no turns for a while.
+        await house.queue.claim(worker="w2", n=9)
+        assert await holds(house, one.id) == expected
+        assert (await house.queue.why(one.id)).turns is None
+
+
+async def test_a_key_that_is_slowed_down_has_its_time(house: House) -> None:
+    lease = await house.running(limit_key="a")
+    row = Parking(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
+    await park(house.queue.shard, [row])
+    handle = await house.queue.enqueue("code", limit_key="a")
+
+    assert await holds(house, handle.id) == [("slowed", "@a", True)]
+
+
+async def test_the_turns_before_it_are_counted(server: Server) -> None:
+    async with opened(server, turns={"weights": {"b": 3}}) as house:
+        await enrol(house, "w9", "run")
+        handles = {}
+        for key, number in (("a", 5), ("b", 9), ("c", 2)):
+            tasks = [{"type": "code", "limit_key": key}] * number
+            handles[key] = await house.queue.enqueue_many(tasks)
+        await house.queue.claim(worker="w1", n=4)
+        waiting = [one for found in handles.values() for one in found]
+        told = {one.id: (await house.queue.why(one.id)).turns for one in waiting}
+
+        given = await house.queue.claim(worker="w1", n=99)
+
+        order = {lease.id: at for at, lease in enumerate(given)}
+        assert {task: turns for task, turns in told.items() if task in order} == order
+        assert (await house.queue.why(waiting[0].id)).turns is None
+
+
+async def test_without_turns_there_are_none_before_it(server: Server) -> None:
+    async with opened(server, turns={"enabled": False}) as house:
+        handle = await house.queue.enqueue("code", limit_key="a")
+
+        assert (await house.queue.why(handle.id)).turns is None
+
+
 async def test_a_paused_dag_is_named(house: House) -> None:
     async with house.queue.dag("graph") as dag:
         one = dag.add({"type": "code"})

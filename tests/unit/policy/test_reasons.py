@@ -38,6 +38,13 @@ def test_every_word_has_a_sentence(word: str) -> None:
     ("hold", "sentence"),
     [
         (Hold("limit", "*"), "the limit of the queue is used up"),
+        (Hold("limit", "code"), "the limit of code is used up"),
+        (Hold("limit", "*@tenant-7"), "the limit of key tenant-7 is used up"),
+        (Hold("limit", "code@tenant-7"), "the limit of key tenant-7 in code is used up"),
+        (
+            Hold("slowed", "@tenant-7"),
+            "its key tenant-7 is slowed down: a service wants to be asked less often",
+        ),
         (Hold("paused", "type=code"), "type code is paused"),
         (Hold("time"), "waits for its time"),
         (Hold("odd", "thing"), "odd thing"),

@@ -1,0 +1,78 @@
+"""Scripts broken on purpose where they know of limits, keys and turns."""
+
+from __future__ import annotations
+
+from tests.machine.wire import Mutation
+
+KEY_MUTATIONS = {
+    "a limit lets one more begin": Mutation(
+        "include/rate_left.lua", "return limit[2] - used", "return limit[2] + 1 - used"
+    ),
+    "a limit forgets what began": Mutation(
+        "include/count_passed.lua", "elseif gate.rate > 0 then", "elseif false then"
+    ),
+    "a limit lets one more be in hand": Mutation(
+        "include/limit_gate.lua", "at_once - in_hand_of(root, what)", "at_once + 1"
+    ),
+    "a limit of a key lets one more be in hand": Mutation(
+        "include/key_gate.lua", "at_once - hand_of(root, type, key)", "at_once + 1"
+    ),
+    "who waits for a place is forgotten": Mutation(
+        "include/let_in.lua", 'redis.call("ZADD", root .. "wakes", 0, what)', ""
+    ),
+    "who waits for a window is forgotten": Mutation(
+        "include/limit_gate.lua", 'redis.call("ZADD", root .. "wakes", opens, what)', ""
+    ),
+    "who takes the last place and waits is forgotten": Mutation(
+        "include/mark_passed.lua", "limit_gate(root, now, gate.words)", ""
+    ),
+    "what has ended is in hand for its key": Mutation(
+        "include/leave_hand.lua", 'redis.call("ZREM", root .. "hand:" .. key, id)', ""
+    ),
+    "a key that was full stays shut": Mutation(
+        "include/leave_hand.lua", 'redis.call("SREM", root .. "full", key) == 0', "true"
+    ),
+    "a key whose time has come stays shut": Mutation(
+        "include/open_due.lua", '"-inf", now, "LIMIT"', '"-inf", 0, "LIMIT"'
+    ),
+    "a key is shut in one lane and counted in another": Mutation(
+        "include/key_gates.lua", "doors[what] or key_gate", "key_gate"
+    ),
+    "a turn moves nothing": Mutation("include/advance_turns.lua", "one.step * one.passed", "0"),
+    "a turn costs all keys the same": Mutation(
+        "include/look_at_key.lua", "rules.steps[key] or rules.step", "rules.step"
+    ),
+    "a key that comes back has saved turns up": Mutation(
+        "include/line_up.lua",
+        'math.max(tonumber(were[1] or "0"), tonumber(were[2] or "0"))',
+        'tonumber(were[2] or "0")',
+    ),
+    "a key that comes back has lost its turns": Mutation(
+        "include/line_up.lua", "if now and tonumber(at) > tonumber(now) then", "if false then"
+    ),
+    "a key that is shut has turns": Mutation(
+        "include/line_up.lua",
+        'and not redis.call("ZSCORE", root .. "shut:" .. lane, key)',
+        "",
+    ),
+    "a task that leaves its lane stays in its key": Mutation(
+        "include/drop_from_lane.lua", "found == 1 and is_keyed(lane)", "false"
+    ),
+    "a task that is given stays in its key": Mutation(
+        "include/leave_key.lua",
+        'redis.call("ZREM", root .. "keyed:" .. lane .. ":" .. one.key, unpack(gone))',
+        "",
+    ),
+    "a task that moves in its lane stays where it was in its key": Mutation(
+        "include/move_in_lane.lua", "if is_keyed(lane) then", "if false then"
+    ),
+    "a task given back is in its lane alone": Mutation(
+        "include/enter_lane.lua", "if is_keyed(lane) then", "if false then"
+    ),
+    "a limited service slows the type of a key down": Mutation(
+        "task/park.lua", 'is_keyed(row[3]) and "@" .. key_of(root, id) or type', "type"
+    ),
+    "a key that is slowed down is served": Mutation(
+        "include/key_gates.lua", 'redis.call("EXISTS", root .. "slowed") == 1', "false"
+    ),
+}
