@@ -220,6 +220,10 @@ class Registry:
             raise ConfigError("task type", NAME_RULE)
         if handler.ack not in ACKS:
             raise ConfigError("ack", f"is one of {', '.join(ACKS)}, not {handler.ack!r}")
+        priced = {"estimated_cost_usd", "max_cost_usd"} & handler.options.keys()
+        if handler.ack == "before" and priced:
+            rule = "comes too late for a task with ack='before': it has ended when it runs"
+            raise ConfigError(sorted(priced)[0], rule)
         if handler.ack == "before" and handler.options.get("validation", "none") != "none":
             raise ConfigError("validation", "comes too late for a task with ack='before'")
         known = self.handlers.get(handler.type)

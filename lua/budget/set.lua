@@ -37,7 +37,8 @@ end
 if afresh == "1" then
   redis.call("HSET", key, "spent", 0)
 end
-if micro_usd == "" and account ~= "day" and tonumber(row[1] or "0") <= 0 then
+if micro_usd == "" and account ~= "day" and tonumber(row[1] or "0") <= 0
+  and (redis.call("HGET", key, "spent") or "0") == "0" then
   redis.call("DEL", key)
 else
   redis.call("HSET", key, "request", request)

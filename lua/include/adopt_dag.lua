@@ -15,7 +15,11 @@ local function adopt_dag(root, now, id, row)
     "created", string.format("%.0f", now), "on_failure", "hold", "total", 1, "edges", 0,
     "open", (ended or dead) and 0 or 1, "dead", dead and 1 or 0,
     "cancelled", row.state == "CANCELLED" and 1 or 0)
-  -- What is set aside for it comes back to its DAG, too.
+  -- What it has cost is its DAG's, and what is set aside for it comes back to that, too.
+  local spent = redis.call("HGET", root .. "notes:" .. id, "micro_usd")
+  if spent then
+    redis.call("HSET", root .. "dag:" .. id, "spent", spent)
+  end
   local left = string.match(redis.call("HGET", root .. "task:" .. id, "reserved") or "", "^%d+")
   if in_hand and left then
     redis.call("HSET", root .. "dag:" .. id, "reserved", left)

@@ -20,7 +20,8 @@ local function answer_waiting(root, now, lanes, tries)
     local profile = profiles[best]
     local given = answer_waiter(root, now, profile.waiter, profile.name, profile.lanes)
     profile.skip = profile.skip + (given == 0 and 1 or 0)
-    moved = moved or given ~= 0
+    seen[profile.waiter] = given == false
+    moved = moved or given ~= 0 and given ~= false
     local left = 0
     for _, lane in ipairs(lanes) do
       left = left + redis.call("ZCARD", root .. "lane:" .. lane)
@@ -29,7 +30,7 @@ local function answer_waiting(root, now, lanes, tries)
       profile.skip, profile.skip, "WITHSCORES")
     if left == 0 then
       return false
-    elseif following[1] then
+    elseif following[1] and not seen[following[1]] then
       profile.waiter, profile.since = following[1], tonumber(following[2])
     else
       table.remove(profiles, best)

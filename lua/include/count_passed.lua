@@ -10,8 +10,9 @@ local function count_passed(root, now, gates, passed)
       redis.call("HSET", root .. "slow:" .. gate.slow, "step", gate.step, "passed", gate.passed)
     elseif gate.rate > 0 then
       local key = root .. "limit:" .. gate.limit
-      local slot = math.floor(now / math.max(1, gate.per_ms / 100))
-      redis.call("HINCRBY", key, string.format("%.0f", slot), #passed)
+      local width = math.max(1, gate.per_ms / 100)
+      local from = math.floor(math.floor(now / width) * width)
+      redis.call("HINCRBY", key, string.format("%.0f", from), #passed)
       redis.call("PEXPIRE", key, 2 * gate.per_ms)
     end
   end

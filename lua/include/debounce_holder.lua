@@ -12,6 +12,10 @@ local function debounce_holder(root, now, holder, row, new, due)
   redis.call("HSET", key, "score", new.score,
     "debounced", string.sub(new.id .. " " .. names, 1, 16 * (#new.id + 1)))
   redis.call("HDEL", key, "priority")
+  if new.kind.price ~= "" then
+    -- Of the same class: its lane is the same.
+    redis.call("HSET", key, "price", new.kind.price)
+  end
   write_def(root, holder, new.def)
   if due then
     delay_task(root, now, holder, row, due)

@@ -1,6 +1,7 @@
 -- @include may_pass
 -- @include may_run_alone
--- @include pay_from rarely
+-- @include price_of rarely
+-- @include pass_dear rarely
 -- Whether the head of a lane may be picked after `picked` others: nil for yes and on, "skip" for
 -- no, "next" where another task or key of the lane may, else what may_run_alone says: nothing is
 -- given beside a task that runs alone.
@@ -10,9 +11,13 @@ local function lane_verdict(root, now, lane, head, picked, who)
   elseif lane.rules and not may_pass(lane.turn.gates) then
     return "next"
   end
+  local price = who.purse and lane.priced and price_of(root, head)
+  if price and price > who.purse.left then
+    return pass_dear(root, now, who.purse, lane)
+  end
   local verdict = lane.alone and may_run_alone(root, now, lane, picked, who) or nil
-  if who.purse and lane.priced and (not verdict or verdict == "run") then
-    return pay_from(root, now, who.purse, lane, head) or verdict
+  if price and (not verdict or verdict == "run") then
+    who.purse.left = who.purse.left - price
   end
   return verdict
 end

@@ -18,7 +18,7 @@ local function open_lanes(root, now, lanes, n, who)
   local purse = any and purse_of(root, now, who.consumer)
   for _, lane in ipairs(lanes) do
     if (not gates or gates[lane[1]])
-      and (not purse or can_afford(root, now, purse, lane[7], n)) then
+      and (not purse or can_afford(root, now, purse, lane, n)) then
       local own = gates and gates[lane[1]][1] and gates[lane[1]]
       open[#open + 1] = { number = lane[1], rate = lane[2], alone = lane[4], picked = {},
         gates = own, rules = lane[6], doors = doors, priced = lane[7],
@@ -26,6 +26,6 @@ local function open_lanes(root, now, lanes, n, who)
       open.keyed, open.priced = open.keyed or lane[6], open.priced or lane[7]
     end
   end
-  who.purse = purse and purse.tight and purse
+  who.money, who.purse = purse, purse and purse.tight and purse
   return open
 end

@@ -8,7 +8,8 @@ local function refund(root, refunds)
     local left = redis.call("HINCRBY", key, "reserved", string.format("%.0f", -sum))
     account = string.match(account, "^dag:(.+)$") or string.match(account, "^budget:(.+)$")
     local worker = string.find(account, "^worker=") ~= nil
-    if worker and left <= 0 and redis.call("HEXISTS", key, "ceiling") == 0 then
+    local row = worker and left <= 0 and redis.call("HMGET", key, "ceiling", "spent")
+    if row and not row[1] and (row[2] or "0") == "0" then
       redis.call("DEL", key)
     end
     if any and redis.call("SISMEMBER", root .. "short", account) == 1 then

@@ -20,7 +20,7 @@ local function spend(root, now, id, flags, owner, amount, late)
   if redis.call("EXISTS", worker) == 1 then
     accounts[worker] = own ~= "" and covered or 0
   end
-  if dag then
+  if dag and redis.call("EXISTS", root .. "dag:" .. dag) == 1 then
     accounts[root .. "dag:" .. dag] = covered
   end
   for account, part in pairs(accounts) do

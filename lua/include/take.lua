@@ -18,5 +18,9 @@ local function take(root, now, lanes, n, who)
     end
     last = #more
   end
+  if held > 0 and #given < n then
+    -- There may be more to take out of the way, and something behind it.
+    redis.call("ZADD", root .. "wakes", now, "*")
+  end
   return given
 end

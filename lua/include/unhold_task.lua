@@ -8,5 +8,8 @@ local function unhold_task(root, id, lane)
     return false
   end
   redis.call("HINCRBY", root .. "stats", lane .. ":READY", -1)
+  if redis.call("EXISTS", root .. "unpaid:" .. dag) == 0 then
+    redis.call("SREM", root .. "short", dag)
+  end
   return true
 end

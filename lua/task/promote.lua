@@ -32,10 +32,10 @@ for _, id in ipairs(due) do
 end
 enter_indexes(root, how)
 emit_ready(root, events, how.readied)
-local wake = wake_due(root, now, how)
 if redis.call("EXISTS", root .. "short") == 1 then
   tell_short(root, events)
 end
+local wake = wake_due(root, now, how)
 local more = answer_touched(root, now, how.touched, tries) or #due == limit
 local following = redis.call("ZRANGE", root .. "delayed", 0, 0, "WITHSCORES")
 return { "OK", more and 1 or 0, promoted, sooner(following[2], wake) or "0" }

@@ -16,6 +16,7 @@
 
 -- @include now_ms
 -- @include give_back
+-- @include owe
 -- @include answer_touched
 
 local root, limit, tries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -29,6 +30,9 @@ for _, member in ipairs(due) do
   redis.call("ZREM", root .. "handoffs", member)
   local free = row[1] == "CLAIMED" or row[1] == "RUNNING" and row[6] ~= "recall"
   if free and string.match(row[2], "^%d+") == epoch then
+    if row[1] == "RUNNING" then
+      owe(root, id, row[2])
+    end
     give_back(root, id, row, "recall", how)
     recalled = recalled + 1
   end

@@ -45,6 +45,7 @@ class StoreScribe:
         self.seq = 0
         self.suspended = False
         self.model: str | None = None
+        self.exceeded = False
         self.exceed: Callable[[], object] = lambda: None
 
     def claimed(self) -> Task:
@@ -61,6 +62,7 @@ class StoreScribe:
                 await note(self.shard, self.held, said, seq=self.seq)
         except BudgetExceeded:
             self.ledger.spent(self.claimed(), said.usd, self.model)
+            self.exceeded = True
             self.exceed()
             raise
         if said.usd:
@@ -75,6 +77,8 @@ class StoreScribe:
             # Another branch of the same handler was faster: it runs again, too.
             if self.suspended:
                 raise Suspended
+            if self.exceeded:
+                raise BudgetExceeded(TaskId.from_ulid(self.grant.task))
             grown = await spawn(self.shard, self.held, seedlings, wait=wait)
             if grown.suspended:
                 self.suspended = True

@@ -84,6 +84,7 @@ class Settling:
         self.failed[:] = [row for row in self.failed if row[0].token + row[0].task not in gone]
         for grant, _ in failed:
             self.parker.spent.discard(grant.token)
+            self.account.retried.pop(grant.task, None)
             if self.held.get(grant.task) == grant.token:
                 del self.held[grant.task]
 

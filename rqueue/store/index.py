@@ -49,8 +49,10 @@ async def places(
         for lane, number in (await read_lanes(shard)).numbers.items():
             if type in (None, lane.type):
                 yield walk(shard, shard.keys.lane(number))
-        # Where a DAG is paused or given up, they are out of their lanes.
-        yield members(shard, lambda dag: dag.paused or dag.closing)
+        # Where a DAG is paused, given up or out of money, they are out of their lanes.
+        yield members(
+            shard, lambda dag: dag.paused or dag.closing or dag.spec.budget_usd is not None
+        )
     if states & IN_HAND:
         yield held(shard)
     if State.DEAD_LETTERED in states:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rqueue.model.limit import QUEUE
 from rqueue.model.state import State
 from rqueue.testing.conversation import Answer, Claim, Grant, Waiter
 from rqueue.testing.gating import mark_passed
@@ -103,11 +104,15 @@ def take(model: Model, who: Who, numbers: Iterable[int], n: int) -> tuple[Grant,
             mark_passed(model, served[record.lane].type, record)
             use_up(model, served[record.lane].type, who.limits)
         picking.end(free)
+        model.money.poor = picking.poor
         if len(free) == len(picks):
             break
         who = replace(who, begin=None if who.begin is None else who.begin - len(free))
-        if len(given) < n:
-            hold_heads(model, list(served))
+        if len(given) >= n:
+            break
+        hold_heads(model, list(served))
+    else:
+        model.wakes[QUEUE] = model.now_ms
     return tuple(given)
 
 
@@ -125,13 +130,13 @@ def sift(model: Model, picks: Sequence[Record]) -> list[Record]:
 
 
 def hold_heads(model: Model, numbers: Sequence[int]) -> None:
-    """Takes out of the lanes what is held back with its DAG or cannot be paid by it, of so many
-    heads of them all.
+    """Takes out of the lanes what is held back with its DAG or is dearer than what that has left,
+    of so many heads of them all.
     """
-    page, till = math.ceil(HEADS / len(numbers)), Till(model)
+    page = math.ceil(HEADS / len(numbers))
     for record in [model.tasks[task] for n in numbers for task in model.lane(n)[:page]]:
         record.held = is_shut(model, record)
-        if not record.held and not till.pays(record):
+        if not record.held and not Till(model).pays(record):
             hold_unpaid(model, record)
 
 
@@ -172,6 +177,8 @@ def answer_one(model: Model, waiter: Waiter) -> None:
     who = who_asks(call, waiter.begin)
     given = take(model, who, call.lanes, waiter.short)
     if not given:
+        # The next one is asked first from now on: it may have money.
+        waiter.since_ms = model.now_ms if model.money.poor else waiter.since_ms
         return
     waiter.since_ms, waiter.until_ms = None, 0
     waiter.mailed = [(grant.task, grant.token) for grant in given]

@@ -91,6 +91,7 @@ def adopt(model: Model, record: Record) -> Graph:
         status = "failed" if record.state is State.DEAD_LETTERED else status
         now_ms, facts = model.now_ms, {"on_failure": "hold"}
         graph = Graph(record.id, status, now_ms, listed_ms=now_ms, facts=facts, members=[record.id])
+        graph.spent = record.notes.micro_usd
         model.dags[record.id] = graph
         record.dag = record.id
     return model.dags[record.dag]

@@ -70,9 +70,9 @@ def begun(model: Model, limit: LimitWords) -> dict[int, int]:
 
 
 def leaves(limit: LimitWords, slot: int) -> float:
-    """When a part of the window is out of it."""
+    """When a part of the window, named by its beginning, is out of it."""
     per_ms = limit[2]
-    return (slot + 1) * max(1, per_ms / PARTS) + per_ms
+    return slot + max(1, per_ms / PARTS) + per_ms
 
 
 def window_opens(model: Model, limit: LimitWords) -> int | None:
@@ -122,5 +122,6 @@ def count_begun(model: Model, limit: LimitWords, number: int) -> None:
     what, rate, per_ms, _ = limit
     if rate:
         slots = model.begun.setdefault(what, {})
-        slot = math.floor(model.now_ms / max(1, per_ms / PARTS))
+        width = max(1, per_ms / PARTS)
+        slot = math.floor(math.floor(model.now_ms / width) * width)
         slots[slot] = slots.get(slot, 0) + number

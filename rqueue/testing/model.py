@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
 from rqueue.testing.graphs import is_shut, tally
-from rqueue.testing.money import Money, leave_hand
+from rqueue.testing.money import Money, leave_hand, leave_unpaid
 from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said
 from rqueue.testing.turning import Crowds, Line, let_in
 
@@ -175,14 +175,15 @@ class Model:
         """The task may be claimed, as soon as its DAG lets it; its lane."""
         self.handoffs.pop((record.id, record.epoch), None)
         leave_hand(self, record)
-        record.state, record.suspended, record.unpaid = State.READY, None, False
+        record.state, record.suspended = State.READY, None
         record.held = is_shut(self, record)
         return record.lane
 
     def delay(self, record: Record, due_ms: int) -> None:
         """A waiting task waits until then."""
         if record.state is not State.RETRYING:
-            record.state, record.held, record.unpaid = State.PENDING, False, False
+            record.state, record.held = State.PENDING, False
+            leave_unpaid(self, record)
             record.waits.add(TIME)
         record.due_ms = due_ms
 
@@ -210,7 +211,7 @@ class Model:
         self.handoffs.pop((record.id, record.epoch), None)
         self.deadlines.pop(record.id, None)
         record.state, record.finished_ms, record.held = state, self.now_ms, False
-        record.unpaid = False
+        leave_unpaid(self, record)
         record.settled = record.settled if settled is None else settled
         if state is not State.COMPLETED:
             self.free_key(record)

@@ -35,10 +35,13 @@ class Account:
 
 @dataclass(slots=True)
 class Money:
-    """The accounts of a shard, and those that could not pay something."""
+    """The accounts of a shard, and those that could not pay something; whether the last claim was
+    kept from something by its worker's own budget.
+    """
 
     accounts: dict[str, Account] = field(default_factory=dict)
     short: set[str] = field(default_factory=set)
+    poor: bool = False
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class Purse:
     left: float
     account: str
     tight: bool = False
+    short: bool = False
 
 
 def account(model: Model, name: str) -> Account | None:
@@ -96,39 +100,30 @@ def purse_of(model: Model, consumer: str) -> Purse | None:
     if not bounds:
         return None
     left, name = min(bounds, key=lambda pair: pair[0])
-    if left < 0:
-        run_short(model, name)
     return Purse(left, name)
 
 
-def run_short(model: Model, name: str) -> None:
-    """An account could not pay something."""
-    model.money.short.add(name)
-    if name == DAY:
-        model.wakes["$day"] = (model.now_ms // DAY_MS + 1) * DAY_MS
+def run_short(model: Model, purse: Purse) -> None:
+    """The account of a purse could not pay something."""
+    purse.short = True
+    model.money.short.add(purse.account)
+    if purse.account == DAY:
+        midnight = (model.now_ms // DAY_MS + 1) * DAY_MS
+        model.wakes["$day"] = min(midnight, model.wakes.get("$day", midnight))
 
 
 def affordable(model: Model, purse: Purse, lanes: dict[int, Lane], n: int) -> dict[int, Lane]:
     """The lanes of which something can be paid; the purse is tight where not all may be."""
     found = {}
     for number, lane in lanes.items():
-        if purse.left < 0:
-            break
-        if lane.cost and purse.left < 2 ** (lane.cost - 1):
-            run_short(model, purse.account)
+        if purse.left < (2 ** (lane.cost - 1) if lane.cost else 0):
+            # An empty lane keeps nobody.
+            if model.lane(number):
+                run_short(model, purse)
             continue
         purse.tight = purse.tight or bool(lane.cost and n * 2**lane.cost > purse.left)
         found[number] = lane
     return found
-
-
-def pays(model: Model, purse: Purse, record: Record) -> bool:
-    """Whether a task can be paid; its price is taken from the purse then."""
-    if record.price[0] > purse.left:
-        run_short(model, purse.account)
-        return False
-    purse.left -= record.price[0]
-    return True
 
 
 class Till:
@@ -183,6 +178,15 @@ def leave_hand(model: Model, record: Record) -> None:
         model.wakes[f"${name}"] = 0
     if record.in_hand:
         record.reserved, record.own = None, False
+        drop_empty(model)
+
+
+def drop_empty(model: Model) -> None:
+    """An account of a worker that has neither a limit nor anything to tell is gone."""
+    for name, found in list(model.money.accounts.items()):
+        idle = found.ceiling is None and not found.spent and not reserved(model, name)
+        if name.startswith(WORKER) and idle:
+            del model.money.accounts[name]
 
 
 def heed_refund(model: Model, name: str) -> set[int]:
@@ -220,6 +224,24 @@ def unpaid(model: Model, dag: str) -> list[Record]:
     """The tasks that a DAG could not pay, the cheapest first."""
     found = [r for r in model.among(State.READY) if r.unpaid and r.dag == dag]
     return sorted(found, key=lambda record: (record.price[0], record.id))
+
+
+def look_at_short(model: Model) -> None:
+    """What a DAG can pay after all is to return; one that has nothing to pay is short no more."""
+    for name in sorted(model.money.short & model.dags.keys()):
+        waiting, left = unpaid(model, name), dag_left(model, model.dags[name])
+        if not waiting:
+            model.money.short.discard(name)
+        elif left is None or waiting[0].price[0] <= left:
+            model.wakes[f"${name}"] = 0
+
+
+def leave_unpaid(model: Model, record: Record) -> None:
+    """A task waits for money no more; the last of a DAG means that it is short no more."""
+    if record.unpaid:
+        record.unpaid = False
+        if not unpaid(model, record.dag):
+            model.money.short.discard(record.dag)
 
 
 def heed_refunds(model: Model, names: Iterable[str]) -> set[int]:
@@ -279,7 +301,7 @@ def set_budget(
     found.ceiling, found.request = ceiling, request
     if afresh:
         found.spent = 0
-    if ceiling is None and name != DAY and not spared:
+    if ceiling is None and name != DAY and not spared and not found.spent:
         del model.money.accounts[name]
     if name not in model.money.short:
         return set()

@@ -9,7 +9,7 @@ from rqueue.model.state import State
 from rqueue.testing.breaking import trip, wake
 from rqueue.testing.cancelling import give_up
 from rqueue.testing.claiming import answer
-from rqueue.testing.money import owe
+from rqueue.testing.money import look_at_short, owe
 from rqueue.testing.records import TIME, Ended, Record, Verdict
 from rqueue.testing.settling import fail_one, give_back, held
 from rqueue.testing.telling import bury, leave_awaited, leave_children
@@ -31,6 +31,8 @@ def recall(model: Model) -> int:
             continue
         begun_again = record.state is State.RUNNING and record.settled == "recall"
         if record.state in (State.CLAIMED, State.RUNNING) and not begun_again:
+            if record.state is State.RUNNING:
+                owe(record)
             touched.add(give_back(model, record, "recall"))
             recalled += 1
     if touched:
@@ -65,6 +67,7 @@ def reap(model: Model, verdicts: Sequence[Verdict], *, idle_ms: int) -> list[str
 def promote(model: Model) -> int:
     """Makes READY what has waited long enough; how many."""
     due = [task for task, due_ms in model.delayed().items() if due_ms <= model.now_ms]
+    look_at_short(model)
     return promote_all(model, due, wake(model))
 
 

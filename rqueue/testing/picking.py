@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from rqueue.model.budget import DAY
 from rqueue.model.limit import QUEUE
 from rqueue.testing import money
 from rqueue.testing.gating import is_paused, open_places, recovered
@@ -115,24 +116,38 @@ class Picking:
             return "skip"
         if record.lane in self.turnings and not self.turnings[record.lane].may_pass(record.key):
             return "next"
+        if self.is_dear(record):
+            return self.passed_by(record)
         found: Literal["pick", "run", "drain", "skip"] = "pick"
         if lane.alone:
             picked = len(self.picks)
             found = may_run_alone(self.model, self.who.consumer, record.lane, picked=picked)
-        return self.too_dear(record) or found if found in ("pick", "run") else found
+        if self.purse is not None and found in ("pick", "run"):
+            self.purse.left -= record.price[0]
+        return found
 
-    def too_dear(self, record: Record) -> Literal["skip", "next"] | None:
-        """What follows where a head cannot be paid: another may be, of another key where there are
-        keys, but after a hundred no more of the lane is looked at.
+    @property
+    def poor(self) -> bool:
+        """Whether the worker's own budget kept something from it."""
+        return self.purse is not None and self.purse.short and self.purse.account != DAY
+
+    def is_dear(self, record: Record) -> bool:
+        """Whether a head cannot be paid."""
+        purse = self.purse
+        tight = purse is not None and purse.tight and self.live[record.lane].cost
+        return bool(purse is not None and tight and record.price[0] > purse.left)
+
+    def passed_by(self, record: Record) -> Literal["skip", "next"]:
+        """What follows where a head cannot be paid: another may be, but after a hundred no more of
+        the lane is looked at.
         """
-        purse, number = self.purse, record.lane
-        priced = purse is not None and purse.tight and self.live[number].cost
-        if purse is None or not priced or money.pays(self.model, purse, record):
-            return None
+        if self.purse is not None:
+            money.run_short(self.model, self.purse)
         self.dear.append(record)
-        if number in self.turnings:
-            self.turnings[number].standing.remove(self.turnings[number].turn)
-        return "next" if sum(one.lane == number for one in self.dear) < money.DEAR else "skip"
+        if record.lane in self.turnings:
+            self.turnings[record.lane].pass_over()
+        dear = sum(one.lane == record.lane for one in self.dear)
+        return "next" if dear < money.DEAR else "skip"
 
     def take(self, record: Record) -> None:
         """A head is picked."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.breaking import heed_success, slow_down, trip
 from rqueue.testing.claiming import answer, begin
-from rqueue.testing.money import heed_refunds, leave_hand, refunded
+from rqueue.testing.money import drop_empty, heed_refunds, leave_hand, refunded
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
 from rqueue.testing.telling import bury, tell_dependents, tell_heirs
 from rqueue.testing.turning import let_in
@@ -101,6 +101,7 @@ def complete(model: Model, leases: Sequence[tuple[str, str, bytes]]) -> list[str
             known = model.find(task)
             done = known is not None and known.state is State.COMPLETED and known.token == token
             words.append("OK" if done else LOST)
+    drop_empty(model)
     touched |= heed_refunds(model, refunds) | heed_success(model, completed)
     model.send(ended)
     if touched:

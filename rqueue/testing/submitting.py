@@ -110,7 +110,7 @@ def debounce(model: Model, holder: Record, draft: Draft, due_ms: int | None) -> 
     if draft.id in holder.debounced:
         return
     holder.debounced = [draft.id, *holder.debounced][:16]
-    holder.definition, holder.priority = draft.definition, None
+    holder.definition, holder.priority, holder.price = draft.definition, None, draft.price
     holder.score = score_of(model, draft)
     if due_ms is not None:
         model.delay(holder, due_ms)

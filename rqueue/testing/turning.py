@@ -120,6 +120,13 @@ class Turning:
         if not self.tasks[key] and not self.rules["fair"]:
             self.standing.remove(key)
 
+    def pass_over(self) -> None:
+        """The head is not picked; the next one of its key may be."""
+        key = self.turn
+        self.tasks[key].pop(0)
+        if not self.tasks[key] and not self.rules["fair"]:
+            self.standing.remove(key)
+
     def end(self, given: Collection[str]) -> None:
         """Keys go a turn further for what was given."""
         served = -1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rqueue import Context, State
-from rqueue.errors import BudgetExceeded
+from rqueue.errors import BudgetExceeded, ConfigError
 from rqueue.services.gathering import Watched, gather_queues
 from tests.client.until import until
 from tests.house import House
@@ -62,6 +62,29 @@ async def test_code_that_goes_on_is_stopped(house: House) -> None:
 
     assert stopped.is_set()
     assert found.failure_reason == "budget_exceeded"
+
+
+async def test_one_that_costs_too_much_cannot_leave_to_wait(house: House) -> None:
+    @house.queue.task("leaf")
+    async def leaf() -> None: ...
+
+    @house.queue.task("sly", max_cost_usd=0.5)
+    async def sly(ctx: Context) -> str:
+        with suppress(BudgetExceeded):
+            await ctx.spend(0.6)
+        await ctx.spawn(leaf.call(), wait=True)
+        return "all is well"
+
+    async with working(house.queue):
+        task = await sly.enqueue()
+        found = await ended(house.queue, task.id, State.DEAD_LETTERED)
+
+    assert found.failure_reason == "budget_exceeded"
+
+
+async def test_what_ends_before_it_runs_has_no_price(house: House) -> None:
+    with pytest.raises(ConfigError, match="ack='before'"):
+        house.queue.task("early", ack="before", max_cost_usd=0.5)(spender)
 
 
 @pytest.mark.parametrize("kind", ["thread", "process"])

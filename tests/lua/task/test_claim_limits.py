@@ -145,3 +145,14 @@ async def test_what_has_begun_is_forgotten_with_its_window(server: Server) -> No
         await claimed(house)
 
         assert 60_000 < await house.client.pttl(house.keys.limit("code")) <= 120_000
+
+
+async def test_another_window_counts_what_began_in_the_old_one(server: Server) -> None:
+    async with limited(server, type="code", rate=4, per_sec=1) as house:
+        assert types(await claimed(house)) == {"code": 4, "review": 20}
+
+        async with opened(server, limits=[{"type": "code", "rate": 5, "per_sec": 600}]) as other:
+            assert types(await claimed(other)) == {"code": 1}
+            slots = await house.client.hkeys(house.keys.limit("code"))
+            now_ms = (await house.client.time())[0] * 1000
+            assert all(abs(int(slot) - now_ms) < 60_000 for slot in slots)
