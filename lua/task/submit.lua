@@ -66,14 +66,11 @@ for at = first, #ARGV, stride do
     word = "LANES"
   end
   if not word or word == "PENDING" then
-    here[id], made = true, made + 1
-    if place.key then
-      redis.call("HSET", key, "key", place.key)
-    end
+    here[id], made = place.key or true, made + 1
   end
   if not word then
     local scores, entry = kind.scores, redis.call("XADD", ready, "*", "task", id)
-    write_plain(root, id, key, entry, kind.number, points, def)
+    write_plain(root, id, key, entry, kind.number, points, def, place.key)
     touched[kind.number] = true
     if kept == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
@@ -92,7 +89,7 @@ if made > 0 then
 end
 for _, kind in pairs(kinds) do
   if #kind.scores > 0 then
-    enter_lane(root, kind.number, kind.scores)
+    enter_lane(root, kind.number, kind.scores, here)
   end
 end
 reply[2] = answer_touched(root, now, touched, tonumber(tries)) and 1 or 0
