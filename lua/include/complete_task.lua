@@ -3,7 +3,6 @@
 -- @include handoff
 -- @include dag_of
 -- @include is_keyed
--- @include leave_hand rarely
 -- Ends a held task well. Its entry and its outbox value are added to the lists of `how`.
 local function complete_task(root, finished, id, row, result, how)
   local key, lane = root .. "task:" .. id, row[3]
@@ -31,7 +30,7 @@ local function complete_task(root, finished, id, row, result, how)
     how.leases[id .. " " .. row[2]] = true
   end
   if is_keyed(lane) then
-    leave_hand(root, id, how.touched)
+    how.keyed[#how.keyed + 1] = id
   end
   local n, states = #how.entries + 1, how.lanes[lane] or {}
   how.entries[n], how.ended[2 * n - 1], how.ended[2 * n] = row[4], id, value

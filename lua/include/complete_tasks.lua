@@ -29,7 +29,7 @@ local function complete_tasks(root, now, first, how, reply)
     free_entries(root, all.entries)
     send_to_outbox(root, how.archive, all.ended)
   end
-  count_completed(root, all.lanes)
+  count_completed(root, all)
   if all.leases or next(all.refunds) then
     heed_success(root, all)
   end

@@ -5,8 +5,7 @@
 local function completing(root, how)
   local all = freeing(tonumber(how.limit))
   all.archive, all.ttl, all.events = how.archive == "1", how.ttl, how.events
-  all.lanes, all.entries, all.ended = {}, {}, {}
-  all.refunds = {}
+  all.lanes, all.entries, all.ended, all.keyed, all.refunds = {}, {}, {}, {}, {}
   if redis.call("EXISTS", root .. "handoffs", root .. "breakers", root .. "crowded") > 0 then
     all.handed = true
     all.leases = redis.call("EXISTS", root .. "breakers", root .. "crowded") > 0 and {}

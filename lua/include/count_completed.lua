@@ -1,7 +1,12 @@
 -- @include count
--- Counts completions: `lanes` has for each lane how many tasks were in which state before.
-local function count_completed(root, lanes)
-  for lane, states in pairs(lanes) do
+-- @include leave_hands rarely
+-- Counts completions: `lanes` has for each lane how many tasks were in which state before. Those
+-- that have a key, `keyed`, are in hand for it no more.
+local function count_completed(root, all)
+  if #all.keyed > 0 then
+    leave_hands(root, all.keyed, all.touched)
+  end
+  for lane, states in pairs(all.lanes) do
     local done = 0
     for state, number in pairs(states) do
       count(root, lane, state, -number)

@@ -4,8 +4,12 @@
 -- id: the keys go so many turns further.
 local function end_turns(root, now, lane, rows)
   local served = -1
+  lane.gone = {}
   for _, one in ipairs(lane.seen) do
-    served = math.max(served, leave_key(root, now, lane.number, one, rows) or -1)
+    served = math.max(served, leave_key(root, now, lane, one, rows) or -1)
+  end
+  if lane.gone[1] then
+    redis.call("ZREM", root .. "heads:" .. lane.number, unpack(lane.gone))
   end
   if lane.rules.fair and served >= 0 then
     advance_turns(root, lane, served)

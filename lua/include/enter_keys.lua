@@ -1,10 +1,10 @@
 -- @include key_of
 -- @include line_up
 -- Puts tasks of a lane of keys, a list of score, id, ..., among those of their keys.
-local function enter_keys(root, lane, scores)
+local function enter_keys(root, lane, scores, known)
   local keys, order = {}, {}
   for at = 1, #scores, 2 do
-    local key = key_of(root, scores[at + 1])
+    local key = known[scores[at + 1]] or key_of(root, scores[at + 1])
     local own = keys[key]
     if not own then
       own = {}
@@ -14,6 +14,6 @@ local function enter_keys(root, lane, scores)
   end
   for _, key in ipairs(order) do
     redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. key, unpack(keys[key]))
-    line_up(root, lane, key)
   end
+  line_up(root, lane, order)
 end

@@ -1,9 +1,9 @@
 -- @include refund rarely
 -- @include is_keyed
--- @include leave_hand rarely
+-- @include leave_hands rarely
 -- A task leaves the hand other than completed: what was set aside for it and not spent is given
 -- back. Where somebody found a limit of those at once used up, or an account short, the promoter
--- answers who waits. A completion does that by itself, see heed_success and leave_hand.
+-- answers who waits. A completion does that by itself, see heed_success and leave_hands.
 local function let_in(root, id, lane)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "flags", "reserved")
@@ -14,7 +14,7 @@ local function let_in(root, id, lane)
     end
   end
   if is_keyed(lane) then
-    leave_hand(root, id)
+    leave_hands(root, { id })
   end
   if redis.call("EXISTS", root .. "crowded") == 1 then
     for _, what in ipairs(redis.call("SMEMBERS", root .. "crowded")) do

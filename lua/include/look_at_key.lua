@@ -13,7 +13,7 @@ local function look_at_key(root, now, lane, member, at)
     return
   end
   local one = { key = key, at = at, began = at, tie = member, members = { member }, from = 0,
-    size = 1, heads = {}, pos = 1, picked = {}, stale = {}, step = rules.steps[key] or rules.step,
+    size = 2, heads = {}, pos = 1, picked = {}, step = rules.steps[key] or rules.step,
     gates = key_gates(root, now, rules, lane.doors, key) }
   lane.known[key], lane.seen[#lane.seen + 1] = one, one
   if rules.fair then

@@ -4,6 +4,6 @@
 local function mend_key(root, id, lane, score)
   local key = key_of(root, id)
   local missing = redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. key, "NX", score, id) == 1
-  line_up(root, lane, key)
+  line_up(root, lane, { key })
   return missing
 end

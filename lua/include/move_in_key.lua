@@ -5,5 +5,5 @@ local function move_in_key(root, lane, score, id)
   local key = key_of(root, id)
   redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. key, "XX", score, id)
   redis.call("ZADD", root .. "heads:" .. lane, "XX", score, id)
-  line_up(root, lane, key)
+  line_up(root, lane, { key })
 end

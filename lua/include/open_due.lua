@@ -10,8 +10,9 @@ local function open_due(root, now, lane, most, rules)
     redis.call("ZUNIONSTORE", shut, 1, shut, "WEIGHTS", 0)
     redis.call("HSET", root .. "rules", lane, rules)
   end
-  for _, key in ipairs(redis.call("ZRANGEBYSCORE", shut, "-inf", now, "LIMIT", 0, most)) do
-    redis.call("ZREM", shut, key)
-    line_up(root, lane, key)
+  local due = redis.call("ZRANGEBYSCORE", shut, "-inf", now, "LIMIT", 0, most)
+  if #due > 0 then
+    redis.call("ZREM", shut, unpack(due))
+    line_up(root, lane, due)
   end
 end

@@ -5,5 +5,5 @@ local function place_of(kinds, word)
   local line, key, base, rank = string.match(word, "^(%d+)(%S*) (%S+) ?(.*)$")
   local kind = kinds[tonumber(line)]
   return { kind = kind, score = string.format("%.0f", base + kind.age), rank = rank,
-    key = key ~= "" and string.sub(key, 2) or nil, apart = key ~= "" or kind.price ~= "" }
+    key = key ~= "" and string.sub(key, 2) or nil }
 end

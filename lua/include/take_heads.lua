@@ -4,7 +4,7 @@
 -- @include pick_heads rarely
 -- @include hand_out
 -- @include mark_picked
--- @include end_all_turns rarely
+-- @include give_turns rarely
 -- Up to `n` tasks for `who` from the heads of `lanes`, in exact order; and how many of the heads
 -- were held back instead. A worker that was told to drain gets nothing.
 local function take_heads(root, now, lanes, n, who)
@@ -16,7 +16,8 @@ local function take_heads(root, now, lanes, n, who)
   if mark[2] then
     return {}, 0
   end
-  local look = mark[1] -- Hands matter where there is a lane for lost tasks, or one in hand.
+  -- Hands are looked at where it matters only: there is a lane for lost tasks, or one in hand.
+  local look = mark[1]
   for _, lane in ipairs(lanes) do
     look = look or lane[4]
   end
@@ -28,13 +29,12 @@ local function take_heads(root, now, lanes, n, who)
   local open = open_lanes(root, now, lanes, n, who)
   local one = #open == 1 and not (open[1].rules or who.purse) and open[1]
   local picks = one and pick_one_lane(root, now, one, n, who) or pick_heads(root, now, open, n, who)
-  local given, held = {}, 0
-  if #picks > 0 then
-    given, held = hand_out(root, now, picks, open, who)
-    mark_picked(root, now, open, given, who)
-  end
   if open.keyed then
-    end_all_turns(root, now, open, given)
+    return give_turns(root, now, picks, open, who)
+  elseif #picks == 0 then
+    return {}, 0
   end
+  local given, held = hand_out(root, now, picks, open, who)
+  mark_picked(root, now, open, given, who)
   return given, held
 end

@@ -17,6 +17,9 @@ local function write_special(root, now, new, lane, more, parents, due)
   write_def(root, id, new.def)
   redis.call("HSET", root .. "task:" .. id, "state", "PENDING", "lane", lane, "created", now,
     "score", new.score, unpack(due and { "due", due } or {}))
+  if new.key then
+    redis.call("HSET", root .. "task:" .. id, "key", new.key)
+  end
   if #parents > 0 then
     join_dag(root, now, id, parents, cjson.decode(new.how).max_nodes)
   end

@@ -40,7 +40,7 @@ end
 -- @include place_of
 -- @include enter_lane
 -- @include submit_special rarely
--- @include write_apart rarely
+-- @include write_price rarely
 -- @include answer_touched rarely
 
 local now, places, touched = now_ms(), {}, {}
@@ -68,14 +68,14 @@ for at = first, #ARGV, stride do
     word = "LANES"
   end
   if not word or word == "PENDING" then
-    here[id], made = true, made + 1
-    if place.apart then
-      write_apart(key, place, special == "")
+    here[id], made = place.key or true, made + 1
+    if kind.price ~= "" then
+      write_price(key, kind.price, special == "")
     end
   end
   if not word then
     local scores, entry = kind.scores, redis.call("XADD", ready, "*", "task", id)
-    write_plain(root, id, key, entry, kind.number, points, def)
+    write_plain(root, id, key, entry, kind.number, points, def, place.key)
     touched[kind.number] = true
     if kept == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
@@ -93,7 +93,7 @@ if made > 0 then
 end
 for _, kind in pairs(kinds) do
   if #kind.scores > 0 then
-    enter_lane(root, kind.number, kind.scores)
+    enter_lane(root, kind.number, kind.scores, here)
   end
 end
 reply[2] = next(touched) and answer_touched(root, now, touched, tonumber(tries)) and 1 or 0

@@ -14,13 +14,12 @@ from rqueue.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rqueue.model.lane import Lane
     from rqueue.testing.model import Model
     from rqueue.testing.records import Graph, Record
 
 DAY_MS = 86_400_000
-# Of a lane whose heads cannot be paid, so many are looked at; and so many return at a time.
-DEAR, BACK = 100, 100
+# So many tasks return at a time.
+BACK = 100
 
 
 @dataclass(slots=True)
@@ -42,16 +41,6 @@ class Money:
     accounts: dict[str, Account] = field(default_factory=dict)
     short: set[str] = field(default_factory=set)
     poor: bool = False
-
-
-@dataclass(slots=True)
-class Purse:
-    """What can be paid now, by the tighter of two accounts."""
-
-    left: float
-    account: str
-    tight: bool = False
-    short: bool = False
 
 
 def account(model: Model, name: str) -> Account | None:
@@ -89,41 +78,6 @@ def dag_left(model: Model, graph: Graph) -> int | None:
 
 
 # what may be handed out
-
-
-def purse_of(model: Model, consumer: str) -> Purse | None:
-    """What a worker can pay now; None where nothing bounds it."""
-    if not any(one.ceiling is not None for one in model.money.accounts.values()):
-        return None
-    found = [(left_of(model, name), name) for name in (WORKER + consumer, DAY)]
-    bounds = [(left, name) for left, name in found if left is not None]
-    if not bounds:
-        return None
-    left, name = min(bounds, key=lambda pair: pair[0])
-    return Purse(left, name)
-
-
-def run_short(model: Model, purse: Purse) -> None:
-    """The account of a purse could not pay something."""
-    purse.short = True
-    model.money.short.add(purse.account)
-    if purse.account == DAY:
-        midnight = (model.now_ms // DAY_MS + 1) * DAY_MS
-        model.wakes["$day"] = min(midnight, model.wakes.get("$day", midnight))
-
-
-def affordable(model: Model, purse: Purse, lanes: dict[int, Lane], n: int) -> dict[int, Lane]:
-    """The lanes of which something can be paid; the purse is tight where not all may be."""
-    found = {}
-    for number, lane in lanes.items():
-        if purse.left < (2 ** (lane.cost - 1) if lane.cost else 0):
-            # An empty lane keeps nobody.
-            if model.lane(number):
-                run_short(model, purse)
-            continue
-        purse.tight = purse.tight or bool(lane.cost and n * 2**lane.cost > purse.left)
-        found[number] = lane
-    return found
 
 
 class Till:

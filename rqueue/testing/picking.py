@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rqueue.model.budget import DAY
 from rqueue.model.limit import QUEUE
-from rqueue.testing import money
+from rqueue.testing import purses
 from rqueue.testing.gating import is_paused, open_places, recovered
 from rqueue.testing.limits import bearing, open_rooms, pass_one
 from rqueue.testing.turning import KeyRules, Turning
@@ -16,7 +16,7 @@ from rqueue.testing.turning import KeyRules, Turning
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
     from rqueue.testing.model import Model
-    from rqueue.testing.money import Purse
+    from rqueue.testing.purses import Purse
     from rqueue.testing.records import LimitWords, Record
 
 MINUTE_MS = 60_000
@@ -81,9 +81,9 @@ class Picking:
         limits = bearing(who.limits, {lane.type for lane in unpaused.values()})
         self.rooms = open_rooms(model, limits)
         self.live = {n: lane for n, lane in unpaused.items() if self.admits(lane)}
-        self.purse = money.purse_of(model, who.consumer)
+        self.purse = purses.purse_of(model, who.consumer)
         if self.purse is not None:
-            self.live = money.affordable(model, self.purse, self.live, n)
+            self.live = purses.affordable(model, self.purse, self.live, n)
         doors: dict[str, float] = {}
         for number in sorted(self.live.keys() & who.keys.keys()):
             self.turnings[number] = Turning(model, number, who.keys[number], doors)
@@ -142,12 +142,12 @@ class Picking:
         the lane is looked at.
         """
         if self.purse is not None:
-            money.run_short(self.model, self.purse)
+            purses.run_short(self.model, self.purse)
         self.dear.append(record)
         if record.lane in self.turnings:
             self.turnings[record.lane].pass_over()
         dear = sum(one.lane == record.lane for one in self.dear)
-        return "next" if dear < money.DEAR else "skip"
+        return "next" if dear < purses.DEAR else "skip"
 
     def take(self, record: Record) -> None:
         """A head is picked."""

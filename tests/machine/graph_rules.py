@@ -160,8 +160,7 @@ class GraphMachine(RuleBasedStateMachine):
         if not known:
             return
         self.twin.plant(sown, sown.drafts)
-        self.twin.view.writing = stamp
-        unchanged("G9 dag/submit", before, self.twin.view)
+        unchanged("G9 dag/submit", before, replace(self.twin.view, writing=stamp))
 
     @rule(data=st.data(), trigger=TRIGGERS)
     def submit_child(self, data: st.DataObject, trigger: Trigger) -> None:

@@ -27,10 +27,10 @@ KEY_MUTATIONS = {
         "include/mark_passed.lua", "limit_gate(root, now, gate.words)", ""
     ),
     "what has ended is in hand for its key": Mutation(
-        "include/leave_hand.lua", 'redis.call("ZREM", root .. "hand:" .. key, id)', ""
+        "include/leave_hands.lua", 'redis.call("ZREM", root .. "hand:" .. key, unpack(own))', ""
     ),
     "a key that was full stays shut": Mutation(
-        "include/leave_hand.lua", 'redis.call("SREM", root .. "full", key) == 0', "true"
+        "include/leave_hands.lua", 'redis.call("SREM", root .. "full", key) == 1', "false"
     ),
     "a key whose time has come stays shut": Mutation(
         "include/open_due.lua", '"-inf", now, "LIMIT"', '"-inf", 0, "LIMIT"'
@@ -44,23 +44,21 @@ KEY_MUTATIONS = {
     ),
     "a key that comes back has saved turns up": Mutation(
         "include/line_up.lua",
-        'math.max(tonumber(were[1] or "0"), tonumber(were[2] or "0"))',
-        'tonumber(were[2] or "0")',
+        'math.max(tonumber(were[1] or "0"), tonumber(were[i + 1] or "0"))',
+        'tonumber(were[i + 1] or "0")',
     ),
     "a key that comes back has lost its turns": Mutation(
-        "include/line_up.lua", "if now and tonumber(at) > tonumber(now) then", "if false then"
+        "include/stand_back.lua", "if now and tonumber(at) > tonumber(now) then", "if false then"
     ),
     "a key that is shut has turns": Mutation(
-        "include/line_up.lua",
-        'and not redis.call("ZSCORE", root .. "shut:" .. lane, key)',
-        "",
+        "include/line_up.lua", "if not first[1] or shut[i] then", "if not first[1] then"
     ),
     "a task that leaves its lane stays in its key": Mutation(
         "include/drop_from_lane.lua", "found == 1 and is_keyed(lane)", "false"
     ),
     "a task that is given stays in its key": Mutation(
         "include/leave_key.lua",
-        'redis.call("ZREM", root .. "keyed:" .. lane .. ":" .. one.key, unpack(gone))',
+        'redis.call("ZREM", root .. "keyed:" .. lane.number .. ":" .. one.key, unpack(one.picked))',
         "",
     ),
     "a task that moves in its lane stays where it was in its key": Mutation(

@@ -263,12 +263,14 @@ class WorkMachine(RuleBasedStateMachine):
         self.sent_again("park", words, lambda: self.twin.park(rows, slow_ms))
 
     @precondition(lambda self: self.twin.model.in_hand())
-    @rule(verb=st.sampled_from(["start", "validate", "complete", "fail"]))
+    @rule(verb=st.sampled_from(["start", "validate", "complete", "fail", "park"]))
     def all_settle(self, verb: str) -> None:
         """What is in hand now, with the tokens that hold it: the way forward."""
         held = self.twin.model.in_hand()
         if verb in ("start", "validate"):
             getattr(self.twin, verb)([(record.id, record.token) for record in held])
+        elif verb == "park":
+            self.twin.park([(record.id, record.token, 5_000) for record in held], 30_000)
         elif verb == "complete":
             self.twin.complete([(record.id, record.token, b"r") for record in held])
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -12,12 +11,12 @@ from rqueue.model.note import Note
 from rqueue.store.leases import Held
 from rqueue.store.notes import note
 from rqueue.store.submits import submit
-from tests.client.until import parked
 from tests.house import House
 from tests.lua.budget.purse import account, claimed, costing, dag_account, ids
 from tests.lua.budget.test_dag_budgets import planted, started, told
 from tests.lua.budget.test_spend import say
 from tests.lua.rows import everything
+from tests.lua.task.afterwards import mail, parked
 
 
 @pytest.mark.parametrize("way", ["cancel", "reschedule"])
@@ -94,34 +93,27 @@ async def test_a_poor_worker_keeps_its_hands_free_for_nothing(house: House) -> N
 @pytest.mark.parametrize("key", [None, "tenant"])
 async def test_a_cheaper_task_behind_a_dear_one_is_given(house: House, key: str | None) -> None:
     await house.queue.set_budget(0.6)
-    _, cheap = await costing(house, 0.9, 0.55, limit_key=key)
+    dear, cheap = await costing(house, 0.9, 0.55, limit_key=key)
 
-    assert ids(await claimed(house, 1)) == [cheap]
+    assert ids(await claimed(house, 3)) == [cheap]
+    await house.queue.set_budget(2.0)
+    assert ids(await claimed(house, 1)) == [dear]
 
 
 async def test_a_rich_worker_is_found_behind_many_poor_ones(house: House) -> None:
+    (known,) = await costing(house, 1.0)
+    await house.queue.cancel(known)
     for number in range(105):
         await house.queue.set_budget(0.01, worker=f"p{number:03}")
-    poor = [
-        asyncio.create_task(house.queue.claim(worker=f"p{number:03}", wait=60))
-        for number in range(105)
-    ]
-    await costing(house, 1.0)
-    await parked(house, 105)
-    (first,) = await claimed(house, 1, "rich")
-    await first.start()
-    await first.complete()
-    waits = asyncio.create_task(house.queue.claim(worker="rich", wait=60))
-    await parked(house, 106)
+        await parked(house, f"p{number:03}")
+    rich = await parked(house, "rich")
 
     (task,) = await costing(house, 1.0)
     for _ in range(2):
         await house.promoter.tick()
 
-    assert ids(await waits) == [task]
-    for one in poor:
-        one.cancel()
-    await asyncio.gather(*poor, return_exceptions=True)
+    (line,) = await mail(house, rich)
+    assert line.split(" ")[2] == task[-26:]
 
 
 async def test_a_debounced_task_has_the_new_price(house: House) -> None:
