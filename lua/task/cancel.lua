@@ -16,7 +16,9 @@
 -- TOUCHES task:<id> def:<id> lane:<n> waits:<id> dependents:<id> heirs:<id> delayed blocked
 --       deadlines handoffs cancelling telling stats outbox events idem:<sha> ext:<sha> tag:<t>
 --       watchers:<id> mail:<box> failures:<id> dag:<dag> held:<dag> unfinished
---       gather:<id> hand:<key> full + what line_up and answer_waiting touch
+--       gather:<id> hand:<key> full
+--       budget:<account> short unpaid:<dag>
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <cancelled> [OK | GONE | STATE:<found>]...; more is 2 while tasks are still to
 --       be reached, 1 where only claims are left to answer

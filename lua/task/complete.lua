@@ -17,6 +17,7 @@
 --       deadlines watchers:<id> mail:<box> dependents:<id> heirs:<id> waits:<id> unblocking
 --       telling cancelling blocked lane:<n> held:<dag> handoffs dag:<dag> unfinished gather:<id>
 --       events breakers breaker:<type> wakes types crowded hand:<key> full
+--       budget:<account> short unpaid:<dag>
 --       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...

@@ -11,7 +11,9 @@
 --       4 again_ms    when to look again at one that is in hand
 -- TOUCHES task:<id> def:<id> deadlines dead lane:<n> delayed blocked waits:<id> dependents:<id>
 --       stats outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> cancelling
---       telling heirs:<id> held:<dag> dag:<dag> unfinished + what line_up touches
+--       telling heirs:<id> held:<dag> dag:<dag> unfinished
+--       budget:<account> short unpaid:<dag>
+--       + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <expired>
 

@@ -21,7 +21,9 @@
 --       poison        1: dead because it fails wherever it runs; else ""
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead stats outbox events handoffs deadlines
 --       idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag> unfinished
---       breaker:<type> breakers wakes hand:<key> full + what line_up touches
+--       breaker:<type> breakers wakes hand:<key> full
+--       budget:<account> short unpaid:<dag>
+--       + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK [RETRYING | DEAD_LETTERED | LOST]...
 

@@ -15,7 +15,9 @@
 --       type          whose tasks are slowed down
 --       slow_ms       for how long none of them is handed out; 0: not slowed down
 -- TOUCHES task:<id> delayed stats events handoffs breaker:<type> wakes slow:<type> slowed
---       hand:<key> full + what line_up touches
+--       hand:<key> full
+--       budget:<account> short unpaid:<dag>
+--       + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | STATE:<found>]...: STATE:SPENT where it was set aside too often
 

@@ -27,6 +27,7 @@
 -- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> held:<dag> lanes stats outbox
 --       events handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
 --       dag:<dag> unfinished breaker:<type> breakers wakes hand:<key> full
+--       budget:<account> short unpaid:<dag>
 --       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...

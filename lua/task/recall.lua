@@ -10,7 +10,9 @@
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
 -- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
---       hand:<key> full + what line_up and answer_waiting touch
+--       hand:<key> full
+--       budget:<account> short unpaid:<dag>
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <recalled>
 

@@ -8,7 +8,9 @@
 -- EACH  task          its id
 --       token         the claim's token
 -- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
---       hand:<key> full + what line_up and answer_waiting touch
+--       hand:<key> full
+--       budget:<account> short unpaid:<dag>
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST]...
 

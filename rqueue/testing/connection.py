@@ -109,6 +109,11 @@ class PlainCommands:
         found = lane_table(self.model) if key == self.keys.lanes() else {}
         return {name.encode(): value.encode() for name, value in found.items()}
 
+    async def hget(self, key: str, field: str) -> bytes | None:
+        """The lane of a task."""
+        found = self.model.find(key.removeprefix(self.keys.task("")))
+        return None if found is None else str(found.lane).encode()
+
     async def exists(self, key: str) -> int:
         """Whether a task is there."""
         return int(self.model.find(key.removeprefix(self.keys.task(""))) is not None)

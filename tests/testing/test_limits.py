@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from rqueue import Queue, RateLimited, State
@@ -85,3 +86,76 @@ async def test_a_limited_task_is_set_aside_and_comes_back() -> None:
         box.advance(31)
         await box.run_until_idle()
         assert await handle.result(timeout=1) == "done"
+
+
+async def test_keys_have_their_turns() -> None:
+    queue, ran = a_queue(turns={"weights": {"small": 2}}), []
+
+    @queue.task("one")
+    async def one(who: str) -> None:
+        ran.append(who)
+
+    with memory(queue) as box:
+        for who, number in (("big", 20), ("small", 6)):
+            calls = [one.options(limit_key=who).call(who) for _ in range(number)]
+            await queue.enqueue_many(calls)
+        last = (await one.options(limit_key="small").enqueue("small")).id
+        assert (await queue.why(last)).turns == 10
+        await box.run_until_idle()
+
+    assert ran[:9] == ["big", "small", "small"] * 3
+
+
+async def test_a_limit_of_each_key_holds() -> None:
+    queue, now, most = a_queue(limits=[{"key": "*", "at_once": 1}]), [0], [0]
+
+    @queue.task("one")
+    async def one(n: int) -> None:
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        await asyncio.sleep(0)
+        now[0] -= 1
+
+    with memory(queue) as box:
+        await queue.enqueue_many([one.options(limit_key="a").call(n) for n in range(5)])
+        await box.run_until_idle(concurrency=5)
+        assert (await queue.counts())[State.COMPLETED] == 5
+    assert most == [1]
+
+
+async def test_time_moves_on_to_where_a_window_opens() -> None:
+    queue = a_queue(limits=[{"key": "*", "rate": 2, "per_sec": 60}])
+
+    @queue.task("one")
+    async def one(n: int) -> None:
+        return None
+
+    with memory(queue) as box:
+        for key in "ab":
+            await queue.enqueue_many([one.options(limit_key=key).call(n) for n in range(5)])
+        await box.run_until_idle()
+        assert (await queue.counts())[State.COMPLETED] == 4
+        (ready, *_) = [task async for task in queue.find(states=[State.READY])]
+        (hold,) = [h for h in (await queue.why(ready.id)).holds if h.word == "limit"]
+        assert hold.until is not None
+
+        await box.run_until_idle(advance=True)
+        assert (await queue.counts())[State.COMPLETED] == 10
+
+
+async def test_a_limited_service_slows_a_key_down() -> None:
+    queue, asked = a_queue(), [0]
+
+    @queue.task("one")
+    async def one(who: str) -> None:
+        asked[0] += 1
+        if asked[0] == 1:
+            raise RateLimited(600)
+
+    with memory(queue) as box:
+        for who in ("a", "b"):
+            await queue.enqueue_many([one.options(limit_key=who).call(who) for _ in range(3)])
+        await box.run_until_idle()
+
+        left = [task.spec.limit_key async for task in queue.find(states=[State.READY])]
+        assert left == ["a", "a"]
