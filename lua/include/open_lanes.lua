@@ -26,6 +26,9 @@ local function open_lanes(root, now, lanes, n, who)
       open.keyed, open.priced = open.keyed or lane[6], open.priced or lane[7]
     end
   end
+  for _, lane in ipairs(open.keyed and #open > 1 and open or {}) do
+    lane.rivals = true
+  end
   who.money, who.purse = purse, purse and purse.tight and purse
   return open
 end

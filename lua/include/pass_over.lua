@@ -4,6 +4,7 @@
 -- the same turn, or without turns at its own place.
 local function pass_over(root, lane)
   local one = lane.turn
+  lane.past[one.heads[one.pos]] = true
   one.pos = one.pos + 2
   if lane.rules.fair then
     return

@@ -4,7 +4,7 @@
 -- The first task of the key whose turn it is was picked: it stands in line again, a turn further.
 local function pass_turn(root, lane)
   local one = lane.turn
-  one.picked[#one.picked + 1] = one.heads[one.pos]
+  one.picked[#one.picked + 1], lane.past[one.heads[one.pos]] = one.heads[one.pos], true
   one.pos = one.pos + 2
   pass_gates(one, 1)
   table.remove(lane.line, 1)

@@ -95,17 +95,23 @@ class Picking:
         return min(self.places[lane.type], rooms.get(lane.type, 1), rooms.get(QUEUE, 1)) >= 1
 
     def best(self) -> Record | None:
-        """The best of the lanes' heads by effective priority now; of a lane of keys that is the
-        first task of the key whose turn it is.
+        """The best of the lanes' heads by effective priority now; a lane of keys gives the first
+        task of the key whose turn it is, and competes by the best that it has.
         """
         heads = [self.heads[n] for n in self.live if n in self.turnings]
         plain = {n: lane for n, lane in self.live.items() if n not in self.turnings}
         passed = [*self.picks, *self.dear]
         heads += [record for record in in_order(self.model, plain) if record not in passed][:1]
-        found = [
-            (effective(self.model, r, self.live[r.lane]), r.id) for r in heads if r is not None
-        ]
+        found = [(self.value(record), record.id) for record in heads if record is not None]
         return self.model.tasks[min(found)[1]] if found else None
+
+    def value(self, record: Record) -> float:
+        """What the lane of a head competes by."""
+        lane = self.live[record.lane]
+        turning = self.turnings.get(record.lane)
+        lead = None if turning is None else turning.lead()
+        found = [effective(self.model, one, lane) for one in (record, lead) if one is not None]
+        return min(found)
 
     def verdict(self, record: Record) -> Literal["pick", "run", "drain", "skip", "next"]:
         """Whether a head is picked, alone or not, or another task's or key's is looked at, or hands

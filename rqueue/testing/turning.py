@@ -58,6 +58,7 @@ class Turning:
         self.picked: dict[str, list[str]] = {key: [] for key in self.tasks}
         ready = (key for key in self.tasks if key not in self.line.shut)
         self.unread = sorted(ready, key=self.place)
+        self.firsts = [self.tasks[key][0] for key in self.unread]
         self.standing: list[str] = []
         self.seen: list[str] = []
         self.turn = ""
@@ -72,6 +73,14 @@ class Turning:
         if self.rules["fair"]:
             return self.came[key] + self.step(key) * len(self.picked[key]), key
         return self.tasks[key][0].score, self.tasks[key][0].id
+
+    def lead(self) -> Record | None:
+        """By which task the lane competes with others: the best of those that were first of their
+        keys, so that what is urgent is not kept waiting by the turn of a key that is not.
+        """
+        left = {record.id for tasks in self.tasks.values() for record in tasks}
+        firsts = [record for record in self.firsts if record.id in left and self.rules["fair"]]
+        return min(firsts, key=lambda record: (record.score, record.id), default=None)
 
     def head(self) -> Record | None:
         """The task that is to be given next, of those that may be."""

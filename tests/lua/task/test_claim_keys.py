@@ -340,3 +340,18 @@ async def test_a_task_of_another_key_replaces_instead_of_debouncing(house: House
     assert (same.id, other.id == first.id) == (first.id, False)
     assert (await house.task(first.id)).state is State.CANCELLED
     assert await house.client.hget(house.keys.task(other.id.ulid), "key") == b"b"
+
+
+async def test_the_turn_of_another_key_keeps_what_is_urgent_not_behind_other_kinds(
+    server: Server,
+) -> None:
+    async with opened(server) as house:
+        queue = house.queue
+        for key, priority in (("a", 90), ("b", 90), ("urgent", 1)):
+            await queue.enqueue("code", {}, limit_key=key, priority=priority)
+        await queue.enqueue_many([{"type": "other", "priority": 50}] * 5)
+
+        found = [(lease.task.spec.limit_key or "-") for lease in await claimed(house, 8)]
+
+        # Those whose turn was before its own go ahead of it, and nothing else.
+        assert found == ["a", "b", "urgent", "-", "-", "-", "-", "-"]
