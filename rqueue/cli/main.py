@@ -22,6 +22,7 @@ SECTIONS = {
         "claim": "rqueue.cli.shell:claim",
         "start": "rqueue.cli.shell:start",
         "heartbeat": "rqueue.cli.shell:heartbeat",
+        "spend": "rqueue.cli.shell:spend",
         "complete": "rqueue.cli.shell:complete",
         "fail": "rqueue.cli.shell:fail",
         "release": "rqueue.cli.shell:release",

@@ -121,6 +121,23 @@ async def heartbeat(queue: Queue, out: Printer, task: str, token: str) -> None:
 
 
 @click.command()
+@click.option("--usd", type=float, default=0.0, metavar="N", help="Dollars.")
+@click.option("--tokens-in", type=int, default=0, metavar="N", help="Tokens a model was given.")
+@click.option("--tokens-out", type=int, default=0, metavar="N", help="Tokens it gave.")
+@holding
+@on_queue
+async def spend(queue: Queue, out: Printer, task: str, token: str, **cost: Any) -> None:
+    """Add to what a task has cost.
+
+    Exit 3 when it costs more than it may: `fail` it then, with --reason budget_exceeded.
+    """
+    lease = await queue.lease(task, token)
+    await lease.spend(**cost)
+    if out.as_json:
+        out.json({"id": lease.id, **cost})
+
+
+@click.command()
 @click.option("--result", metavar="JSON", help="The result; `-` reads it from standard input.")
 @click.option("--text", metavar="TEXT", help="A result that is plain text.")
 @holding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ from rqueue.model.attempt import Cause, Failed, Reason
 from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.ids import TaskId
+from rqueue.model.note import Note
 from rqueue.store import leases
 from rqueue.store.claims import Grant
 from rqueue.store.leases import Held, Parking, Settled
+from rqueue.store.notes import note
 from rqueue.store.replies import lease_fault
 from rqueue.store.stored import claimed
 
@@ -37,6 +40,8 @@ class Lease:
         self.id = TaskId.from_ulid(grant.task)
         self.token = grant.token
         self.held = Held(grant.task, grant.token)
+        # Another lease object of the same run, in a later process, must go on from higher.
+        self.notes = time.time_ns() // 1_000_000
 
     def __repr__(self) -> str:
         return f"Lease({self.id}, {self.token.split(':')[0]})"
@@ -84,6 +89,14 @@ class Lease:
             )
             raise LeaseLost(self.id, self.token)
         self.judge("task/renew", [word])
+
+    async def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
+        """Adds to what the task has cost; raises BudgetExceeded where that is more than it may, or
+        than its budgets have left: fail the attempt then, with the reason `budget_exceeded`.
+        """
+        self.notes += 1
+        said = Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out)
+        await note(self.settler.shard, self.held, said, seq=self.notes)
 
     async def complete(self, result: object = None) -> None:
         """Ends the task well: its result is stored, and what waited for it goes on."""

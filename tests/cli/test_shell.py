@@ -30,7 +30,14 @@ async def test_no_task_is_exit_1_and_silence(house: House, shell: Shell) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [("start",), ("heartbeat",), ("complete",), ("fail", "--message", "no"), ("release",)],
+    [
+        ("start",),
+        ("heartbeat",),
+        ("spend", "--usd", "1"),
+        ("complete",),
+        ("fail", "--message", "no"),
+        ("release",),
+    ],
     ids=lambda words: words[0],
 )
 async def test_a_wrong_token_is_exit_3_and_changes_nothing(
@@ -278,3 +285,21 @@ async def test_a_released_task_is_ready_and_nothing_is_spent(house: House, shell
 
     task = await house.task(lease.id)
     assert (task.state, task.attempts) == (State.READY, 0)
+
+
+async def test_what_a_shell_has_spent_is_counted_until_it_is_too_much(
+    house: House, shell: Shell
+) -> None:
+    lease = await house.running(max_cost_usd=0.5)
+    holding = (lease.id, "--token", lease.token)
+
+    assert await shell.lines("spend", *holding, "--usd", "0.25", "--tokens-in", "7") == []
+    assert (await house.task(lease.id)).cost_usd == 0.25
+    (said,) = await shell.json("spend", *holding, "--usd", "0.25")
+    assert said["usd"] == 0.25
+    found = await shell.run("spend", *holding, "--usd", "0.01")
+
+    assert found.exit_code == 3
+    assert "max_cost_usd" in found.stderr
+    task = await house.task(lease.id)
+    assert (round(task.cost_usd, 2), task.tokens_used.input) == (0.51, 7)

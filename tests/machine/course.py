@@ -13,7 +13,7 @@ from rqueue.testing.records import Lease, Record, Verdict
 from tests.machine.fleet import lost
 from tests.machine.hands import Dependents
 from tests.machine.money_rules import MoneyMachine
-from tests.machine.rules import BASES, DELAYS, LANES, SOON
+from tests.machine.rules import BASES, DELAYS, LANES, SEATS, SOON
 from tests.machine.twin import LEASE_MS, STEP_MS
 from tests.servers import Server
 
@@ -137,6 +137,10 @@ class Machine(MoneyMachine):
     @rule(what=PAUSES, verb=st.sampled_from(["pause", "resume", "resume"]))
     def gate(self, what: str, verb: str) -> None:
         getattr(self.twin, verb)(what)
+
+    @rule(at=SEATS)
+    def drain(self, at: int) -> None:
+        self.twin.drain(self.seats[at].consumer)
 
     @rule(type=st.sampled_from(["a", "b"]), verb=st.sampled_from(["open", "close"]))
     def breaker(self, type: str, verb: str) -> None:

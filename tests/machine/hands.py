@@ -20,7 +20,7 @@ from rqueue.testing import (
     telling,
 )
 from rqueue.testing.records import Lease
-from rqueue.testing.verbs import budgets
+from rqueue.testing.verbs import budgets, working
 from rqueue.testing.verbs.words import Asked
 from tests.machine.invariants import unchanged
 from tests.machine.projection import first_line
@@ -92,6 +92,23 @@ class Hands(Twin):
                 claiming.answer(self.model, touched)
 
         self.step("close", lambda: self.wire.run("breaker/close", args) and None, close)
+
+    def drain(self, worker: str) -> None:
+        """A worker that is registered is sent home."""
+        facts: dict[str, Argument] = {
+            "worker": worker, "run": worker, "facts": "{}", "lease_ms": TTL_MS,
+        }  # fmt: skip
+        said: dict[str, Argument] = {"worker": worker, "cap": EVENTS, "why": ""}
+        self.step(
+            "register",
+            lambda: self.wire.run("worker/register", facts),
+            lambda: working.register(self.model, Asked(facts, [])),
+        )
+        self.step(
+            "drain",
+            lambda: self.wire.run("worker/drain", said),
+            lambda: working.drain(self.model, Asked(said, [])),
+        )
 
     def set_budget(self, name: str, ceiling: int | None, *, afresh: bool, again: bool) -> None:
         """Sets what an account may cost; where it is sent `again`, nothing changes."""

@@ -37,6 +37,9 @@ class Guarantees:
             self.one_outcome(verb, task, was, found)
             self.one_owner(verb, task, was, found)
             self.fair_attempts(verb, was, found)
+            if was["token"] != found["token"] and found["holder"]:
+                owner = found["holder"][2]
+                assert owner not in before.drained, f"G22: {owner} was given {task} when it drained"
             if found["state"] in (State.RUNNING, State.VALIDATING):
                 self.started.add((task, found["life"]))
         not_early(verb, before, after, now_ms)

@@ -61,6 +61,7 @@ class View:
     boxes: dict[str, list[str]]
     watchers: dict[str, set[str]]
     alone: dict[str, str]
+    drained: set[str]
     paused: set[str]
     breakers: dict[str, dict[str, str]]
     slowed: dict[str, dict[str, str]]
@@ -132,6 +133,12 @@ def of_server(dump: Dump) -> View:
             worker: found["alone"]
             for worker, found in dump.named("worker:").items()
             if "alone" in found
+        },
+        drained={
+            name.removeprefix("drain:")
+            for found in dump.named("worker:").values()
+            for name in found
+            if name.startswith("drain:")
         },
         paused=content.get("paused", set()),
         breakers=server_breakers(dump),
@@ -278,6 +285,7 @@ def of_model(model: Model) -> View:
         boxes={box: in_turn(lines) for box, lines in model.boxes.items() if lines},
         watchers=dict(model.watchers),
         alone=dict(model.alone),
+        drained=set(model.drained),
         paused=set(model.paused),
         breakers=model_breakers(model),
         slowed={type: slow_row(slow) for type, slow in model.slowed.items()},
