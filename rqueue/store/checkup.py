@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,7 +90,9 @@ async def read_queue(shard: Shard, name: str) -> QueueFacts:
     """How a queue is doing."""
     paused = (await tally(shard)).paused
     term = await leader(shard)
-    missed = {asks_for(lane): number for lane, number in (await unserved_lanes(shard)).items()}
+    missed: Counter[str] = Counter()
+    for lane, number in (await unserved_lanes(shard)).items():
+        missed[asks_for(lane)] += number
     owner = term.owner if term else None
     return QueueFacts(name, owner, await lag_ms(shard), paused, missed)
 

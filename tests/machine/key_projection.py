@@ -13,7 +13,9 @@ Keyed = dict[int, dict[str, list[str]]]
 
 
 def server_keys(dump: Dump) -> dict[str, Any]:
-    """The keys of the server."""
+    """The keys of the server. One whose time has come counts as open: whoever looks next finds it
+    so, which a call that brings a plain task to a claim does not.
+    """
     content = dump.content
     keyed: Keyed = {}
     for name, found in dump.named("keyed:").items():
@@ -22,9 +24,9 @@ def server_keys(dump: Dump) -> dict[str, Any]:
     turned = numbers(dump.named("turned:"))
     view = {
         "keyed": keyed,
-        "turns": numbers(dump.named("turns:")),
+        "turns": with_due(numbers(dump.named("turns:")), dump, keyed, turned),
         "turned": {lane: found[NOW] for lane, found in turned.items() if found.get(NOW)},
-        "shut": numbers(dump.named("shut:")),
+        "shut": later(numbers(dump.named("shut:")), dump.now_ms),
         "hand": {
             key: {t: int(n) for t, n in got.items()} for key, got in dump.named("hand:").items()
         },
@@ -37,6 +39,28 @@ def server_keys(dump: Dump) -> dict[str, Any]:
     }
     check_heads(dump, keyed)
     return view
+
+
+def later(shut: dict[int, dict[str, float]], now_ms: int) -> dict[int, dict[str, float]]:
+    """The keys that are shut, but for those whose time has come."""
+    found = {n: {k: at for k, at in keys.items() if at > now_ms} for n, keys in shut.items()}
+    return {n: keys for n, keys in found.items() if keys}
+
+
+def with_due(
+    turns: dict[int, dict[str, float]],
+    dump: Dump,
+    keyed: Keyed,
+    turned: dict[int, dict[str, float]],
+) -> dict[int, dict[str, float]]:
+    """The turns of a lane with those of the keys whose time has come."""
+    for lane, shut in numbers(dump.named("shut:")).items():
+        were = turned.get(lane, {})
+        for key in (key for key, at in shut.items() if at <= dump.now_ms):
+            if key in keyed.get(lane, {}):
+                begins = max(were.get(NOW, 0.0), were.get(key, 0.0))
+                turns.setdefault(lane, {})[key] = begins
+    return turns
 
 
 def numbers(zsets: dict[str, dict[str, str]]) -> dict[int, dict[str, float]]:
@@ -64,7 +88,7 @@ def model_keys(model: Model) -> dict[str, Any]:
     ready = {n: by_key(model, n) for lane, n in model.lanes.items() if lane.keyed}
     keyed = {n: {k: [r.id for r in own] for k, own in keys.items()} for n, keys in ready.items()}
     turns = {
-        n: {k: float(line.at(k)) for k in ready[n] if k not in line.shut}
+        n: {k: float(line.at(k)) for k in ready[n] if line.shut.get(k, 0) <= model.now_ms}
         for n, line in model.lines.items()
     }
     fresh = {n: dict.fromkeys(keys, 0.0) for n, keys in ready.items() if n not in model.lines}
@@ -76,7 +100,7 @@ def model_keys(model: Model) -> dict[str, Any]:
         "keyed": {n: keys for n, keys in keyed.items() if keys},
         "turns": {n: keys for n, keys in (turns | fresh).items() if keys},
         "turned": {n: line.now for n, line in model.lines.items() if line.now},
-        "shut": {n: dict(line.shut) for n, line in model.lines.items() if line.shut},
+        "shut": later({n: dict(line.shut) for n, line in model.lines.items()}, model.now_ms),
         "hand": hand,
         "full": set(model.crowds.keys),
         "crowded": set(model.crowds.types),

@@ -104,6 +104,8 @@ class Twin:
         self.model.now_ms = self.wire.now_ms
         for record in self.model.in_hand():
             self.age(record.id, self.model.now_ms - record.seen_ms)
+        # Keys whose time has come count as open.
+        self.view = of_server(self.wire.dump())
 
     def age(self, task: str, idle_ms: int) -> None:
         """A lease looks as if nobody had renewed it for so long."""

@@ -82,6 +82,7 @@ class Dump:
     expiring: set[str]
     content: dict[str, Any]
     pending: list[tuple[str, str]]
+    now_ms: int
 
     def named(self, prefix: str) -> dict[str, Any]:
         """The keys that begin so, by the rest of their names."""
@@ -126,6 +127,7 @@ class Wire:
             {key for key, _, ttl, _ in found if ttl >= 0},
             {key: shaped(kind, content) for key, kind, _, content in found},
             [(entry, consumer) for entry, consumer, _, _ in held],
+            self.now_ms,
         )
         spell_out(dump)
         return dump
