@@ -223,7 +223,8 @@ def default(field: Any) -> str:
     """A setting's default, or that it must be given."""
     if field.is_required():
         return "required"
-    return "-" if field.default is None else shown(field.default)
+    found = field.get_default(call_default_factory=True)
+    return "-" if found is None else shown(found)
 
 
 def shown(value: object) -> str:
@@ -235,7 +236,7 @@ def shown(value: object) -> str:
     if hasattr(value, "model_dump"):
         changed = value.model_dump(exclude_defaults=True)
         words = ", ".join(f"{name} {item}" for name, item in changed.items())
-        return f"RetryPolicy({words})"
+        return f"{type(value).__name__}({words})"
     return f"`{value}`"
 
 

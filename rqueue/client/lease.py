@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from rqueue.store.leases import Held, Parking, Settled
 from rqueue.store.notes import note
 from rqueue.store.replies import lease_fault
 from rqueue.store.stored import claimed
+from rqueue.store.urgency import server_ms
 
 if TYPE_CHECKING:
     from rqueue.client.claimer import HandClaim
@@ -40,8 +40,7 @@ class Lease:
         self.id = TaskId.from_ulid(grant.task)
         self.token = grant.token
         self.held = Held(grant.task, grant.token)
-        # Another lease object of the same run, in a later process, must go on from higher.
-        self.notes = time.time_ns() // 1_000_000
+        self.noted = 0
 
     def __repr__(self) -> str:
         return f"Lease({self.id}, {self.token.split(':')[0]})"
@@ -94,9 +93,11 @@ class Lease:
         """Adds to what the task has cost; raises BudgetExceeded where that is more than it may, or
         than its budgets have left: fail the attempt then, with the reason `budget_exceeded`.
         """
-        self.notes += 1
+        shard = self.settler.shard
+        # Another process of the same run, as a shell's, goes on from higher: by the server's time.
+        self.noted = max(self.noted + 1, await server_ms(shard))
         said = Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out)
-        await note(self.settler.shard, self.held, said, seq=self.notes)
+        await note(shard, self.held, said, seq=self.noted)
 
     async def complete(self, result: object = None) -> None:
         """Ends the task well: its result is stored, and what waited for it goes on."""

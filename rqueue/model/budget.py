@@ -25,7 +25,8 @@ class Budget:
         """What can still be handed out; below 0 where it is overdrawn."""
         if self.ceiling_usd is None:
             return None
-        return self.ceiling_usd - self.spent_usd - self.reserved_usd
+        # To the millionth, as the server counts: what is just enough must not look like less.
+        return round(self.ceiling_usd - self.spent_usd - self.reserved_usd, 6)
 
     @property
     def worker(self) -> str | None:

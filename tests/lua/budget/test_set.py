@@ -104,7 +104,8 @@ async def test_a_raised_budget_answers_who_waits(house: House, worker: str | Non
     assert ids(await waits) == [task]
 
 
-async def test_a_completion_that_gives_money_back_answers_who_waits(house: House) -> None:
+@pytest.mark.parametrize("way", ["complete", "fail"])
+async def test_money_that_comes_back_answers_who_waits(house: House, way: str) -> None:
     await house.queue.set_budget(1.0)
     await costing(house, 0.9)
     (lease,) = await claimed(house)
@@ -113,22 +114,12 @@ async def test_a_completion_that_gives_money_back_answers_who_waits(house: House
     waits = asyncio.create_task(house.queue.claim(worker="w2", wait=30))
     await parked(house, 1)
 
-    await lease.complete()
-
-    assert ids(await waits) == [task]
-
-
-async def test_another_end_has_the_promoter_answer_who_waits(house: House) -> None:
-    await house.queue.set_budget(1.0)
-    await costing(house, 0.9)
-    (lease,) = await claimed(house)
-    await lease.start()
-    (task,) = await costing(house, 0.8)
-    waits = asyncio.create_task(house.queue.claim(worker="w2", wait=30))
-    await parked(house, 1)
-
-    await lease.fail()
-    await house.promoter.tick()
+    if way == "complete":
+        await lease.complete()
+    else:
+        # Another end leaves it to the promoter.
+        await lease.fail()
+        await house.promoter.tick()
 
     assert ids(await waits) == [task]
 
