@@ -7,6 +7,8 @@ local function spend(root, now, id, flags, owner, amount, late)
   local key, day = root .. "task:" .. id, root .. "budget:day"
   local left, own = string.match(not late and redis.call("HGET", key, "reserved") or "0",
     "^(-?%d+)(.*)$")
+  -- Broken bytes are nothing set aside: what a run has cost is counted all the same.
+  left, own = tonumber(left or 0), own or ""
   local covered = math.max(0, math.min(left, amount))
   if not late then
     redis.call("HSET", key, "reserved", string.format("%.0f", left - amount) .. own)

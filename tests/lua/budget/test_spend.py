@@ -209,3 +209,13 @@ async def test_accounts_are_no_floats(house: House) -> None:
 
     assert len(leases) == 3
     assert (await house.queue.budgets()).day.remaining_usd == 0
+
+
+async def test_what_was_set_aside_in_broken_bytes_is_nothing(house: House) -> None:
+    lease = await running(house, estimated_cost_usd=0.5)
+    await house.client.hset(house.keys.task(lease.id.ulid), "reserved", "x")
+
+    await say(house, lease, 0.2)
+    await lease.complete()
+
+    assert (await account(house))["spent"] == 200_000
