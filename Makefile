@@ -5,7 +5,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	&& { command -v $$name; break; }; done)
 BIN := .venv/bin
 STAMP := .venv/.installed
-CODE := rqueue rqueue_pytest.py tests tools $(sort $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
+CODE := rqueue rqueue_pytest.py tests tools $(sort deploy/app $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
 QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
 
 .PHONY: help run test slow check lint format bench bench-peers docs clean

@@ -8,7 +8,7 @@ import sys
 
 import uvloop
 
-from benchmarks import core, graphs, rows
+from benchmarks import archive, core, graphs, rows
 from benchmarks.stand import RUNS, Row, server_of, stand_of
 
 HEAD = ["", "ours", "raw", "unit", "ratio", "to reach", ""]
@@ -26,6 +26,7 @@ async def measure(kind: str, *, backlog: int, runs: int) -> list[Row]:
             *(await rows.lanes(stand, runs)),
             *core.rows(stand, runs),
             *(await graphs.rows(stand, runs)),
+            *(await archive.rows(stand, runs)),
             await rows.backlog(stand, runs, backlog),
         ]
         await stand.queue.aclose()

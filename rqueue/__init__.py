@@ -6,6 +6,7 @@ from rqueue.client.lease import Lease
 from rqueue.context import Context
 from rqueue.errors import RateLimited, Reject, Retry, RQueueError
 from rqueue.hooks import Middleware, depends
+from rqueue.model.artifact import Artifact
 from rqueue.model.attempt import Outcome
 from rqueue.model.call import Call
 from rqueue.model.dag import Dag, DagStatus
@@ -19,6 +20,7 @@ from rqueue.queue import Queue
 from rqueue.settings import Settings
 
 __all__ = [
+    "Artifact",
     "Call",
     "Context",
     "Dag",

@@ -1,8 +1,8 @@
-"""What operators do to a queue while it runs."""
+"""What operators do to a queue while it runs, and how it is doing."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from rqueue.client import door
@@ -11,6 +11,7 @@ from rqueue.client.dagdesk import DagDesk, Retried
 from rqueue.client.desk import Desk, Swept, filter_of
 from rqueue.client.explaining import Explanation, explain
 from rqueue.client.fleet import WorkerInfo, drain_workers, workers
+from rqueue.client.following import Follower, place_of, wanted_of
 from rqueue.client.reasons import Why, why
 from rqueue.model.budget import DAY, WORKER
 from rqueue.model.state import State
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from rqueue.model.breaker import Breaker
     from rqueue.model.budget import Budgets
+    from rqueue.model.event import Event
     from rqueue.model.role import Role
     from rqueue.model.task import Task
     from rqueue.store.shard import Shard
@@ -168,14 +170,18 @@ class Control:
 
     async def set_role(self, principal: str, role: Role) -> None:
         """Gives a principal a role: `orchestrator` and `human` create any task, `agent` only what
-        it spawns in its own DAG. Raises InvalidTask where either is no such word.
+        it spawns in its own DAG. Raises InvalidTask where either is no such word, and Forbidden
+        where this queue's own principal is an agent.
         """
         who, what = door.principal_of("principal", principal), door.role_of(role)
-        await standing.set_role(self.shard, who, what)
+        await standing.set_role(self.shard, who, what, by=self.desk.settings.principal)
 
     async def drop_role(self, principal: str) -> None:
-        """Takes a principal's role away; it has `default_role` again."""
-        await standing.drop_role(self.shard, door.principal_of("principal", principal))
+        """Takes a principal's role away; it has `default_role` again. Raises Forbidden as
+        `set_role` does.
+        """
+        who = door.principal_of("principal", principal)
+        await standing.drop_role(self.shard, who, by=self.desk.settings.principal)
 
     async def workers(self) -> list[WorkerInfo]:
         """Who works on the queue, by name: what each offers, has in hand, and how it is."""
@@ -187,6 +193,25 @@ class Control:
         changes nothing. Raises WorkerNotFound where nobody is at work under it.
         """
         return await drain_workers(self.shard, name)
+
+    async def events(
+        self,
+        after: str | None = None,
+        *,
+        names: Iterable[str] = (),
+        task: str | None = None,
+        wait: float | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """What happened, oldest first, and then what happens: after the event of an id, after now
+        with "$", else all that is kept. `names` may be patterns (`task.*`). It ends when nothing
+        has come for `wait` seconds, and never without; a server that is away is waited for.
+        Reading takes nothing away. Raises EventsMissed where events after `after` are gone.
+        """
+        wait_sec = None if wait is None else door.seconds_of("wait", wait)
+        known = None if task is None else await self.desk.id_of(task)
+        follower = Follower(self.shard, place_of(after), wanted_of(names, known), wait_sec=wait_sec)
+        async for event in follower.events():
+            yield event
 
     async def counts(self) -> Counts:
         """How many tasks there are by state, type and tier; the work grows with the lanes only."""

@@ -46,6 +46,9 @@ def set_up(style: Style = "auto", level: Level | None = None) -> None:
     root.addHandler(handler)
     # The debug lines of other libraries are not what is asked for.
     root.setLevel("INFO" if level in (None, "debug") else level.upper())
+    # It warns of each transaction that a stop has cut off, which the server rolls back; what goes
+    # wrong is raised, and told by who asked.
+    logging.getLogger("psycopg").setLevel("ERROR")
 
 
 class Json(logging.Formatter):

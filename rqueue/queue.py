@@ -12,6 +12,7 @@ from rqueue.client import door
 from rqueue.client.claimer import HandClaim
 from rqueue.client.desk import Desk
 from rqueue.client.drafts import Drafter
+from rqueue.client.earlier import submit_new
 from rqueue.client.handle import Handle
 from rqueue.client.lease import Lease, handed_out, taken_up
 from rqueue.client.local import Local
@@ -22,35 +23,31 @@ from rqueue.control import Control
 from rqueue.errors import RQueueError
 from rqueue.function import Decorator, decorator
 from rqueue.hooks import Hooks, J, Lifespan, Middleware, Resource
+from rqueue.lookup import Lookup
 from rqueue.model.call import Call
-from rqueue.model.forms import view
 from rqueue.model.ids import DagId
 from rqueue.registry import Ack, Kind, Registry
+from rqueue.reviewing import Reviewing
 from rqueue.runtime import Runtime, open_runtime
 from rqueue.services.desk import Parts
-from rqueue.services.inbox import Inbox
 from rqueue.services.naming import worker_name
-from rqueue.services.scheduler import Scheduler, owner_of, standard
+from rqueue.services.roster import Place, roster
+from rqueue.services.scheduler import Scheduler, owner_of
 from rqueue.services.seats import Seats
-from rqueue.services.service import Paced
 from rqueue.services.worker import MOST_SLOTS, Worker
 from rqueue.settings import Settings
-from rqueue.store.submits import submit
 from rqueue.sync import Blocking
 
 if TYPE_CHECKING:
     from rqueue.model.forms import Form
     from rqueue.model.ids import TaskId
-    from rqueue.model.task import Task
 
 L = TypeVar("L", bound=Lifespan | Resource)
 
 MAX_CLAIM = 500
-# How long an entry of the inbox may wait.
-INBOX_SEC = 0.2
 
 
-class Queue(Control, Planner):
+class Queue(Lookup, Control, Reviewing, Planner):
     """One queue on one server.
 
     Nothing is sent before the first call. The same object may be used from several event loops
@@ -64,8 +61,9 @@ class Queue(Control, Planner):
         self.name = name
         self.clock: Clock = SYSTEM
         self.shard = self.runtime.shard
-        self.desk = Desk(self.shard, self.runtime.reader, self.settings)
-        self.settler = Settler(self.shard, self.settings, self.clock, Random())
+        self.desk = Desk(self.shard, self.runtime.reader, self.settings, self.runtime.past)
+        shelf = self.runtime.shelf
+        self.settler = Settler(self.shard, self.settings, self.clock, Random(), shelf=shelf)
         self.locals: WeakKeyDictionary[asyncio.AbstractEventLoop, Local] = WeakKeyDictionary()
         self.registry = Registry()
         handlers, by = self.registry.handlers, self.settings.principal
@@ -97,7 +95,7 @@ class Queue(Control, Planner):
         loop = asyncio.get_running_loop()
         found = self.locals.get(loop)
         if found is None:
-            found = self.locals[loop] = Local(self.shard)
+            found = self.locals[loop] = Local(self.shard, self.runtime.earlier)
         return found
 
     # The producer.
@@ -145,7 +143,8 @@ class Queue(Control, Planner):
             drafts = [self.drafter.draft(call) for call in calls]
         handles: list[Handle] = []
         refused: list[RQueueError] = []
-        for answer in await submit(self.shard, drafts, replicas=wait_replicas):
+        earlier, replicas = self.runtime.earlier, wait_replicas
+        for answer in await submit_new(self.shard, earlier, drafts, replicas=replicas):
             if isinstance(answer, RQueueError):
                 refused.append(answer)
             else:
@@ -214,14 +213,6 @@ class Queue(Control, Planner):
         """A task to be given to `enqueue_many`."""
         return Call(type, payload, options)
 
-    async def get(self, task: str) -> Task:
-        """A task by its id in any form, or by the caller's own id; raises TaskNotFound."""
-        return await self.desk.get(task)
-
-    async def view(self, task: str, form: Form | None = None) -> dict[str, Any]:
-        """A task as one of the documents A, B or C shows it; by default as the profile says."""
-        return view(await self.get(task), form or self.settings.preset.view)
-
     async def ended(self, task: TaskId | DagId) -> None:
         """Returns when a task has ended, or a DAG has ended or failed; woken, not polled."""
         await self.local.watcher.ended(task if isinstance(task, DagId) else task.ulid)
@@ -268,6 +259,7 @@ class Queue(Control, Planner):
         parts = Parts(
             shard=self.shard,
             reader=self.runtime.reader,
+            shelf=self.runtime.shelf,
             settings=self.settings,
             registry=self.registry,
             hooks=self.hooks,
@@ -282,16 +274,26 @@ class Queue(Control, Planner):
     def scheduler(self, name: str | None = None) -> Scheduler:
         """A candidate for the leadership of this queue's services: promoter, reaper, inbox ..."""
         name = worker_name() if name is None else door.label_of("scheduler", name)
-        inbox = Inbox(self.shard, self.settings, clock=self.clock, reader=name)
-        services = standard(
-            self.shard, self.runtime.reader, self.settings, clock=self.clock, random=Random()
-        )
         return Scheduler(
             self.shard,
-            [*services, Paced("inbox", INBOX_SEC, inbox.tick)],
+            roster(self.place, name),
             owner=owner_of(name, self.settings),
             clock=self.clock,
             random=Random(),
+        )
+
+    @property
+    def place(self) -> Place:
+        """What the services of the queue work with."""
+        runtime = self.runtime
+        return Place(
+            self.shard,
+            runtime.reader,
+            self.settings,
+            runtime.archive,
+            self.clock,
+            Random(),
+            runtime.earlier,
         )
 
 

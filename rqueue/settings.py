@@ -18,16 +18,21 @@ from pydantic import (
 from rqueue.errors import ConfigError
 from rqueue.model.blame import BadWorkers, Poison, PoisonRule, WorkerRule
 from rqueue.model.breaker import NO_BREAKERS, Breakers
-from rqueue.model.checked import NAME, Name, Principal
+from rqueue.model.checked import Name, Principal
 from rqueue.model.dag import SpawnRule
+from rqueue.model.dedupe import check_window
 from rqueue.model.limit import Limit, doubled
 from rqueue.model.profile import DEFAULT_PROFILE, Profile, profile_of
-from rqueue.model.proof import BY_SETTINGS, Validator
+from rqueue.model.proof import Validator, check_asked
+from rqueue.model.retention import Retention
 from rqueue.model.retry import RetryPolicy
 from rqueue.model.role import Role
 from rqueue.model.scale import Scale
+from rqueue.model.shelf import place_of
+from rqueue.model.sink import Destinations, Sinks, WebSink
 from rqueue.model.turns import Turns
-from rqueue.sources import FILE, VARIABLES, from_environment, from_file, merged
+from rqueue.policy.destination import refused_target, target_of
+from rqueue.sources import FILE, VARIABLES, broken, from_environment, from_file, merged
 
 DAY_SEC = 86_400
 
@@ -48,7 +53,7 @@ class Settings(BaseModel):
         description="the server: redis://, rediss://, unix://, redis+sentinel://, redis+cluster://",
     )
     embedded: bool = Field(False, description="use the Valkey of the `embedded` extra instead")
-    data_dir: Path = Field(Path(".rqueue"), description="where the embedded server keeps its data")
+    data_dir: Path = Field(Path(".rqueue"), description="where embedded servers keep their data")
     namespace: Name = Field("rq", description="first part of every key")
     profile: str = Field(
         DEFAULT_PROFILE.name, description="whose defaults hold where nothing else is said"
@@ -63,6 +68,9 @@ class Settings(BaseModel):
     )
     dedupe_window_sec: SecondsOrNone = Field(
         7 * DAY_SEC, description="how long a completed task still counts as the same"
+    )
+    dedupe_archive: bool = Field(
+        False, description="whether one counts for ever that the archive has as completed"
     )
     lease_sec: Seconds = Field(30, description="how long a worker may be silent")
     claim_ttl_sec: Seconds = Field(60, description="how long a claimed task may not be started")
@@ -87,9 +95,40 @@ class Settings(BaseModel):
     rate_limit_counts: bool = Field(False, description="whether a parked attempt is spent")
     max_rate_limit_parks: int = Field(20, ge=0, le=1000, description="parks a task may have")
     result_ttl_sec: SecondsOrNone = Field(DAY_SEC, description="how long an ended task is kept")
-    archive: Literal["none", "postgres"] = Field("none", description="where ended tasks go")
+    archive: Literal["none", "postgres"] | None = Field(
+        None,
+        description="where ended tasks go; to the PostgreSQL that is named or in data_dir if any",
+    )
+    postgres_url: str | None = Field(
+        None,
+        pattern="^postgres(ql)?://",
+        repr=False,
+        description="the archive's PostgreSQL: postgresql://, where it is not an embedded one",
+    )
+    max_outbox: int = Field(
+        1_000_000,
+        ge=0,
+        description="ended tasks that wait for the archive; then submits are refused",
+    )
+    agent_events: bool = Field(False, description="whether the archive has a row for agents' work")
+    embedding_jobs: bool = Field(False, description="whether what completes is to be embedded")
+    retention: Retention = Field(Retention(), description="days that the archive keeps what ended")
+    keep_reviews: int = Field(
+        10_000, ge=1, le=1_000_000, description="reviews of dead tasks kept, without an archive"
+    )
     max_payload_bytes: Bytes = Field(262_144, description="largest payload")
     max_result_bytes: Bytes = Field(262_144, description="largest result")
+    artifacts_url: str | None = Field(
+        None,
+        description="where artifacts are kept: file:///... or s3://bucket/prefix?endpoint=...;"
+        " else in `artifacts` below data_dir, and large results only where the queue is embedded",
+    )
+    artifacts_max_bytes: int = Field(1 << 30, ge=1, description="largest artifact")
+    artifacts_max_result_bytes: int = Field(
+        64 << 20, ge=0, le=1 << 30, description="largest result that becomes one; 0 for none"
+    )
+    artifacts_timeout_sec: Seconds = Field(30, description="how long one request may take")
+    max_artifacts: int = Field(100, ge=1, le=1000, description="artifacts that one task may put")
     max_steps: int = Field(1000, ge=1, le=10_000, description="steps that one task may keep")
     max_lanes: int = Field(512, ge=1, le=4096, description="kinds of task in one shard")
     max_dag_nodes: int = Field(10_000, ge=2, le=1_000_000, description="tasks in one DAG")
@@ -138,6 +177,13 @@ class Settings(BaseModel):
         60, description="how long tasks that no live worker can do wait before that is an event"
     )
     claim_memo_sec: Seconds = Field(120, description="how long a claim by hand may be re-sent")
+    sinks: Sinks = Field((), description="who is told of what happens, see the guide on notices")
+    notice_destinations: Destinations = Field(
+        Destinations(), description="where webhooks may go: origins, and private networks"
+    )
+    notice_keep_sec: Seconds = Field(
+        7 * DAY_SEC, description="how long the notices of a sink are kept that nobody serves"
+    )
 
     @classmethod
     def load(cls, name: str, **arguments: object) -> Self:
@@ -158,6 +204,23 @@ class Settings(BaseModel):
             )
         return self.url
 
+    def archive_server(self) -> str | Path | None:
+        """The archive's URL, or the data directory of its embedded server; None without archive."""
+        if self.archive == "none":
+            return None
+        if self.postgres_url is None and not self.embedded:
+            raise ConfigError(
+                "postgres_url",
+                "the archive has no server: pass postgres_url=..., set RQUEUE_POSTGRES_URL or write"
+                f" postgres_url: into {FILE} (postgresql://host/database); or set archive to none",
+            )
+        return self.postgres_url or self.data_dir
+
+    @property
+    def archive_known(self) -> bool:
+        """Whether there is an archive, and this process knows where."""
+        return self.archive != "none" and (self.embedded or self.postgres_url is not None)
+
     @property
     def preset(self) -> Profile:
         """The profile itself, for what it says beside the settings."""
@@ -174,11 +237,16 @@ class Settings(BaseModel):
             settings = handler(data)
             # What was mailed to a lost worker comes back free before the reaper counts it.
             longest = settings.lease_sec / 3
-            if isinstance(data, Mapping) and "handoff_sec" not in data:
-                settings = handler({**data, "handoff_sec": min(settings.handoff_sec, longest)})
+            if isinstance(data, Mapping):
+                found = {"handoff_sec": min(settings.handoff_sec, longest), **data}
+                settings = handler({**found, "archive": archive_of(settings)})
         except ValidationError as error:
             raise broken(error) from None
-        check_proof(settings)
+        check_asked(settings.validation, settings.test_commands, settings.judge_url)
+        window = settings.dedupe_window_sec if settings.dedupe_archive else None
+        check_window(settings.archive_known, window)
+        place_of(settings.artifacts_url or "file:///")
+        check_sinks(settings)
         if settings.embedded and settings.url is not None:
             raise ConfigError("embedded", "is given together with url; one server is enough")
         if doubled(settings.limits):
@@ -204,33 +272,23 @@ def profile_defaults(profile: Profile) -> dict[str, object]:
         "breakers": Breakers() if profile.breakers else NO_BREAKERS,
         "poison": profile.poison,
         "validation": {"*": ("decision-report",)} if profile.decision_report else {},
+        "agent_events": profile.agent_events,
+        "embedding_jobs": profile.embedding_jobs,
     }
 
 
-def check_proof(settings: Settings) -> None:
-    """The rules for validators that a queue asks for, and for what they use."""
-    for type, kinds in settings.validation.items():
-        if type != "*" and NAME.fullmatch(type) is None:
-            raise ConfigError("validation", f"{type!r} is no type, and not * for all")
-        for kind in kinds:
-            if kind not in BY_SETTINGS:
-                rule = f"{kind} is for tasks to ask for; a queue asks for {', '.join(BY_SETTINGS)}"
-                raise ConfigError(f"validation.{type}", rule)
-    if not all(settings.test_commands):
-        raise ConfigError("test_commands", "has a command without words")
-    if not (settings.judge_url or "http://").startswith(("http://", "https://")):
-        raise ConfigError("judge_url", "begins with http:// or https://")
+def archive_of(settings: Settings) -> Literal["none", "postgres"]:
+    """Where ended tasks go; when nobody says so, to the PostgreSQL that is there."""
+    if settings.archive is not None:
+        return settings.archive
+    own = settings.embedded and (settings.data_dir / "postgres").is_dir()
+    return "postgres" if own or settings.postgres_url is not None else "none"
 
 
-def broken(error: ValidationError) -> ConfigError:
-    """The first thing pydantic found wrong, in our words."""
-    found = error.errors(include_url=False, include_input=False)[0]
-    setting = ".".join(str(step) for step in found["loc"]) or "settings"
-    match found["type"]:
-        case "missing":
-            return ConfigError(setting, "is required")
-        case "extra_forbidden":
-            return ConfigError(setting, "is not a known setting")
-        case _:
-            rule = found["msg"].removeprefix("Value error, ")
-            return ConfigError(setting, rule[:1].lower() + rule[1:])
+def check_sinks(settings: Settings) -> None:
+    """The rules for where sinks may be; of those whose URL is a secret when it is read."""
+    for sink in settings.sinks:
+        url = sink.url if isinstance(sink, WebSink) else None
+        why = refused_target(target_of(url), settings.notice_destinations) if url else ""
+        if why:
+            raise ConfigError(f"sinks.{sink.name}.url", why)

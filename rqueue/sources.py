@@ -1,4 +1,6 @@
-"""Where settings are written beside the code: environment variables and rqueue.yaml."""
+"""Where settings are written beside the code: environment variables and rqueue.yaml; and what is
+said of one that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import yaml
 from rqueue.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 FILE = "rqueue.yaml"
 PREFIX = "RQUEUE_"
@@ -21,7 +23,10 @@ PREFIX = "RQUEUE_"
 VARIABLES = {"url": "RQUEUE_REDIS_URL"}
 WHERE = ("url", "embedded")
 # Settings with parts of their own.
-IN_JSON = frozenset({"retry", "breakers", "limits", "turns", "validation", "test_commands"})
+IN_JSON = frozenset(
+    {"retry", "breakers", "limits", "turns", "validation", "test_commands", "sinks"}
+    | {"notice_destinations"}
+)
 
 
 def merged(sources: list[dict[str, object]]) -> dict[str, object]:
@@ -86,3 +91,17 @@ def mapping(value: object, where: str) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise ConfigError(where, "is a mapping of names to values")
     return {str(key): item for key, item in value.items() if item is not None}
+
+
+def broken(error: ValidationError) -> ConfigError:
+    """The first thing pydantic found wrong, in our words."""
+    found = error.errors(include_url=False, include_input=False)[0]
+    setting = ".".join(str(step) for step in found["loc"]) or "settings"
+    match found["type"]:
+        case "missing":
+            return ConfigError(setting, "is required")
+        case "extra_forbidden":
+            return ConfigError(setting, "is not a known setting")
+        case _:
+            rule = found["msg"].removeprefix("Value error, ")
+            return ConfigError(setting, rule[:1].lower() + rule[1:])

@@ -7,10 +7,13 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+# Walks that may never end: each step is a call of its own.
+ENDLESS = frozenset({"events"})
 
 
 class Blocking:
@@ -29,7 +32,7 @@ class Blocking:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
         if inspect.isasyncgenfunction(found):
-            return functools.partial(collect, found)
+            return functools.partial(each if name in ENDLESS else collect, found)
         if not inspect.iscoroutinefunction(found):
             return wrapped(found)
 
@@ -91,3 +94,18 @@ def collect(source: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         return [item async for item in source(*args, **kwargs)]
 
     return LOOP.run(gather())
+
+
+def each(source: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
+    """What an asynchronous walk yields, as it comes."""
+    walk: AsyncGenerator[Any, None] = source(*args, **kwargs)
+    end = object()
+
+    async def step() -> Any:
+        return await anext(walk, end)
+
+    try:
+        while (item := LOOP.run(step())) is not end:
+            yield item
+    finally:
+        LOOP.run(walk.aclose())

@@ -1,19 +1,26 @@
-"""Backends: the embedded Valkey (always), Redis 7, a one-node cluster, and the fake."""
+"""Backends: the embedded Valkey, Redis 7, a one-node cluster, the fake; PostgreSQL of two kinds."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
 import fakeredis
 import pytest
+from fakeredis._clients._async import FakeAsyncRedisConnection
 from redis import asyncio as aredis
+from redis.asyncio.connection import AbstractConnection
 
 from rqueue.store.connection import Connection
+from tests import postgres as postgres_servers
 from tests import servers
 from tests.house import House, build, opened
+from tests.postgres import Cluster, Database, Disk
 from tests.servers import KINDS, Server
 
 TESTS = Path(__file__).parent
@@ -29,15 +36,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=",".join(KINDS),
         help=f"which servers the `server` fixture goes through, of {','.join(KINDS)}",
     )
+    parser.addoption(
+        "--postgres",
+        default=",".join(postgres_servers.KINDS),
+        help="which servers the `postgres` fixture goes through, of embedded,debian",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "server_kind" in metafunc.fixturenames:
-        wanted = metafunc.config.getoption("--servers").split(",")
-        unknown = set(wanted) - set(KINDS)
-        if unknown:
-            raise pytest.UsageError(f"--servers: unknown {', '.join(sorted(unknown))}")
-        metafunc.parametrize("server_kind", wanted)
+    for fixture, option, kinds in (
+        ("server_kind", "--servers", KINDS),
+        ("postgres_kind", "--postgres", postgres_servers.KINDS),
+    ):
+        if fixture in metafunc.fixturenames:
+            wanted = metafunc.config.getoption(option).split(",")
+            unknown = set(wanted) - set(kinds)
+            if unknown:
+                raise pytest.UsageError(f"{option}: unknown {', '.join(sorted(unknown))}")
+            metafunc.parametrize(fixture, wanted)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,6 +65,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def closed(opened_connections: WeakSet[AbstractConnection]) -> Iterator[None]:
+    """No test leaves a connection open: the collector would find it later, and blame another."""
+    before = set(opened_connections)
+    yield
+    left = [one for one in opened_connections - before if one.is_connected]
+    assert not left, f"left open: {left}"
+
+
+@pytest.fixture(scope="session")
+def opened_connections() -> Iterator[WeakSet[AbstractConnection]]:
+    """Every connection to a server that was made in this session and is still known."""
+    made: WeakSet[AbstractConnection] = WeakSet()
+    connect: Any = AbstractConnection.connect
+
+    async def noted(self: AbstractConnection) -> None:
+        # The fake's has nothing to close.
+        if not isinstance(self, FakeAsyncRedisConnection):
+            made.add(self)
+        await connect(self)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(AbstractConnection, "connect", noted)
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -147,3 +189,71 @@ async def fake() -> AsyncIterator[aredis.Redis]:
     )
     yield client
     await client.aclose()
+
+
+@pytest.fixture(scope="session")
+def postgres_folder() -> Iterator[Path]:
+    """Where the session's PostgreSQL servers live; not tmp_path, for short sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="rqueue-pg-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def blank(postgres_folder: Path) -> Callable[[str], Path]:
+    """The data of an empty PostgreSQL of a kind, made at first use, to be copied."""
+    return cache(lambda kind: postgres_servers.blank(kind, postgres_folder / f"{kind}-blank"))
+
+
+@pytest.fixture(scope="session")
+def running_postgres(
+    postgres_folder: Path, blank: Callable[[str], Path]
+) -> Iterator[Callable[[str], Cluster]]:
+    """The PostgreSQL of a kind, started at first use and stopped with the session."""
+    started: dict[str, Cluster] = {}
+
+    def get(kind: str) -> Cluster:
+        if kind not in started:
+            started[kind] = postgres_servers.cluster(kind, postgres_folder / kind, blank(kind))
+        return started[kind]
+
+    yield get
+    for cluster in started.values():
+        cluster.stop()
+
+
+@pytest.fixture
+def postgres(running_postgres: Callable[[str], Cluster], postgres_kind: str) -> Iterator[Database]:
+    """An empty database on each PostgreSQL in turn; the server is shared, so not to be stopped."""
+    with postgres_servers.database(running_postgres(postgres_kind)) as found:
+        yield found
+
+
+@pytest.fixture
+def pg(running_postgres: Callable[[str], Cluster]) -> Iterator[Database]:
+    """An empty database on the embedded PostgreSQL, for what does not depend on the kind."""
+    with postgres_servers.database(running_postgres("embedded")) as found:
+        yield found
+
+
+@pytest.fixture
+def own_pg(postgres_folder: Path, blank: Callable[[str], Path]) -> Iterator[Database]:
+    """A PostgreSQL of the test's own: to be stopped, killed, started, set to read-only."""
+    folder = Path(tempfile.mkdtemp(prefix="own-", dir=postgres_folder))
+    cluster = postgres_servers.cluster("embedded", folder / "pg", blank("embedded"))
+    try:
+        with postgres_servers.database(cluster) as found:
+            yield found
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def full_pg(own_pg: Database, tmp_path: Path) -> Iterator[tuple[Database, Disk]]:
+    """A database whose disk is small: `disk.fill()`, and it has no room; `disk.free()` mends it."""
+    with (
+        postgres_servers.small_disk(tmp_path / "disk") as disk,
+        postgres_servers.on_disk(own_pg.cluster, disk) as found,
+    ):
+        yield found, disk

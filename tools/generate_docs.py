@@ -179,6 +179,32 @@ def header(source: str) -> tuple[str, str, str]:
     return move, "\n\n".join(story), "\n".join(signature)
 
 
+def events() -> str:
+    """Every event with its severity, what it is about, what its detail holds, and when."""
+    catalogue: Any = importlib.import_module("rqueue.model.event")
+    rows = [
+        (f"`{kind.name}`", str(kind.severity), kind.about, detail(kind.parts), kind.when)
+        for kind in catalogue.KINDS
+    ]
+    return page(
+        "Events",
+        "rqueue/model/event.py",
+        "What happens in a queue and is told. The stream `events` holds about the last 10,000;"
+        " `queue.events()` and `rqueue events` read and follow it, sinks are told of it, see the"
+        " [guide](guides/notices.md). A plain task that is completed tells nothing.",
+        "An entry of the stream has `event`, the name; under the first word of that its subject"
+        " (of `breaker` a type, of `role` a principal, of `budget` an account: a DAG, `day` or"
+        " `worker=<name>`; of `task` one or more ids, blanks between); and `detail`, the words of"
+        " its column below with blanks between. A text that comes last is all the rest.",
+        table(("event", "severity", "about", "detail", "when"), rows),
+    )
+
+
+def detail(parts: Iterable[tuple[str, type]]) -> str:
+    """The words of an event's detail."""
+    return ", ".join(f"`{name}` {TYPES.get(kind.__name__, kind.__name__)}" for name, kind in parts)
+
+
 def settings() -> str:
     """Every setting with its unit, default and variable."""
     module: Any = importlib.import_module("rqueue.settings")
@@ -259,6 +285,7 @@ def flat(text: str) -> str:
 
 
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
+    "events.md": ("rqueue.model.event", events),
     "state-machine.md": ("rqueue.model.state", state_machine),
     "keys.md": ("rqueue.store.keys", keys),
     "scripts.md": ("rqueue.store.scripts", scripts),

@@ -1,7 +1,7 @@
 -- set: no move
 --
 -- Sets what the day of the queue, or a worker by its name, may cost. What waits for money may be
--- handed out then, and who waits is answered. Sent again, it changes nothing.
+-- handed out then, and who waits is answered.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
@@ -9,22 +9,26 @@
 --       3 micro_usd   in millionths of a dollar; "" for no limit
 --       4 afresh      1: what was spent so far is forgotten
 --       5 tries       how many parked claims may be looked at
---       6 request     names this call
--- TOUCHES budget:<account> budgets short wakes types lanes + what answer_waiting touches
+--       6 request     names this call: sent again, it is answered as before and changes nothing
+--       7 memo_ms     how long that is remembered
+-- TOUCHES budget:<account> budgets short wakes types lanes req:<request>
+--       + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more>
 
 -- @include now_ms
+-- @include answered
+-- @include keep_answer
 -- @include touch_type
 -- @include answer_touched
 
 local root, account, micro_usd, afresh = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local tries, request = tonumber(ARGV[5]), ARGV[6]
+local tries, request, memo_ms = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local key, budgets, touched = root .. "budget:" .. account, root .. "budgets", {}
-local row = redis.call("HMGET", key, "reserved", "request")
-if row[2] == request then
-  return { "OK", 0 }
+local kept = answered(root, request)
+if kept then
+  return kept
 end
 redis.call("HDEL", key, "told")
 if micro_usd == "" then
@@ -37,14 +41,14 @@ end
 if afresh == "1" then
   redis.call("HSET", key, "spent", 0)
 end
+local row = redis.call("HMGET", key, "reserved", "spent")
 if micro_usd == "" and account ~= "day" and tonumber(row[1] or "0") <= 0
-  and (redis.call("HGET", key, "spent") or "0") == "0" then
+  and (row[2] or "0") == "0" then
   redis.call("DEL", key)
-else
-  redis.call("HSET", key, "request", request)
 end
 if redis.call("SREM", root .. "short", account) == 1 then
   redis.call("ZREM", root .. "wakes", "$" .. account)
   touch_type(root, "*", touched)
 end
-return { "OK", answer_touched(root, now_ms(), touched, tries) and 1 or 0 }
+local more = answer_touched(root, now_ms(), touched, tries)
+return keep_answer(root, request, memo_ms, { "OK", more and 1 or 0 })

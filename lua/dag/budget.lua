@@ -9,21 +9,27 @@
 --       3 micro_usd   in millionths of a dollar; "" for no limit
 --       4 limit       how many tasks return at most
 --       5 tries       how many parked claims may be looked at
+--       6 request     names this call: sent again, it is answered as before and changes nothing
+--       7 memo_ms     how long that is remembered
 -- TOUCHES dag:<dag> unpaid:<dag> held:<dag> short wakes task:<id> lane:<n> stats
---       + what answer_waiting touches
+--       req:<request> + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE
 
 -- @include now_ms
+-- @include answered
+-- @include keep_answer
 -- @include bring_back
 -- @include answer_touched
 
 local root, dag, micro_usd = ARGV[1], ARGV[2], ARGV[3]
-local limit, tries = tonumber(ARGV[4]), tonumber(ARGV[5])
+local limit, tries, request, memo_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local key, how = root .. "dag:" .. dag, { touched = {} }
-local status = redis.call("HGET", key, "status")
-if not status or status == "writing" then
+local kept, status = answered(root, request), redis.call("HGET", key, "status")
+if kept then
+  return kept
+elseif not status or status == "writing" then
   return { "GONE" }
 elseif micro_usd == "" then
   redis.call("HDEL", key, "budget", "told")
@@ -37,4 +43,5 @@ end
 if redis.call("EXISTS", root .. "unpaid:" .. dag) == 0 then
   redis.call("SREM", root .. "short", dag)
 end
-return { "OK", answer_touched(root, now_ms(), how.touched, tries) and 1 or 0 }
+local more = answer_touched(root, now_ms(), how.touched, tries)
+return keep_answer(root, request, memo_ms, { "OK", more and 1 or 0 })

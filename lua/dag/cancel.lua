@@ -12,19 +12,21 @@
 --       6 request     names the call: sent again, it says the same
 -- TOUCHES dag:<dag> members:<dag> unfinished task:<id> def:<id> lane:<n> held:<dag> waits:<id>
 --       dependents:<id> heirs:<id> delayed blocked deadlines handoffs cancelling telling stats
---       outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> failures:<id>
---       hand:<key> full + what line_up touches
+--       outbox events noticed notices idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box>
+--       failures:<id>
+--       hand:<key> full archiving + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <cancelled so far> | GONE | STATE <status>: nothing of it is open
 
 -- @include now_ms
+-- @include ways_of
 -- @include next_page
 -- @include cancel_one
 -- @include tally_dags
 -- @include send_to_outbox
 
 local root, dag, reason, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local how, request = cjson.decode(ARGV[5]), ARGV[6]
+local how, request = ways_of(root, ARGV[5]), ARGV[6]
 
 local key = root .. "dag:" .. dag
 local row = redis.call("HMGET", key, "status", "open", "closing", "why", "request", "cancelled")

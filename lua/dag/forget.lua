@@ -1,8 +1,8 @@
 -- forget: no move
 --
 -- Lets the keys of a DAG that has ended expire: those of so many tasks in each call, at last those
--- of the DAG. What the archive has not seen yet is left to it. A DAG that another is still to
--- follow waits for that.
+-- of the DAG. What the archive has not seen yet is left to it, and so is the DAG itself, with which
+-- its last task ends. A DAG that another is still to follow waits for that.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
@@ -11,13 +11,15 @@
 --       4 archive     1: what ended is kept until it is archived
 --       5 ttl         how long an ended task is kept, ms
 -- TOUCHES dag:<dag> members:<dag> follow:<dag> unfinished task:<id> def:<id> result:<id>
---       failures:<id> notes:<id> logs:<id> spawned:<id> steps:<id> tag:<t> ext:<sha>
+--       failures:<id> notes:<id> logs:<id> spawned:<id> steps:<id> tag:<t> ext:<sha> archiving
 -- FLAGS allow-oom
 -- REPLY OK <more>
 
+-- @include has_archive
 -- @include next_page
 -- @include task_row
 -- @include forget_later
+-- @include forget_dag
 
 local root, dag, limit, archive, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
@@ -28,10 +30,11 @@ local page, more = next_page(root, dag, "forget", limit)
 if not page then
   return { "OK", 0 }
 end
+archive = has_archive(root, archive)
 for _, id in ipairs(page) do
   local row = task_row(root, id)
   local ended = row.state == "COMPLETED" or row.state == "CANCELLED"
-  local kept = archive == "1" and redis.call("HEXISTS", root .. "task:" .. id, "archived") == 0
+  local kept = archive and redis.call("HEXISTS", root .. "task:" .. id, "archived") == 0
   if ended and not kept then
     forget_later(root, id, ttl, row.flags, row.more)
   end
@@ -39,7 +42,7 @@ end
 if more then
   return { "OK", 1 }
 end
-for _, name in ipairs({ "dag:", "members:", "follow:" }) do
-  redis.call("PEXPIRE", root .. name .. dag, ttl)
+if not archive or redis.call("HEXISTS", root .. "dag:" .. dag, "archived") == 1 then
+  forget_dag(root, dag, ttl)
 end
 return { "OK", 0 }

@@ -8,20 +8,28 @@
 --       2 dag         its ULID
 --       3 limit       how many tasks are looked at in this call
 --       4 begin       1: pause it; 0: go on with what was begun
+--       5 request     names this call: sent again, what begins is answered as before
+--       6 memo_ms     how long that is remembered
 -- TOUCHES dag:<dag> members:<dag> held:<dag> unfinished task:<id> lane:<n> stats
---       + what line_up touches
+--       req:<request> + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE | STATE <status>
 
+-- @include answered
+-- @include keep_answer
 -- @include next_page
 -- @include hold_task
 -- @include drop_from_lane
 
 local root, dag, limit, begin = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
+local request, memo_ms = ARGV[5], ARGV[6]
 
 local key, unfinished = root .. "dag:" .. dag, root .. "unfinished"
 local row = redis.call("HMGET", key, "status", "finished", "paused")
-if not row[1] or row[1] == "writing" then
+local kept = begin and answered(root, request)
+if kept then
+  return kept
+elseif not row[1] or row[1] == "writing" then
   return { "GONE" }
 elseif row[2] and begin then
   return { "STATE", row[1] }
@@ -38,4 +46,5 @@ for _, id in ipairs(page or {}) do
     hold_task(root, dag, id, task[2])
   end
 end
-return { "OK", more and 1 or 0 }
+local reply = { "OK", more and 1 or 0 }
+return begin and keep_answer(root, request, memo_ms, reply) or reply

@@ -21,6 +21,8 @@
 --      12 part        of such a wait: first, next; last: it waits from now on for those of all
 --      13 keep_ms     how long what the parts have noted is kept for the next
 --      14 who         "" or, where a task names another creator, who asks, see role_refused
+--      15 woken       how many gates and accounts are looked at that were freed
+--      16 back        how many tasks return at most that their DAGs could not pay
 -- EACH  key           under which the parent knows it
 --       task          its id if it is new
 --       place         "<number of its line> <base> <rank>", see lua/dag/submit.lua
@@ -30,7 +32,7 @@
 -- TOUCHES task:<id> def:<id> spawned:<id> gather:<id> dag:<dag> members:<dag> dags unfinished
 --       waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> held:<dag> lanes stats
 --       handoffs ext:<sha> tag:<t> deadlines roles hand:<key> full
---       + what line_up and answer_waiting touch
+--       + what promote and answer_waiting touch
 -- REPLY OK <more> <GOING | SUSPENDED> [id state]... | LOST | RULE <rule> | FULL | CLOSED | LANES
 --       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id> | FORBIDDEN <who>
 
@@ -40,7 +42,7 @@
 -- @include spawn_all
 
 local root, parent, token, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first, stride = 15, 5
+local first, stride = 17, 5
 local gather = ARGV[11] ~= "" and { "@" .. ARGV[11] .. " " .. token, ARGV[12], ARGV[13] } or nil
 
 local now = now_ms()
@@ -59,5 +61,5 @@ for at = first, #ARGV, stride do
 end
 return spawn_all(root, now, { id = parent, row = row, suspended = suspended, rows = rows,
   wait = wait, rule = ARGV[5], room = tonumber(ARGV[6]), lanes = ARGV[7], max_lanes = ARGV[8],
-  names = {}, walk = { left = tonumber(ARGV[9]), seen = {} }, tries = tonumber(ARGV[10]),
-  gather = gather, who = ARGV[14] })
+  names = {}, walk = { left = tonumber(ARGV[9]), seen = {} }, gather = gather, who = ARGV[14],
+  most = { tries = tonumber(ARGV[10]), woken = ARGV[15], back = tonumber(ARGV[16]) } })

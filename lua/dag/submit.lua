@@ -11,7 +11,8 @@
 --       4 lanes       a line "<rate> <signature>" for each lane of the whole DAG
 --       5 max_lanes   how many lanes the shard may have
 --       6 follow      "" or the DAG to be submitted when this one has completed, as JSON
---       7 who         "" or who asks, see role_refused: where one may not, nothing is written
+--       7 who         "" or who asks: where one may not, nothing is written; see refusal
+--       8 most        how many ended tasks may wait for the archive, 0: any; "": see refusal
 -- EACH  task          its id; again, with no definition, where it has more parents than fit
 --       place         "<number of its line> <base> <rank>", see lua/task/submit.lua; the rank is
 --                     the part of the base that is for the critical path
@@ -25,9 +26,9 @@
 --       below         "" or, of one that is o, the id of its one dependent
 -- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
 --       parents:<id> dependents:<id> heirs:<id> lanes stats ext:<sha> tag:<t> deadlines
---       roles
+--       roles archiving
 -- REPLY OK | LANES | STATE <found> | PARENT <task> <id> | EXISTS <task> <id>
---       | FORBIDDEN <who>
+--       | FORBIDDEN <who> | FULL <waiting>
 
 -- @include now_ms
 -- @include kinds_of
@@ -35,10 +36,10 @@
 -- @include place_of
 -- @include create_tasks
 -- @include read_new
--- @include role_refused rarely
+-- @include refusal
 
 local root, dag, facts, lanes, max_lanes = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local follow, who, first, stride = ARGV[6], ARGV[7], 8, 7
+local follow, who, most, first, stride = ARGV[6], ARGV[7], ARGV[8], 9, 7
 
 local now, key, news = now_ms(), root .. "dag:" .. dag, {}
 local kinds = kinds_of(lanes, now)
@@ -48,20 +49,20 @@ if row[2] then
   return { "STATE", "dropping" }
 end
 -- One that is committed was asked for before: whoever sends it again is told the same.
-local forbidden = who ~= "" and (status or "writing") == "writing" and role_refused(root, who)
-if forbidden then
-  return { "FORBIDDEN", forbidden }
+local refused, why = refusal(root, who, most)
+if refused and (status or "writing") == "writing" then
+  return { refused, why }
 end
 for at = first, #ARGV, stride do
   ids[#ids + 1] = root .. "task:" .. ARGV[at]
 end
 local any_known = redis.call("EXISTS", unpack(ids)) > 0
 for at = first, #ARGV, stride do
-  local new, refused = read_new(root, dag, at, any_known, names)
+  local new, unfit = read_new(root, dag, at, any_known, names)
   if status and status ~= "writing" then
     return new.known and { "OK" } or { "STATE", status }
-  elseif refused then
-    return refused
+  elseif unfit then
+    return unfit
   end
   news[#news + 1] = new
 end

@@ -8,21 +8,28 @@
 --       3 limit       how many tasks at most in this call
 --       4 tries       how many parked claims may be looked at
 --       5 begin       1: resume it; 0: go on with what was begun, unless it is paused again
--- TOUCHES dag:<dag> held:<dag> unfinished task:<id> lane:<n> stats
+--       6 request     names this call: sent again, what begins is answered as before
+--       7 memo_ms     how long that is remembered
+-- TOUCHES dag:<dag> held:<dag> unfinished task:<id> lane:<n> stats req:<request>
 --       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE
 
 -- @include now_ms
+-- @include answered
+-- @include keep_answer
 -- @include enter_lane
 -- @include answer_touched
 
 local root, dag, limit, tries = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local begin = ARGV[5] == "1"
+local begin, request, memo_ms = ARGV[5] == "1", ARGV[6], ARGV[7]
 
 local key, held, unfinished = root .. "dag:" .. dag, root .. "held:" .. dag, root .. "unfinished"
 local row = redis.call("HMGET", key, "status", "closing")
-if not row[1] or row[1] == "writing" then
+local kept = begin and answered(root, request)
+if kept then
+  return kept
+elseif not row[1] or row[1] == "writing" then
   return { "GONE" }
 end
 if not begin and redis.call("HEXISTS", unfinished, "unhold " .. dag) == 0 then
@@ -31,7 +38,8 @@ end
 redis.call("HDEL", key, "paused")
 redis.call("HDEL", unfinished, "hold " .. dag, "unhold " .. dag)
 if row[2] then
-  return { "OK", 0 }
+  local reply = { "OK", 0 }
+  return begin and keep_answer(root, request, memo_ms, reply) or reply
 end
 local touched = {}
 for _, id in ipairs(redis.call("SPOP", held, limit)) do
@@ -47,4 +55,5 @@ if more then
   redis.call("HSET", unfinished, "unhold " .. dag, 0)
 end
 more = answer_touched(root, now_ms(), touched, tries) or more
-return { "OK", more and 1 or 0 }
+local reply = { "OK", more and 1 or 0 }
+return begin and keep_answer(root, request, memo_ms, reply) or reply

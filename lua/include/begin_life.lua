@@ -1,6 +1,6 @@
 -- @include write_def
 -- @include flag
--- @include flagged
+-- @include close_costs
 -- @include count
 -- @include emit
 -- A dead task has a new life: attempts start again, what leads to it by other names does so again.
@@ -9,12 +9,8 @@ local function begin_life(root, now, id, row, def, events)
   local key, more = root .. "task:" .. id, row.more
   redis.call("ZREM", root .. "dead", id)
   redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
-    "due", "failed_by", "poison")
-  if flagged(row.flags, "n") then
-    -- What the lives before have cost does not count against what this one may.
-    redis.call("HSET", root .. "notes:" .. id, "before",
-      redis.call("HGET", root .. "notes:" .. id, "micro_usd") or 0)
-  end
+    "due", "failed_by", "poison", "reviewed", "resolution")
+  close_costs(root, id, row.flags, more.life or 1)
   more.life = (more.life or 1) + 1
   redis.call("HSET", key, "more", cjson.encode(more))
   flag(root, id, "m")

@@ -4,7 +4,8 @@
 -- @include enter_lane
 -- @include price_of
 -- Puts tasks back into their lanes that their DAG could not pay and can now, the cheapest first
--- and so many. `how.touched` collects the lanes. Returns whether more of them can be paid.
+-- and so many. `how.touched` collects the lanes. Returns whether more of them may be paid, and how
+-- many it looked at.
 local function bring_back(root, dag, limit, how)
   local unpaid, left = root .. "unpaid:" .. dag, dag_left(root, dag) or math.huge
   local page = left < 0 and {} or redis.call("ZRANGEBYSCORE", unpaid, "-inf",
@@ -13,7 +14,7 @@ local function bring_back(root, dag, limit, how)
     local row = redis.call("HMGET", root .. "task:" .. id, "state", "lane", "score", "flags")
     local price = price_of(root, id)
     if row[1] == "READY" and price > left then
-      return false
+      return false, at
     end
     redis.call("ZREM", unpaid, id)
     if row[1] == "READY" then
@@ -26,9 +27,6 @@ local function bring_back(root, dag, limit, how)
         how.touched[row[2]] = true
       end
     end
-    if at == limit then
-      return true
-    end
   end
-  return false
+  return #page == limit, #page
 end

@@ -19,6 +19,6 @@ local function bury_task(root, now, id, row, fields, how)
   else
     tell_later(root, id, row.flags)
   end
-  local copy = how.archive == "1" and snapshot(root, id) or ""
+  local copy = how.archive and snapshot(root, id) or ""
   return (row.more.life or 1) .. " DEAD_LETTERED " .. copy
 end

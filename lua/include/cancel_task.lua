@@ -9,7 +9,7 @@ local function cancel_task(root, now, id, row, reason, how)
   tell_holder(root, id, row)
   leave_indexes(root, id, row.state, row.lane, row.entry, row.token)
   tally(how, row.flags, "open", "cancelled")
-  end_task(root, id, row, "CANCELLED", how.archive ~= "1" and how.ttl,
+  end_task(root, id, row, "CANCELLED", not how.archive and how.ttl,
     { "finished", now, "why", reason,
       "settled", how.request and "cancel " .. how.request or "cancel" })
   emit(root, how.events, "task.cancelled", id, reason)

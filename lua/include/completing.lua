@@ -4,7 +4,7 @@
 -- those that have ended well.
 local function completing(root, how)
   local all = freeing(tonumber(how.limit))
-  all.archive, all.ttl, all.events = how.archive == "1", how.ttl, how.events
+  all.archive, all.ttl, all.events = how.archive, how.ttl, how.events
   all.lanes, all.entries, all.ended, all.keyed, all.refunds = {}, {}, {}, {}, {}
   if redis.call("EXISTS", root .. "handoffs", root .. "breakers", root .. "crowded") > 0 then
     all.handed = true

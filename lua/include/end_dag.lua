@@ -1,4 +1,4 @@
--- @include emit_dag
+-- @include emit
 -- @include tell_dag
 -- Every task of a DAG is completed or cancelled: it has ended. Its outputs begin to expire, who
 -- waited is told, and the DAG that follows it is submitted, in steps that others take. That it has
@@ -13,7 +13,8 @@ local function end_dag(root, now, dag, events)
     redis.call("HSET", root .. "unfinished", "follow " .. dag, 0)
   end
   if status ~= row[5] then
-    emit_dag(root, events, "dag." .. status, dag, row[3])
+    local named = { cancelled = "dag.cancelled", failed = "dag.failed" }
+    emit(root, events, named[status] or "dag.completed", dag, row[3])
   end
   tell_dag(root, dag)
 end

@@ -11,11 +11,12 @@ local function fail_task(root, now, id, row, verdict, how)
     "reason", verdict.reason, "settled", verdict.settled }
   add_field(fields, "failed_by", verdict.failed_by ~= "" and verdict.failed_by)
   if verdict.record ~= "" then
-    keep_failure(root, id, verdict.record, how.keep)
+    keep_failure(root, now, id, row[5], verdict.record, how.keep)
   end
   if verdict.delay ~= "" then
     retry_later(root, id, row, now + verdict.delay, fields)
-    emit(root, how.events, "task.retrying", id, verdict.reason)
+    emit(root, how.events, "task.retrying", id,
+      table.concat({ verdict.reason, verdict.attempts, verdict.delay }, " "))
     return "RETRYING"
   end
   if verdict.poison ~= "" then

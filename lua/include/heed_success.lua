@@ -10,6 +10,7 @@
 -- completed, its `refunds`, and each lease in `leases` where there are gates.
 local function heed_success(root, how)
   local lanes = {}
+  how.back = 100
   for _, account in ipairs(refund(root, how.refunds)) do
     heed_refund(root, account, how)
   end

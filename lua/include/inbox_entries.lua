@@ -1,19 +1,8 @@
+-- @include held_entries
 -- What a reader of the inbox is to deal with next; `last` is the newest entry where some are new,
 -- and also where new ones must wait for what others hold.
 local function inbox_entries(inbox, group, reader, terms)
-  local found = {}
-  local held = redis.call("XREADGROUP", "GROUP", group, reader, "COUNT", terms.limit,
-    "STREAMS", inbox, "0")
-  for _, entry in ipairs(held and held[1][2] or {}) do
-    -- One that someone deleted has no fields; XAUTOCLAIM ends the holding of such.
-    if entry[2] then
-      found[#found + 1] = entry
-    end
-  end
-  if #found == 0 then
-    found = redis.call("XAUTOCLAIM", inbox, group, reader, terms.idle_ms, "0-0",
-      "COUNT", terms.limit)[2]
-  end
+  local found = held_entries(inbox, group, reader, terms)
   if #found == 0 and redis.call("XPENDING", inbox, group)[1] > 0 then
     local newest = redis.call("XREVRANGE", inbox, "+", "-", "COUNT", "1")[1]
     found.last = newest and newest[1]

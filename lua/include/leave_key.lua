@@ -1,12 +1,17 @@
 -- @include count_passed
--- What was picked of a key leaves it; what was given, by its row in `rows`, is in hand. Returns
--- where the turns of the key were at the last of those, if any.
+-- What was picked of a key leaves it; what was given, by its row in `rows`, is in hand. What was
+-- held back costs the key no turn.
 local function leave_key(root, now, lane, one, rows)
-  local passed, hand, last = {}, {}, nil
+  local passed, hand, group = {}, {}, lane.group
   for i, id in ipairs(one.picked) do
     if rows[id] then
-      passed[#passed + 1], last = rows[id], one.began + (i - 1) * one.step
+      passed[#passed + 1] = rows[id]
       hand[#hand + 1], hand[#hand + 2] = lane.number, id
+      if group then
+        group.served = math.max(group.served, one.tags[i])
+      end
+    elseif group then
+      group.at[one.key] = group.at[one.key] - one.moves[i]
     end
     lane.gone[#lane.gone + 1] = id
   end
@@ -17,6 +22,4 @@ local function leave_key(root, now, lane, one, rows)
     redis.call("ZADD", root .. "hand:" .. one.key, unpack(hand))
   end
   count_passed(root, now, one.gates, passed)
-  one.passed = #passed
-  return last
 end

@@ -2,8 +2,9 @@
 -- @include is_keyed
 -- @include leave_hands rarely
 -- A task leaves the hand other than completed: what was set aside for it and not spent is given
--- back. Where somebody found a limit of those at once used up, or an account short, the promoter
--- answers who waits. A completion does that by itself, see heed_success and leave_hands.
+-- back. Where somebody found a limit of those at once used up, or an account short, who waits is
+-- answered at the end of the call, see answer_freed, or by the promoter. A completion does that by
+-- itself, see heed_success and leave_hands.
 local function let_in(root, id, lane)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "flags", "reserved")

@@ -1,11 +1,11 @@
 -- @include stand_back
 -- Brings what a lane knows of some of its keys in step with their own tasks. A key that has
 -- something to give and is not shut stands in `turns`, by how far its turns have come, and its
--- first task in `heads`. One that comes begins where the turns of the lane are, or where its own
--- were when it left if that is further: it is not punished, and has saved nothing up.
--- It touches keyed:<n>:<key> heads:<n> turns:<n> turned:<n> shut:<n>.
+-- first task in `heads`. One that comes begins where the turns of all are, or where its own have
+-- come to in other lanes or before, if that is further: it is not punished, and has saved nothing
+-- up. It touches keyed:<n>:<key> heads:<n> turns:<n> turned shut:<n>.
 local function line_up(root, lane, keys)
-  local turns, turned = root .. "turns:" .. lane, root .. "turned:" .. lane
+  local turns = root .. "turns:" .. lane
   local at = redis.call("ZMSCORE", turns, unpack(keys))
   local shut = redis.call("ZMSCORE", root .. "shut:" .. lane, unpack(keys))
   local heads, new = {}, {}
@@ -22,12 +22,11 @@ local function line_up(root, lane, keys)
     redis.call("ZADD", root .. "heads:" .. lane, unpack(heads))
   end
   if #new > 0 then
-    local were, begin = redis.call("ZMSCORE", turned, "@now", unpack(new)), {}
+    local were, begin = redis.call("ZMSCORE", root .. "turned", "@now", unpack(new)), {}
     for i, key in ipairs(new) do
       begin[2 * i - 1] = math.max(tonumber(were[1] or "0"), tonumber(were[i + 1] or "0"))
       begin[2 * i] = key
     end
     redis.call("ZADD", turns, unpack(begin))
-    redis.call("ZREM", turned, unpack(new))
   end
 end

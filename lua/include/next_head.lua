@@ -1,10 +1,14 @@
 -- @include next_turn rarely
--- Moves a lane on to its next head, `chunk` of them fetched at a time; its id and its effective
--- priority, false at the end. Nothing leaves the lane until all picks are made, so that ranks do
--- not shift meanwhile.
+-- @include group_turn rarely
+-- Moves a lane on to its next head, `chunk` of them fetched at a time; its id, its effective
+-- priority, and its lane, which may be another of the same group; false at the end. Nothing leaves
+-- the lane until all picks are made, so that ranks do not shift meanwhile.
 local function next_head(root, now, lane, chunk)
-  if lane.rules then
-    return next_turn(root, now, lane, chunk)
+  if lane.group then
+    return group_turn(root, now, lane.group, chunk)
+  elseif lane.rules then
+    local id, points = next_turn(root, now, lane, chunk)
+    return id, points, lane
   end
   lane.at = (lane.at or -1) + 2
   if not lane.heads or lane.at > #lane.heads then
@@ -14,5 +18,5 @@ local function next_head(root, now, lane, chunk)
     lane.at = 1
   end
   local id, score = lane.heads[lane.at], lane.heads[lane.at + 1]
-  return id or false, id and score - lane.rate * (now / 60000) or false
+  return id or false, id and score - lane.rate * (now / 60000) or false, lane
 end

@@ -1,6 +1,7 @@
 -- @include gates_of rarely
 -- @include purse_of rarely
 -- @include can_afford rarely
+-- @include group_lanes rarely
 -- The lanes of a list of { number, rate, type, alone, limits, rules, cost class } that may be
 -- served now with `n` tasks for `who`: none that is paused, at rest, slowed down, at its limit or
 -- too dear. `alone` is false, or for how many ms a worker keeps its hands free for the lane's
@@ -26,8 +27,8 @@ local function open_lanes(root, now, lanes, n, who)
       open.keyed, open.priced = open.keyed or lane[6], open.priced or lane[7]
     end
   end
-  for _, lane in ipairs(open.keyed and #open > 1 and open or {}) do
-    lane.rivals = true
+  if open.keyed then
+    group_lanes(root, open)
   end
   who.money, who.purse = purse, purse and purse.tight and purse
   return open

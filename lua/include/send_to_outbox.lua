@@ -1,7 +1,8 @@
--- One outbox entry for all tasks that ended in this call: id -> "<life> <state> [snapshot]".
--- `ended` is that flat list; without an archive nothing is written.
+-- One outbox entry for all tasks that ended in this call: id -> "<life> <state> [snapshot]", or for
+-- a cost that was told late: id -> "<life> COST <facts>".
+-- `ended` is that flat list; without an archive nothing is written, see has_archive.
 local function send_to_outbox(root, archive, ended)
-  if archive ~= "1" or #ended == 0 then
+  if not archive or #ended == 0 then
     return
   end
   redis.call("XADD", root .. "outbox", "*", unpack(ended))

@@ -1,11 +1,13 @@
 -- Who ran a task under a token that it has lost, if it has not said since what that run cost: it
--- says so now, in its note `seq`, and not again. One from before that is sent again says nothing.
+-- says so now, in its note `seq`, or "" by hand, and not again. One from before that is sent again
+-- says nothing.
+-- And the life that the run was of, where that is one before this, see close_costs.
 local function settle_debt(root, id, token, seq)
-  local key, owner, lines = root .. "task:" .. id, nil, {}
+  local key, owner, past, lines = root .. "task:" .. id, nil, nil, {}
   for line in string.gmatch(redis.call("HGET", key, "owed") or "", "[^\n]+") do
-    local of, last, name = string.match(line, "^(%S+) (%d+) (.*)$")
-    if of == token and tonumber(seq) > tonumber(last) then
-      owner = name
+    local of, last, life, name = string.match(line, "^(%S+) (%d+)%*?(%d*) (.*)$")
+    if of == token and (seq == "" or tonumber(seq) > tonumber(last)) then
+      owner, past = name, life ~= "" and life or nil
     else
       lines[#lines + 1] = line
     end
@@ -15,5 +17,5 @@ local function settle_debt(root, id, token, seq)
   elseif owner then
     redis.call("HDEL", key, "owed")
   end
-  return owner
+  return owner, past
 end

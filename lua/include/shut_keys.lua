@@ -2,7 +2,8 @@
 -- @include line_up
 -- @include may_pass
 -- The keys of a lane that were looked at have no turns for a while where they let nothing pass now,
--- or nothing is left of them. Where a claim could not look at all, the promoter goes on.
+-- or nothing is left of them. Of one that was given something the next task is a head, or what was
+-- passed over. Where a claim could not look at all, the promoter goes on.
 local function shut_keys(root, now, lane)
   local number, changed, heads = lane.number, {}, {}
   for _, one in ipairs(lane.seen) do
@@ -10,7 +11,7 @@ local function shut_keys(root, now, lane)
     if not lane.rules.fair and (shut or one.empty) then
       redis.call("ZREM", root .. "heads:" .. number, unpack(one.members))
     end
-    if shut or one.empty or (one.picked[1] and not one.heads[one.pos]) then
+    if shut or one.empty or one.picked[1] and (one.over or not one.heads[one.pos]) then
       changed[#changed + 1] = one.key
     elseif one.picked[1] then
       heads[#heads + 1], heads[#heads + 2] = one.heads[one.pos + 1], one.heads[one.pos]
@@ -24,8 +25,5 @@ local function shut_keys(root, now, lane)
   end
   if lane.capped then
     redis.call("ZADD", root .. "wakes", now, number)
-  end
-  if redis.call("EXISTS", root .. "lane:" .. number) == 0 then
-    redis.call("DEL", root .. "turned:" .. number)
   end
 end

@@ -3,7 +3,7 @@
 -- @include spawn_tasks
 -- @include enter_indexes
 -- @include spawn_wait
--- @include answer_touched
+-- @include answer_freed
 -- The reply of lua/dag/spawn.lua to a call that may be made: checks all, writes all, and lets the
 -- parent wait where it asks for that and something is still to come.
 local function spawn_all(root, now, ask)
@@ -28,6 +28,7 @@ local function spawn_all(root, now, ask)
     suspended = spawn_wait(root, now, ask, open, trigger)
   end
   reply[3] = suspended and "SUSPENDED" or "GOING"
-  reply[2] = answer_touched(root, now, how.touched, ask.tries) and 1 or 0
+  how.freed = suspended and not ask.suspended
+  reply[2] = answer_freed(root, now, how, ask.most) and 1 or 0
   return reply
 end

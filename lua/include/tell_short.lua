@@ -16,7 +16,8 @@ local function tell_short(root, events)
       redis.call("ZADD", root .. "wakes", 0, "$" .. account)
     elseif not row[2] and tonumber(row[1] or "0") <= 0 then
       redis.call("HSET", key, "told", 1)
-      emit(root, events, "budget.exhausted", dag and account or "", dag and "dag" or account)
+      local kind = dag and "dag" or string.match(account, "^%a+")
+      emit(root, events, "budget.exhausted", account, kind)
     end
   end
 end

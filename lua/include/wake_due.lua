@@ -3,13 +3,18 @@
 -- @include wake_lane rarely
 -- @include heed_refund rarely
 -- Notes in `how.touched` the lanes of the types and keys whose gates open by now, the lanes of keys
--- that have some whose time has come, and for "$<account>" what waits for money. Returns when the
+-- that have some whose time has come, and for "$<account>" what waits for money: `most` of them,
+-- and no more tasks of DAGs than `how.back`. What is left is for the next call. Returns when the
 -- next one does, if any.
-local function wake_due(root, now, how)
+local function wake_due(root, now, how, most)
   local wakes = root .. "wakes"
-  for _, what in ipairs(redis.call("ZRANGEBYSCORE", wakes, "-inf", now, "LIMIT", 0, 1000)) do
-    redis.call("ZREM", wakes, what)
+  -- The last first: those are gates, which must not wait for a thousand DAGs before them.
+  for _, what in ipairs(redis.call("ZREVRANGEBYSCORE", wakes, now, "-inf", "LIMIT", 0, most)) do
     local account = string.match(what, "^%$(.+)$")
+    if account and how.back <= 0 then
+      break
+    end
+    redis.call("ZREM", wakes, what)
     if account then
       heed_refund(root, account, how)
     elseif is_keyed(what) then

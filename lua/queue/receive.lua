@@ -14,7 +14,9 @@
 -- FLAGS allow-oom
 -- REPLY OK <entry after which there is something new to ask for> [[entry, name, value, ...]]...
 
+-- @include ensure_group
 -- @include inbox_entries
+-- @include forget_readers
 
 local inbox = KEYS[1]
 local group, reader, idle_ms, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -23,16 +25,7 @@ local max_bytes = tonumber(ARGV[5])
 if redis.call("EXISTS", inbox) == 0 then
   return { "OK", "0-0" }
 end
-local last
-for _, facts in ipairs(redis.call("XINFO", "GROUPS", inbox)) do
-  -- name <name> consumers <n> pending <n> last-delivered-id <entry>
-  last = facts[2] == group and facts[8] or last
-end
-if not last then
-  redis.call("XGROUP", "CREATE", inbox, group, "0")
-  last = "0-0"
-end
-
+local last = ensure_group(inbox, group)
 local entries = inbox_entries(inbox, group, reader, { idle_ms = idle_ms, limit = limit })
 local reply = { "OK", entries.last or last }
 for _, entry in ipairs(entries) do
@@ -44,11 +37,6 @@ for _, entry in ipairs(entries) do
 end
 
 if #entries == 0 then
-  for _, facts in ipairs(redis.call("XINFO", "CONSUMERS", inbox, group)) do
-    -- name <name> pending <n> idle <ms>
-    if facts[2] ~= reader and facts[4] == 0 and facts[6] >= tonumber(idle_ms) then
-      redis.call("XGROUP", "DELCONSUMER", inbox, group, facts[2])
-    end
-  end
+  forget_readers(inbox, group, reader, idle_ms)
 end
 return reply

@@ -1,19 +1,20 @@
 -- tidy: no move
 --
 -- Drops what conversations that are over left behind: the memo of a waiter whose worker is gone,
--- who waits under a profile that is gone, and such profiles from the lanes' lists; and where the
--- turns of keys were in a lane that has nothing to give.
+-- who waits under a profile that is gone, and such profiles from the lanes' lists; and how far the
+-- turns of keys have come where no lane of keys has anything to give.
 --
 -- KEYS  1 workers     zset    workers by their last sign of life
 -- ARGV  1 root        prefix of every key of the shard
 --       2 silent_ms   how long a worker gives no sign of life before its waiters are dropped
--- EACH  name          of a key after the root: waiter:<w> waiting:<p> profiles:<n>
---                     turned:<n>
--- TOUCHES waiter:<w> waiting:<p> profile:<p> profiles:<n> turned:<n> lane:<n>
+-- EACH  name          of a key after the root: waiter:<w> waiting:<p> profiles:<n> turned, or
+--                     turned:<n> of before the turns were those of all lanes
+-- TOUCHES waiter:<w> waiting:<p> profile:<p> profiles:<n> turned turned:<n> lane:<n> lanes types
 -- FLAGS allow-oom
 -- REPLY OK <dropped>
 
 -- @include now_ms
+-- @include keyed_lanes rarely
 
 local workers = KEYS[1]
 local root, silent_ms = ARGV[1], tonumber(ARGV[2])
@@ -47,8 +48,16 @@ local function drop_profiles(key)
   return gone
 end
 
+local function is_over()
+  local lanes = {}
+  for i, lane in ipairs(keyed_lanes(root, "*")) do
+    lanes[i] = root .. "lane:" .. lane
+  end
+  return not lanes[1] or redis.call("EXISTS", unpack(lanes)) == 0
+end
+
 for at = first, #ARGV, stride do
-  local kind, name = string.match(ARGV[at], "^(%a+):(.+)$")
+  local kind, name = string.match(ARGV[at], "^(%a+):?(.*)$")
   if kind == "waiter" then
     dropped = dropped + drop_waiter(name)
   elseif kind == "waiting" and is_gone(name) then
@@ -56,8 +65,8 @@ for at = first, #ARGV, stride do
     dropped = dropped + redis.call("DEL", root .. "waiting:" .. name)
   elseif kind == "profiles" then
     dropped = dropped + drop_profiles(root .. "profiles:" .. name)
-  elseif kind == "turned" and redis.call("EXISTS", root .. "lane:" .. name) == 0 then
-    dropped = dropped + redis.call("DEL", root .. "turned:" .. name)
+  elseif kind == "turned" and (name ~= "" or is_over()) then
+    dropped = dropped + redis.call("DEL", root .. ARGV[at])
   end
 end
 return { "OK", dropped }

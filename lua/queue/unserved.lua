@@ -9,7 +9,7 @@
 --       3 cap         length of the events stream
 -- EACH  lane          its number
 --       detail        what a worker would have to offer, for people
--- TOUCHES lane:<n> events
+-- TOUCHES lane:<n> events noticed notices
 -- FLAGS allow-oom
 -- REPLY OK <told>
 

@@ -1,23 +1,38 @@
 -- drop: no move
 --
--- Takes a principal's role away. One that has none is left as it is.
+-- Takes a principal's role away, if who asks may. One that has none is left as it is.
 --
 -- KEYS  1 roles       hash    principal -> its role
 -- ARGV  1 root        prefix of every key of the shard
 --       2 principal   who
 --       3 events      length of the events stream
--- TOUCHES events
+--       4 who         JSON {by, may}: who asks, and the roles that may; "" for nobody
+--       5 request     names this call: sent again, it is answered as before and changes nothing
+--       6 memo_ms     how long that is remembered
+-- TOUCHES events noticed notices req:<request>
 -- FLAGS allow-oom
--- REPLY OK
+-- REPLY OK | FORBIDDEN <principal role>
 
+-- @include answered
+-- @include role_refused
+-- @include keep_answer
 -- @include emit
 
 local roles = KEYS[1]
 local root, principal, events = ARGV[1], ARGV[2], ARGV[3]
+local who, request, memo_ms = ARGV[4], ARGV[5], ARGV[6]
 
+local kept = answered(root, request)
+if kept then
+  return kept
+end
+local refused = who ~= "" and role_refused(root, who)
+if refused then
+  return { "FORBIDDEN", refused }
+end
 local role = redis.call("HGET", roles, principal)
 if role then
   redis.call("HDEL", roles, principal)
   emit(root, events, "role.dropped", principal, role)
 end
-return { "OK" }
+return keep_answer(root, request, memo_ms, { "OK" })

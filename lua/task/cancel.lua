@@ -12,18 +12,22 @@
 --       5 how         JSON {archive, ttl, events}
 --       6 tries       how many parked claims may be looked at
 --       7 request     names the call: sent again, it says the same
+--       8 woken       how many gates and accounts are looked at that were freed
+--       9 back        how many tasks return at most that their DAGs could not pay
 -- EACH  task          its id; none: go on with `cancelling`
 -- TOUCHES task:<id> def:<id> lane:<n> waits:<id> dependents:<id> heirs:<id> delayed blocked
---       deadlines handoffs cancelling telling stats outbox events idem:<sha> ext:<sha> tag:<t>
+--       deadlines handoffs cancelling telling stats outbox events noticed notices idem:<sha>
+--       ext:<sha> tag:<t>
 --       watchers:<id> mail:<box> failures:<id> dag:<dag> held:<dag> unfinished
 --       gather:<id> hand:<key> full
 --       budget:<account> short unpaid:<dag>
---       + what line_up and answer_waiting touch
+--       archiving + what promote and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <cancelled> [OK | GONE | STATE:<found>]...; more is 2 while tasks are still to
 --       be reached, 1 where only claims are left to answer
 
 -- @include now_ms
+-- @include ways_of
 -- @include cancel_one
 -- @include cancel_children rarely
 -- @include tally_dags
@@ -31,11 +35,12 @@
 -- @include freeing
 -- @include enter_indexes
 -- @include emit_ready
--- @include answer_touched
+-- @include answer_freed
 
 local root, reason, dependents, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local how, tries, request = cjson.decode(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local first, stride = 8, 1
+local how, request = ways_of(root, ARGV[5]), ARGV[7]
+local most = { tries = tonumber(ARGV[6]), woken = ARGV[8], back = tonumber(ARGV[9]) }
+local first, stride = 10, 1
 for name, value in pairs(freeing(limit - (#ARGV - first + 1))) do
   how[name] = value
 end
@@ -68,7 +73,8 @@ enter_indexes(root, how)
 tally_dags(root, now, how)
 send_to_outbox(root, how.archive, how.ended)
 emit_ready(root, how.events, how.readied)
-local unanswered = answer_touched(root, now, how.touched, tries)
+how.freed = #how.ended > 0
+local unanswered = answer_freed(root, now, how, most)
 if redis.call("EXISTS", root .. "cancelling") == 1 then
   reply[2] = 2
 elseif unanswered then

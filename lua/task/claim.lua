@@ -25,7 +25,7 @@
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waiter:<w> worker:<id> workers paused
 --       waiting:<p> profile:<p> profiles:<n> handoffs orphans idem:<sha> breakers
 --       breaker:<type> slowed slow:<type> wakes limit:<what> crowded
---       keyed:<n>:<key> heads:<n> turns:<n> turned:<n> shut:<n> rules hand:<key> full types
+--       keyed:<n>:<key> heads:<n> turns:<n> turned shut:<n> rules hand:<key> full types
 --       budget:<account> short unpaid:<dag>
 -- FLAGS allow-oom
 -- REPLY OK <version> <wait_ms> [row]... | STALE | LANES <version> [signature number]...

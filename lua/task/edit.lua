@@ -7,10 +7,14 @@
 --       2 task        its id
 --       3 was         the definition that the editor saw
 --       4 def         the new one
--- TOUCHES task:<id> def:<id>
+--       5 request     names this call: sent again, it is answered as before and changes nothing
+--       6 memo_ms     how long that is remembered
+-- TOUCHES task:<id> def:<id> req:<request>
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found> | CHANGED
 
+-- @include answered
+-- @include keep_answer
 -- @include is_waiting
 -- @include is_visible
 -- @include fields_of
@@ -18,19 +22,21 @@
 -- @include write_def
 
 local root, task, was, def = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local request, memo_ms = ARGV[5], ARGV[6]
 
 local row = redis.call("HMGET", root .. "task:" .. task, "state", "flags")
-local state = row[1]
-if not state or not is_visible(root, { state = state, flags = row[2] }) then
+local state, kept = row[1], answered(root, request)
+if kept then
+  return kept
+elseif not state or not is_visible(root, { state = state, flags = row[2] }) then
   return { "GONE" }
 elseif not is_waiting(state) then
   return { "STATE", state }
 end
 local found = def_of(root, task, fields_of(root .. "task:" .. task))
-if found == def then
-  return { "OK" }
-elseif found ~= was then
+if found ~= was and found ~= def then
   return { "CHANGED" }
+elseif found ~= def then
+  write_def(root, task, def)
 end
-write_def(root, task, def)
-return { "OK" }
+return keep_answer(root, request, memo_ms, { "OK" })

@@ -10,14 +10,16 @@
 --       3 how         JSON {archive, ttl, events}
 --       4 again_ms    when to look again at one that is in hand
 -- TOUCHES task:<id> def:<id> deadlines dead lane:<n> delayed blocked waits:<id> dependents:<id>
---       stats outbox events idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box> cancelling
+--       stats outbox events noticed notices idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box>
+--       cancelling
 --       telling heirs:<id> held:<dag> dag:<dag> unfinished
 --       budget:<account> short unpaid:<dag>
---       + what line_up touches
+--       archiving + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <expired>
 
 -- @include now_ms
+-- @include ways_of
 -- @include is_waiting
 -- @include is_visible
 -- @include task_row
@@ -32,7 +34,7 @@
 local root, limit, how, again_ms = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
 local now, ended = now_ms(), {}
-local options = cjson.decode(how)
+local options = ways_of(root, how)
 local due = redis.call("ZRANGEBYSCORE", root .. "deadlines", "-inf", now, "LIMIT", 0, limit)
 for _, id in ipairs(due) do
   local row = task_row(root, id)

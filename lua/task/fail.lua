@@ -8,6 +8,9 @@
 --       2 archive     1: what ends goes to the outbox
 --       3 keep        attempt records kept for each task
 --       4 events      length of the events stream
+--       5 tries       how many parked claims may be looked at
+--       6 woken       how many gates and accounts are looked at that were freed
+--       7 back        how many tasks return at most that their DAGs could not pay
 -- EACH  task          its id
 --       token         the claim's token
 --       delay         ms until the next attempt; "" for dead
@@ -19,31 +22,37 @@
 --       breaker       "" where this does not count, else "<threshold> <half_open_ms> <cooldown_ms>"
 --       failed_by     names of the workers that have failed it, opaque here; "" to leave them
 --       poison        1: dead because it fails wherever it runs; else ""
--- TOUCHES task:<id> def:<id> failures:<id> delayed dead stats outbox events handoffs deadlines
---       idem:<sha> watchers:<id> mail:<box> cancelling telling dag:<dag> unfinished
+-- TOUCHES task:<id> def:<id> failures:<id> notes:<id> delayed dead stats outbox events noticed
+--       notices handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
+--       dag:<dag> unfinished
 --       breaker:<type> breakers wakes hand:<key> full
 --       budget:<account> short unpaid:<dag>
---       + what line_up touches
+--       archiving + what promote and answer_waiting touch
 -- FLAGS allow-oom
--- REPLY OK [RETRYING | DEAD_LETTERED | LOST]...
+-- REPLY OK <more> [RETRYING | DEAD_LETTERED | LOST]...
 
 -- @include now_ms
+-- @include has_archive
 -- @include lease_held
 -- @include settled_by
 -- @include fail_task
 -- @include trip_breaker
 -- @include tally_dags
 -- @include send_to_outbox
+-- @include answer_freed
 
 local root, archive, keep, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local first, stride = 5, 11
+local most = { tries = tonumber(ARGV[5]), woken = ARGV[6], back = tonumber(ARGV[7]) }
+local first, stride = 8, 11
 
-local now, reply = now_ms(), { "OK" }
-local how = { archive = archive, keep = keep, events = events, ended = {} }
+local now, reply = now_ms(), { "OK", 0 }
+archive = has_archive(root, archive)
+local how = { archive = archive, keep = keep, events = events, ended = {}, touched = {} }
 for at = first, #ARGV, stride do
   local id, token = ARGV[at], ARGV[at + 1]
   local held, row = lease_held(root, id, token)
   if held then
+    how.freed = true
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],
@@ -57,4 +66,7 @@ for at = first, #ARGV, stride do
 end
 tally_dags(root, now, how)
 send_to_outbox(root, archive, how.ended)
+if answer_freed(root, now, how, most) then
+  reply[2] = 1
+end
 return reply

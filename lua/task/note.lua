@@ -7,9 +7,13 @@
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 keep        how many log lines are kept
+--       3 archive     1: the archive is told what a run has cost that lost its lease
+--       4 request     "", or names a call by hand: sent again, it is answered the same
+--       5 memo_ms     how long the answer to such a call is kept
 -- EACH  task          its id
 --       token         the claim's token
---       seq           number of this note in its attempt, rising: sent again, it is not kept twice
+--       seq           number of this note in its attempt, rising: sent again, it is not kept twice;
+--                     "" for one by hand
 --       progress      JSON, "" for nothing new
 --       checkpoint    JSON, "" for nothing new
 --       line          a log line, "" for none
@@ -18,29 +22,43 @@
 --       tokens_out    the same
 --       more_ms       to be added to its timeout
 --       timeout_ms    the timeout of a task that has none of its own
--- TOUCHES task:<id> notes:<id> logs:<id> dag:<dag> budget:<account>
+--       model         what the cost was paid for, "" for unknown
+-- TOUCHES task:<id> req:<request> notes:<id> logs:<id> dag:<dag> budget:<account> outbox stats
+--       archiving
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | budget_exceeded]...
 
+-- @include answered
+-- @include keep_answer
 -- @include now_ms
+-- @include has_archive
 -- @include lease_held
 -- @include holder_of
 -- @include note_cost
 -- @include is_overrun rarely
 -- @include note_late rarely
--- @include more_of
+-- @include is_new_note
+-- @include extend_task rarely
 -- @include flag
 
-local root, keep = ARGV[1], tonumber(ARGV[2])
-local first, stride = 3, 11
+local root, keep, archive = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local request, memo_ms = ARGV[4], ARGV[5]
+local first, stride = 6, 12
+
+local known = request ~= "" and answered(root, request)
+if known then
+  return known
+end
 
 local now = now_ms()
+archive = has_archive(root, archive)
 
 local function add(id, at)
   local notes = root .. "notes:" .. id
-  for i, name in ipairs({ "progress", "checkpoint" }) do
-    if ARGV[at + 2 + i] ~= "" then
-      redis.call("HSET", notes, name, ARGV[at + 2 + i])
+  for name, value in pairs({ progress = ARGV[at + 3], checkpoint = ARGV[at + 4],
+    model = ARGV[at + 11] }) do
+    if value ~= "" then
+      redis.call("HSET", notes, name, value)
     end
   end
   if ARGV[at + 5] ~= "" then
@@ -49,35 +67,25 @@ local function add(id, at)
   end
 end
 
-local function extend(id, row, more_ms, timeout_ms)
-  local more = more_of(root, id, row[5])
-  more.timeout = (more.timeout or tonumber(timeout_ms)) + tonumber(more_ms)
-  redis.call("HSET", root .. "task:" .. id, "more", cjson.encode(more))
-  flag(root, id, "m")
-end
-
-local function is_new(id, token, seq)
-  local attempt, last = string.match(redis.call("HGET", root .. "notes:" .. id, "noted") or "",
-    "^(%S+) (%d+)$")
-  return attempt ~= token or tonumber(last) < tonumber(seq)
-end
-
 local function word_for(id, at, token, seq)
   local cost = { ARGV[at + 6], ARGV[at + 7], ARGV[at + 8] }
   local held, row = lease_held(root, id, token)
   if not held then
-    note_late(root, now, id, token, seq, row[5], cost)
+    note_late(root, now, { id = id, token = token, flags = row[5], seq = seq,
+      model = ARGV[at + 11] }, cost, archive)
     return "LOST"
   end
   local owner = select(3, holder_of(redis.call("HGET", root .. "task:" .. id, "holder") or ""))
     or "nobody"
-  if is_new(id, token, seq) then
+  if is_new_note(root, id, token, seq) then
     add(id, at)
     note_cost(root, now, id, row[5], owner, cost)
     if ARGV[at + 9] ~= "0" then
-      extend(id, row, ARGV[at + 9], ARGV[at + 10])
+      extend_task(root, id, row, ARGV[at + 9], ARGV[at + 10])
     end
-    redis.call("HSET", root .. "notes:" .. id, "noted", token .. " " .. seq)
+    if seq ~= "" then
+      redis.call("HSET", root .. "notes:" .. id, "noted", token .. " " .. seq)
+    end
     flag(root, id, "n")
   end
   local over = cost[1] ~= "0" and is_overrun(root, now, id, row[5], owner)
@@ -88,4 +96,4 @@ local reply = { "OK" }
 for at = first, #ARGV, stride do
   reply[#reply + 1] = word_for(ARGV[at], at, ARGV[at + 1], ARGV[at + 2])
 end
-return reply
+return request ~= "" and keep_answer(root, request, memo_ms, reply) or reply

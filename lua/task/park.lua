@@ -7,19 +7,23 @@
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
 --       2 events      length of the events stream
---       3 most        how often a task may be set aside; "" for no limit
+--       3 parks       how often a task may be set aside; "" for no limit
+--       4 tries       how many parked claims may be looked at
+--       5 woken       how many gates and accounts are looked at that were freed
+--       6 back        how many tasks return at most that their DAGs could not pay
 -- EACH  task          its id
 --       token         the claim's token
 --       delay         ms until it may run again
 --       reason        why, a word of the taxonomy
 --       type          whose tasks are slowed down
 --       slow_ms       for how long none of them is handed out; 0: not slowed down
--- TOUCHES task:<id> delayed stats events handoffs breaker:<type> wakes slow:<type> slowed
+-- TOUCHES task:<id> delayed stats events noticed notices handoffs breaker:<type> wakes slow:<type>
+--       slowed
 --       hand:<key> full
 --       budget:<account> short unpaid:<dag>
---       + what line_up touches
+--       + what promote and answer_waiting touch
 -- FLAGS allow-oom
--- REPLY OK [OK | LOST | STATE:<found>]...: STATE:SPENT where it was set aside too often
+-- REPLY OK <more> [OK | LOST | STATE:<found>]...: STATE:SPENT where it was set aside too often
 
 -- @include now_ms
 -- @include lease_held
@@ -30,30 +34,36 @@
 -- @include key_of rarely
 -- @include trip_breaker
 -- @include emit
+-- @include answer_freed
 
-local root, events, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local first, stride = 4, 6
+local root, events, parks = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local most = { tries = tonumber(ARGV[4]), woken = ARGV[5], back = tonumber(ARGV[6]) }
+local first, stride = 7, 6
 
-local now, reply = now_ms(), { "OK" }
+local now, reply, how = now_ms(), { "OK", 0 }, { touched = {} }
 for at = first, #ARGV, stride do
   local id, token, reason, type = ARGV[at], ARGV[at + 1], ARGV[at + 3], ARGV[at + 4]
   local held, row = lease_held(root, id, token)
   local key = root .. "task:" .. id
   if held and row[1] == "CLAIMED" then
     reply[#reply + 1] = "STATE:CLAIMED"
-  elseif held and most and tonumber(redis.call("HGET", key, "parks") or "0") >= most then
+  elseif held and parks and tonumber(redis.call("HGET", key, "parks") or "0") >= parks then
     reply[#reply + 1] = "STATE:SPENT"
   elseif held then
     retry_later(root, id, row, now + ARGV[at + 2],
       { "reason", reason, "settled", "park " .. token })
     redis.call("HINCRBY", key, "parks", 1)
-    emit(root, events, "task.parked", id, reason)
+    emit(root, events, "task.rate_limited", id, reason)
     trip_breaker(root, now, type, "", id .. " " .. token, events)
     local what = is_keyed(row[3]) and "@" .. key_of(root, id) or type
     slow_down(root, now, what, tonumber(ARGV[at + 5]), events)
+    how.freed = true
     reply[#reply + 1] = "OK"
   else
     reply[#reply + 1] = settled_by(root, id, token, "park") and "OK" or "LOST"
   end
+end
+if answer_freed(root, now, how, most) then
+  reply[2] = 1
 end
 return reply

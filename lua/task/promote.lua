@@ -8,8 +8,11 @@
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
 --       4 events      length of the events stream
+--       5 woken       how many gates and accounts are looked at whose time has come
+--       6 back        how many tasks return at most that their DAGs could not pay
 -- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats wakes types
---       events shut:<n> rules + what line_up and answer_waiting touch
+--       events noticed notices shut:<n> rules short unpaid:<dag>
+--       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <promoted> <next due ms, 0 for none>
 
@@ -24,6 +27,7 @@
 -- @include answer_touched
 
 local root, limit, tries, events = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local woken, back = tonumber(ARGV[5]), tonumber(ARGV[6])
 
 local now, how, promoted = now_ms(), freeing(limit), 0
 local due = redis.call("ZRANGEBYSCORE", root .. "delayed", "-inf", now, "LIMIT", 0, limit)
@@ -35,7 +39,9 @@ emit_ready(root, events, how.readied)
 if redis.call("EXISTS", root .. "short") == 1 then
   tell_short(root, events)
 end
-local wake = wake_due(root, now, how)
+how.back = back
+local wake = wake_due(root, now, how, woken)
 local more = answer_touched(root, now, how.touched, tries) or #due == limit
+  or wake and tonumber(wake) <= now
 local following = redis.call("ZRANGE", root .. "delayed", 0, 0, "WITHSCORES")
 return { "OK", more and 1 or 0, promoted, sooner(following[2], wake) or "0" }

@@ -24,17 +24,21 @@
 --       failed_by     names of the workers that have failed it; "" to leave them
 --       poison        1: dead because it fails wherever it runs; else ""
 --       alone         signature of its lane for tasks that run alone; "" to stay
--- TOUCHES task:<id> def:<id> failures:<id> delayed dead lane:<n> held:<dag> lanes stats outbox
---       events handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
---       dag:<dag> unfinished breaker:<type> breakers wakes hand:<key> full
+-- TOUCHES task:<id> def:<id> failures:<id> notes:<id> delayed dead lane:<n> held:<dag> lanes stats
+--       outbox events noticed notices workers handoffs deadlines idem:<sha> watchers:<id>
+--       mail:<box> cancelling telling dag:<dag> unfinished breaker:<type> breakers wakes
+--       hand:<key> full
 --       budget:<account> short unpaid:<dag>
---       + what line_up and answer_waiting touch
+--       archiving + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 
 -- @include now_ms
+-- @include has_archive
 -- @include lease_held
 -- @include give_back
+-- @include note_lost
+-- @include tell_lost
 -- @include owe
 -- @include fail_task
 -- @include trip_breaker
@@ -49,8 +53,10 @@ local events, tries, max_lanes = ARGV[5], tonumber(ARGV[6]), ARGV[7]
 local first, stride = 8, 12
 
 local now, reply = now_ms(), { "OK", 0 }
+archive = has_archive(root, archive)
 local how = { archive = archive, keep = keep, events = events, ended = {},
   touched = {} }
+local lost = {}
 for at = first, #ARGV, stride do
   local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 11]
   local held, row = lease_held(root, id, token)
@@ -59,9 +65,11 @@ for at = first, #ARGV, stride do
   if not silent or #silent == 0 then
     reply[#reply + 1] = "HELD"
   elseif row[1] == "CLAIMED" then
+    note_lost(root, id, silent[1][2], lost, events)
     give_back(root, id, row, "reap", how)
     reply[#reply + 1] = "READY"
   else
+    note_lost(root, id, silent[1][2], lost, events)
     owe(root, id, token)
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
@@ -76,6 +84,7 @@ for at = first, #ARGV, stride do
     end
   end
 end
+tell_lost(root, now - idle_ms, lost, events)
 tally_dags(root, now, how)
 send_to_outbox(root, archive, how.ended)
 if answer_touched(root, now, how.touched, tries) then

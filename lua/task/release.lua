@@ -5,12 +5,14 @@
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
 --       2 tries       how many parked claims may be looked at
+--       3 woken       how many gates and accounts are looked at that were freed
+--       4 back        how many tasks return at most that their DAGs could not pay
 -- EACH  task          its id
 --       token         the claim's token
 -- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
 --       hand:<key> full
 --       budget:<account> short unpaid:<dag>
---       + what line_up and answer_waiting touch
+--       + what promote and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST]...
 
@@ -18,23 +20,25 @@
 -- @include lease_held
 -- @include settled_by
 -- @include give_back
--- @include answer_touched
+-- @include answer_freed
 
-local root, tries = ARGV[1], tonumber(ARGV[2])
-local first, stride = 3, 2
+local root = ARGV[1]
+local most = { tries = tonumber(ARGV[2]), woken = ARGV[3], back = tonumber(ARGV[4]) }
+local first, stride = 5, 2
 
 local now, reply, how = now_ms(), { "OK", 0 }, { touched = {} }
 for at = first, #ARGV, stride do
   local id, token = ARGV[at], ARGV[at + 1]
   local held, row = lease_held(root, id, token)
   if held then
+    how.freed = true
     give_back(root, id, row, "release " .. token, how)
     reply[#reply + 1] = "OK"
   else
     reply[#reply + 1] = settled_by(root, id, token, "release") and "OK" or "LOST"
   end
 end
-if answer_touched(root, now, how.touched, tries) then
+if answer_freed(root, now, how, most) then
   reply[2] = 1
 end
 return reply

@@ -8,21 +8,28 @@
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 life        the life that the reviewer saw: a call sent again finds the next one;
---                     "" to go on with what was begun
+--       3 life        the life that the reviewer saw; "" to go on with what was begun
 --       4 def         "" or the changed definition
 --       5 delay       ms to wait first; 0: none
 --       6 tries       how many parked claims may be looked at
---       7 events      length of the events stream
+--       7 terms       JSON {archive, events, reviews}
 --       8 steps       how many edges are followed to find a circle
 --       9 page        how many parents are looked at in this call
+--      10 review      JSON of the decision, see add_review; its not_before comes before `delay`
+--      11 request     names this decision: sent again, it is answered as before, changing nothing
+--      12 memo_ms     how long that is remembered
 -- TOUCHES task:<id> def:<id> dead deadlines delayed blocked waits:<id> dependents:<id> lane:<n>
---       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events dag:<dag> held:<dag> unfinished
---       cancelling + what line_up and answer_waiting touch
+--       stats heirs:<id> gather:<id> idem:<sha> ext:<sha> events noticed notices dag:<dag>
+--       held:<dag> unfinished reviews cancelling archiving req:<request>
+--       + what line_up and answer_waiting touch
 -- REPLY OK <0; 1: claims are left to answer; 2: parents are left to tell> <state> | GONE
---       | STATE <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag> | CYCLE <id> | FAR <id>
+--       | STATE <found> | DECIDED <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag>
+--       | CYCLE <id> | FAR <id>
 
+-- @include answered
+-- @include keep_answer
 -- @include now_ms
+-- @include ways_of
 -- @include task_row
 -- @include is_visible
 -- @include freeing
@@ -31,56 +38,51 @@
 -- @include block_task
 -- @include wait_task
 -- @include revive_dag
--- @include waits_again
+-- @include decided_first
+-- @include stays_dead
 -- @include note_parents rarely
 -- @include emit_ready
--- @include named_already
 -- @include begin_life
+-- @include add_review
 -- @include count
 -- @include answer_touched
 
 local root, task, life, def = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local delay, tries, events = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local steps, page = tonumber(ARGV[8]), tonumber(ARGV[9])
+local delay, tries, terms = tonumber(ARGV[5]), tonumber(ARGV[6]), ways_of(root, ARGV[7])
+local steps, page, said = tonumber(ARGV[8]), tonumber(ARGV[9]), decoded(ARGV[10])
+local request, memo_ms = ARGV[11], ARGV[12]
 
 local now, key, row = now_ms(), root .. "task:" .. task, task_row(root, task)
-local how = freeing(1)
-if not row.state or not is_visible(root, row) then
+local how, kept = freeing(1), life and answered(root, request)
+if kept then
+  return kept
+elseif not row.state or not is_visible(root, row) then
   return { "GONE" }
-elseif not life or row.more.life == life + 1 then
+elseif not life then
   local left = note_parents(root, task, row, page, how)
   enter_indexes(root, how)
-  emit_ready(root, events, how.readied)
+  emit_ready(root, terms.events, how.readied)
   local more = answer_touched(root, now, how.touched, tries)
   return { "OK", left and 2 or more and 1 or 0, redis.call("HGET", key, "state") }
-elseif row.state ~= "DEAD_LETTERED" or (row.more.life or 1) ~= life then
-  return { "STATE", row.state }
 end
-local dag = dag_of(row.flags)
-if dag and redis.call("HEXISTS", root .. "unfinished", "cancel " .. dag) == 1 then
-  return { "CLOSING", dag }
+local late = decided_first(root, task, row, life)
+if late then
+  return { late, row.state }
 end
-local holder = row.more.idem and redis.call("GET", root .. "idem:" .. row.more.idem)
-local other = holder and redis.call("HGET", root .. "task:" .. holder, "state")
-if other and other ~= "COMPLETED" then
-  return { "EXISTS", holder }
-end
-local open, refused, many = waits_again(root, task, row.more.trigger, steps, page)
+local refused, open, many = stays_dead(root, task, row, steps, page)
 if refused then
   return refused
 end
-local namesake = named_already(root, row.more.ext, task)
-if namesake then
-  return { "EXISTS", namesake }
-end
 
-revive_dag(root, now, task, row.flags, events)
-begin_life(root, now, task, row, def, events)
+local due = tonumber(said.not_before) or delay > 0 and now + delay or nil
+revive_dag(root, now, task, row.flags, terms.events)
+begin_life(root, now, task, row, def, terms.events)
+said.not_before = due
+add_review(root, now, task, life, said, "retry", terms.reviews)
 if not many then
   redis.call("HDEL", key, "parents")
 end
-if delay > 0 or #open > 0 or many then
-  local due = delay > 0 and now + delay or nil
+if due or #open > 0 or many then
   if many then
     redis.call("SADD", root .. "waits:" .. task, "@parents")
     redis.call("HSET", root .. "unfinished", "revive " .. task, 0)
@@ -89,9 +91,9 @@ if delay > 0 or #open > 0 or many then
   wait_task(root, now, task, due)
   redis.call("HSET", key, "state", "PENDING", unpack(due and { "due", due } or {}))
   count(root, row.lane, "PENDING", 1)
-  return { "OK", many and 2 or 0, "PENDING" }
+  return keep_answer(root, request, memo_ms, { "OK", many and 2 or 0, "PENDING" })
 end
 free_task(root, task, row.lane, row.score, how, row.flags)
 enter_indexes(root, how)
 local unanswered = answer_touched(root, now, how.touched, tries)
-return { "OK", unanswered and 1 or 0, "READY" }
+return keep_answer(root, request, memo_ms, { "OK", unanswered and 1 or 0, "READY" })

@@ -7,18 +7,26 @@
 --       2 task        its id
 --       3 priority    the new base in millionths of a point, kept with the task
 --       4 was         the base of its definition, where none was set since
--- TOUCHES task:<id> lane:<n> dag:<dag> + what line_up touches
+--       5 request     names this call: sent again, it is answered as before and changes nothing
+--       6 memo_ms     how long that is remembered
+-- TOUCHES task:<id> lane:<n> dag:<dag> req:<request> + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found>
 
+-- @include answered
+-- @include keep_answer
 -- @include task_row
 -- @include is_visible
 -- @include move_in_lane
 
 local root, task, priority, was = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local request, memo_ms = ARGV[5], ARGV[6]
 
 local key, row = root .. "task:" .. task, task_row(root, task)
-if not row.state or not is_visible(root, row) then
+local kept = answered(root, request)
+if kept then
+  return kept
+elseif not row.state or not is_visible(root, row) then
   return { "GONE" }
 elseif row.state == "COMPLETED" or row.state == "CANCELLED" then
   return { "STATE", row.state }
@@ -29,4 +37,4 @@ redis.call("HSET", key, "priority", priority, "score", score)
 if row.state == "READY" then
   move_in_lane(root, row.lane, score, task)
 end
-return { "OK" }
+return keep_answer(root, request, memo_ms, { "OK" })

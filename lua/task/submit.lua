@@ -10,7 +10,8 @@
 --       3 max_lanes   how many lanes the shard may have
 --       4 tries       how many parked claims may be looked at
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
---       6 who         "" or who asks, see role_refused: where that may not, nothing is taken
+--       6 who         "" or who asks: where that may not, nothing is taken; see refusal
+--       7 most        how many ended tasks may wait for the archive, 0: any; "": see refusal
 -- EACH  task          its id
 --       place         "<number of its line> <base>", of one with a key "<line>@<key> <base>": the
 --                     base is its priority less its boosts at this moment, in millionths of a point
@@ -18,17 +19,17 @@
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task {idem,
 --                     tags, ...} and what is asked of this call {delay, at, parents, if_exists}
 -- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
---       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events roles
---       + what line_up and answer_waiting touch
--- REPLY OK <more> [<index> <word> <detail>]...: EXISTS id | LANES | PARENT id | FORBIDDEN who
+--       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events noticed notices roles
+--       archiving + what line_up and answer_waiting touch
+-- REPLY OK <more> [<at> <word> <detail>]...: EXISTS id | LANES | PARENT id | FORBIDDEN by | FULL n
 
 -- @include submit_alone
--- @include role_refused rarely
+-- @include refusal
 
 local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local who, ready, first, stride = ARGV[6], KEYS[1], 7, 4
-local forbidden = who ~= "" and role_refused(root, who)
-local alone = not forbidden and #ARGV == first + stride - 1 and ARGV[first + 3] == ""
+local who, most, ready, first, stride = ARGV[6], ARGV[7], KEYS[1], 8, 4
+local refused, why, archive = refusal(root, who, most)
+local alone = not refused and #ARGV == first + stride - 1 and ARGV[first + 3] == ""
   and submit_alone(root, lanes, tries, ARGV[first], ARGV[first + 1], ARGV[first + 2])
 if alone then
   return alone
@@ -54,16 +55,16 @@ for at = first, #ARGV, stride do
   local place = places[ARGV[at + 1]] or place_of(kinds, ARGV[at + 1])
   places[ARGV[at + 1]] = place
   local kind, points = place.kind, place.score
-  local key, word, detail, kept = keys[(at - first) / stride + 1], nil, "", ""
+  local key, word, detail, more, ask = keys[(at - first) / stride + 1], nil, "", ""
   if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
     word = "KNOWN"
-  elseif forbidden then
-    word, detail = "FORBIDDEN", forbidden
+  elseif refused then
+    word, detail = refused, why
   elseif special ~= "" then
-    local more, ask = string.match(special, "^([^\n]*)\n(.*)$")
-    kept = more
+    more, ask = string.match(special, "^([^\n]*)\n(.*)$")
     word, detail = submit_special(root, now, { id = id, kind = kind, max_lanes = max_lanes,
-      score = points, def = def, more = more, ask = ask, how = how, key = place.key })
+      score = points, def = def, more = more, ask = ask, how = how, key = place.key,
+      archive = archive })
   elseif not lane_number(root, kind, max_lanes, now) then
     word = "LANES"
   end
@@ -77,7 +78,7 @@ for at = first, #ARGV, stride do
     local scores, entry = kind.scores, redis.call("XADD", ready, "*", "task", id)
     write_plain(root, id, key, entry, kind.number, points, def, place.key)
     touched[kind.number] = true
-    if kept == "" then
+    if more == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
     else
       -- A later task of this very call may replace or delay it: it stands in its lane at once.
@@ -87,7 +88,6 @@ for at = first, #ARGV, stride do
     reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = (at - first) / stride, word, detail
   end
 end
-
 if made > 0 then
   redis.call("HINCRBY", root .. "stats", "submitted", made)
 end

@@ -31,11 +31,13 @@
 -- REPLY OK [OK <more> [OK | LOST | STATE:<found>]...] [the reply of claim] <now>
 
 -- @include now_ms
+-- @include has_archive
 -- @include complete_tasks
 -- @include claim_tasks
 
 local root, now, words = ARGV[1], now_ms(), { "OK", 0 }
-local how = { archive = ARGV[13], ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]),
+local archive = #ARGV > 18 and has_archive(root, ARGV[13])
+local how = { archive = archive, ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]),
   events = ARGV[18] }
 if complete_tasks(root, now, 19, how, words) then
   words[2] = 1

@@ -9,7 +9,7 @@
 --       3 tries       how many parked claims may be looked at
 --       4 events      length of the events stream
 -- TOUCHES unblocking telling dependents:<id> heirs:<id> waits:<id> task:<id> blocked lane:<n>
---       dag:<dag> held:<dag> stats cancelling gather:<id> events
+--       dag:<dag> held:<dag> stats cancelling gather:<id> events noticed notices
 --       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more>

@@ -9,17 +9,26 @@
 --       2 worker      its name
 --       3 cap         length of the events stream
 --       4 why         what it is blamed for, in words; "" where an operator sends it home
--- TOUCHES worker:<id> waiter:<w> mail:<box>
+--       5 request     names this call: sent again, it is answered as before and changes nothing
+--       6 memo_ms     how long that is remembered
+-- TOUCHES worker:<id> waiter:<w> mail:<box> noticed notices req:<request>
 -- FLAGS allow-oom
 -- REPLY OK <runs that drain> | GONE
 
 -- @include now_ms
+-- @include answered
+-- @include keep_answer
 -- @include runs_of
 -- @include put_mail
 -- @include emit
 
 local root, worker, cap, why = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local request, memo_ms = ARGV[5], ARGV[6]
 
+local kept = answered(root, request)
+if kept then
+  return kept
+end
 local now, key, drained, fresh = now_ms(), root .. "worker:" .. worker, 0, false
 for run, last in pairs(runs_of(root, worker)) do
   if last >= now then
@@ -30,7 +39,7 @@ for run, last in pairs(runs_of(root, worker)) do
       if box then
         put_mail(root, box, "drain " .. run)
       end
-      emit(root, cap, "worker.draining", "", run)
+      emit(root, cap, "worker.draining", worker, run)
       fresh = true
     end
   end
@@ -40,6 +49,6 @@ if drained == 0 then
 end
 if fresh and why ~= "" then
   redis.call("HSET", key, "blamed", string.format("%.0f", now))
-  emit(root, cap, "worker.blamed", "", worker .. ": " .. why)
+  emit(root, cap, "worker.blamed", worker, why)
 end
-return { "OK", drained }
+return keep_answer(root, request, memo_ms, { "OK", drained })

@@ -47,12 +47,12 @@ async def reschedule(
     out.one({"id": found.id, "available_at": until}, f"{found.id} waits until {until}")
 
 
-def instant(text: str) -> datetime:
+def instant(text: str, option: str = "--at") -> datetime:
     """An instant from its text; the queue refuses one without a time zone."""
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise click.UsageError(f"--at {text}: write ISO 8601, 2030-01-31T12:00:00Z") from error
+        raise click.UsageError(f"{option} {text}: write ISO 8601, 2030-01-31T12:00:00Z") from error
 
 
 @click.command("run-now")

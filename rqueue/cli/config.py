@@ -19,7 +19,7 @@ from rqueue.store.address import parse
 
 PASSWORD = re.compile(r"(://[^:@/?]*):.*@")
 # Settings that may hold a password.
-URLS = ("url", "judge_url")
+URLS = ("url", "judge_url", "postgres_url")
 OPTION = re.compile(r"([?&]password=)[^&]*")
 
 

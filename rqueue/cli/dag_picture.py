@@ -10,6 +10,7 @@ from rqueue.cli.dag_rails import MARKED, drawn
 from rqueue.cli.output import clean, cut, span
 from rqueue.cli.panels import Panel
 from rqueue.model.state import State
+from rqueue.policy.headline import headline
 
 if TYPE_CHECKING:
     from rqueue.cli.panels import Row
@@ -158,7 +159,7 @@ def remark(graph: DagGraph, id: str) -> str:
     """Why a task is where it is, if that is not plain from the graph."""
     task, waits = graph.tasks[id], set(graph.parents[id])
     if task.state is State.DEAD_LETTERED:
-        return f"{task.failure_reason or ''}: {task.last_error or ''}"
+        return f"{task.failure_reason or ''}: {headline(task.last_error or '')}"
     if task.state is State.CANCELLED:
         return task.cancel_reason or ""
     trigger = task.spec.trigger

@@ -11,8 +11,11 @@ from rqueue.cli.fleet import beside
 from rqueue.cli.session import on_server
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError, StoreUnavailable
+from rqueue.policy.archiving import OutboxFacts, judge_archive, judge_outbox, judge_saying
 from rqueue.policy.checkup import Finding, Level, judge_queue, judge_server
+from rqueue.services.roster import has_server
 from rqueue.store.checkup import read_queue, read_server
+from rqueue.store.outbox import is_joined, oldest_ms
 from rqueue.store.queues import find_queues
 from rqueue.store.reaping import clock
 
@@ -71,9 +74,30 @@ async def queues_of(queue: Queue, name: str | None) -> list[Finding]:
         names = [name] if name else await find_queues(connection, namespace)
         findings: list[Finding] = []
         for one in names:
-            findings += judge_queue(await read_queue(beside(queue, one).shard, one))
+            looked_at = beside(queue, one)
+            findings += judge_queue(await read_queue(looked_at.shard, one))
+            findings += await archive_of(looked_at)
     except ConfigError as error:
         return [Finding(Level.WARN, "queues", str(error), "see the line about permissions")]
+    return findings
+
+
+async def archive_of(queue: Queue) -> list[Finding]:
+    """What is found about a queue's archive, and about what waits for it."""
+    counted, oldest = await queue.counts(), await oldest_ms(queue.shard)
+    archive = queue.runtime.archive
+    joined = await is_joined(queue.shard)
+    findings = judge_saying(queue.name, says=archive is not None, joined=joined)
+    if archive is None and oldest is None:
+        return findings
+    most = queue.settings.max_outbox
+    findings += [judge_outbox(OutboxFacts(queue.name, counted.outbox, oldest, most))]
+    if archive is not None and has_server(queue.settings):
+        # The archive's own package is an extra.
+        from rqueue.archive.health import read_health  # noqa: PLC0415
+
+        findings += judge_archive(await read_health(archive, queue.name))
+        await archive.aclose()
     return findings
 
 

@@ -6,6 +6,8 @@ import click
 
 from rqueue.cli.output import note
 from rqueue.errors import (
+    ArtifactNotFound,
+    ArtifactRefused,
     ConfigError,
     DagNotFound,
     Forbidden,
@@ -31,6 +33,8 @@ CODES: tuple[tuple[type[RQueueError], int], ...] = (
     (TaskNotFound, NOTHING),
     (DagNotFound, NOTHING),
     (WorkerNotFound, NOTHING),
+    (ArtifactNotFound, NOTHING),
+    (ArtifactRefused, USAGE),
     (TaskError, STATE),
     (Forbidden, STATE),
     (Overloaded, SERVER),

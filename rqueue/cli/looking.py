@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rqueue.cli.output import Columns, Printer, clean, cut, note, span
+from rqueue.cli.output import Columns, Printer, clean, cut, gist, note, span
 from rqueue.cli.session import on_queue
 from rqueue.cli.timeline import WIDTH, clock, timeline
+from rqueue.client.rebuilding import FROM
 from rqueue.clock import SYSTEM
+from rqueue.errors import ArtifactsUnavailable
 from rqueue.model.forms import FORMS, Form, view
 from rqueue.model.state import LIVE, State
 from rqueue.policy.blame import sure_of
@@ -45,7 +47,7 @@ COLUMNS: Columns[Task] = {
     "FAILED": lambda task: f"{task.attempts}/{task.spec.max_attempts}",
     "AGE": age,
     "WORKER": lambda task: task.claim.agent_id if task.claim else "",
-    "LAST ERROR": lambda task: cut(task.last_error or "", NOTE_WIDTH),
+    "LAST ERROR": lambda task: gist(task.last_error, NOTE_WIDTH),
 }
 
 
@@ -88,7 +90,7 @@ async def task(
 
     With --json or --form the whole of it.
     """
-    found = await queue.get(task)
+    found = await whole(queue, task)
     if field is not None:
         print_field(view(found, form or "native"), field)
     elif form is not None:
@@ -100,12 +102,28 @@ async def task(
         print_life(found)
 
 
+async def whole(queue: Queue, task: str) -> Task:
+    """A task with its result; without it, where the store of artifacts is away."""
+    try:
+        return await queue.get(task)
+    except ArtifactsUnavailable as error:
+        note(f"the result is left out: {error}")
+        return await queue.desk.get(task)
+
+
 def print_field(document: dict[str, Any], field: str) -> None:
     """One field as a shell likes it: text as it is, anything else as JSON."""
     if field not in document:
         raise click.UsageError(f"--field {field}: it has {', '.join(sorted(document))}")
     value = document[field]
     click.echo(value if isinstance(value, str) else json.dumps(value))
+
+
+def result_of(found: Task) -> str | None:
+    """What it returned, or that this is gone."""
+    if found.result_missing:
+        return "missing: what it is kept as is gone or damaged"
+    return cut(json.dumps(found.result), WIDTH) if found.result is not None else None
 
 
 def print_life(found: Task) -> None:
@@ -119,12 +137,15 @@ def print_life(found: Task) -> None:
         "type": found.type,
         "state": found.state,
         "tags": ", ".join(spec.tags),
+        "was": spec.headers.get(FROM),
         "boost": f"{boost:.2f} points more urgent by the critical path" if boost else None,
         "failed": f"{found.attempts} of {spec.max_attempts} attempts",
         "poison": f"it fails wherever it runs: {names}" if found.poison_pill else None,
         "steps": cut(", ".join(found.steps), WIDTH),
         "payload": cut(json.dumps(found.payload), WIDTH),
-        "result": cut(json.dumps(found.result), WIDTH) if found.result is not None else None,
+        "put": ", ".join(f"{one.name} ({one.reference})" for one in found.attached),
+        "kept as": found.result_artifact,
+        "result": result_of(found),
     }
     for name, value in facts.items():
         if value:

@@ -16,6 +16,8 @@ SECTIONS = {
         "up": "rqueue.cli.up:up",
         "worker": "rqueue.cli.running:worker",
         "scheduler": "rqueue.cli.running:scheduler",
+        "archiver": "rqueue.cli.archive:archiver",
+        "notifier": "rqueue.cli.notifying:notifier",
     },
     "Work from a shell": {
         "enqueue": "rqueue.cli.enqueue:enqueue",
@@ -36,8 +38,12 @@ SECTIONS = {
         "counts": "rqueue.cli.fleet:counts",
         "workers": "rqueue.cli.crew:workers",
         "queues": "rqueue.cli.fleet:queues",
+        "events": "rqueue.cli.events:events",
     },
     "Task graphs": {"dag": "rqueue.cli.dag:dag"},
+    "Dead tasks": {"dead": "rqueue.cli.dead:dead"},
+    "Files": {"artifacts": "rqueue.cli.artifacts:artifacts"},
+    "Archive": {"archive": "rqueue.cli.archive:archive"},
     "Gates": {
         "breaker": "rqueue.cli.breaker:breaker",
         "budget": "rqueue.cli.budget:budget",

@@ -15,18 +15,21 @@ STEPS = (
     ("all of it live, in a terminal beside a worker", "top"),
     ("which queues the server has", "queues"),
 )
+KEPT = "What has ended is kept in PostgreSQL: {folder}, which runs while a process here uses it."
 AFTER = """
 Your own tasks: docs/guides/tasks.md, and docs/guides/workers.md for the handlers;
 then `{program} up MODULE:QUEUE` in place of the demo. All commands: docs/cli.md.
 """
 
 
-def steps(queue: str, *, embedded: bool) -> str:
+def steps(queue: str, *, embedded: bool, archive: str | Path | None) -> str:
     """The text; `embedded` where only our own choice of the server, made for this run, holds."""
     before = f"{'RQUEUE_EMBEDDED=1 ' if embedded else ''}{program()}"
     lines = ["", "what to do next, in this directory:"]
     for what, command in STEPS:
         lines += [f"  {what}", f"    {before} {command} --queue {queue}"]
+    if isinstance(archive, Path):
+        lines += ["", KEPT.format(folder=archive / "postgres")]
     return "\n".join([*lines, AFTER.format(program=program())])
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from rqueue.model.checked import CONTROL
+from rqueue.policy.headline import headline
 
 if TYPE_CHECKING:
     from rqueue.client.desk import Told
@@ -95,6 +96,11 @@ def cut(text: str, width: int) -> str:
     """The first line of a text, as far as it fits."""
     line = text.strip().partition("\n")[0]
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def gist(error: str | None, width: int) -> str:
+    """What an error says in one line, as far as it fits."""
+    return cut(headline(error or ""), width)
 
 
 def print_columns(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

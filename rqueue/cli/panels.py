@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rqueue.cli.output import clean, cut, span
+from rqueue.cli.output import clean, cut, gist, span
 from rqueue.clock import SYSTEM
 from rqueue.model.state import IN_HAND, WAITING, State
 
@@ -129,7 +129,7 @@ def failed(frame: Frame) -> list[Row]:
         why = (task.last_error if task else None) or one.reason
         type = task.type if task else ""
         ago = f"{span(one.ago_ms / 1000)} ago"
-        return (one.task, type, WORDS[one.event], ago, cut(why, NOTE_WIDTH))
+        return (one.task, type, WORDS[one.event], ago, gist(why, NOTE_WIDTH))
 
     return [row(one) for one in frame.failures]
 

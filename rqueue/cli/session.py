@@ -14,6 +14,7 @@ import click
 from rqueue.cli.chosen import NO_QUEUE, VARIABLE, chosen_queue, complete_queue, needed_queue
 from rqueue.cli.exits import INTERRUPTED, TERMINATED
 from rqueue.cli.output import Printer
+from rqueue.cli.reviewer import os_user
 from rqueue.client.claimer import FAREWELLS
 from rqueue.queue import Queue
 
@@ -63,6 +64,7 @@ async def opened(
 ) -> None:
     """Does the work with a queue that is closed in the end."""
     async with Queue(queue_name, url=url) as queue:
+        queue.desk.reviewer = queue.settings.principal or os_user()
         try:
             await work(queue, Printer(as_json), **given)
         finally:

@@ -13,6 +13,7 @@ from rqueue.cli.exits import nothing
 from rqueue.cli.payloads import from_argument
 from rqueue.cli.seconds import SECONDS
 from rqueue.cli.session import Command, on_queue
+from rqueue.model.artifact import Artifact
 from rqueue.model.attempt import Reason
 from rqueue.model.forms import view
 from rqueue.model.state import State
@@ -55,6 +56,11 @@ def told(out: Printer, lease: Lease, state: State) -> None:
     out.one({"id": lease.id, "state": state}, f"{lease.id} {state}")
 
 
+def shown(value: object) -> object:
+    """What a reference means, as JSON; of an artifact its facts."""
+    return value.model_dump(mode="json") if isinstance(value, Artifact) else value
+
+
 @click.command()
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Of this type. [repeatable]")
 @click.option(
@@ -90,7 +96,8 @@ async def claim(
         await lease.start()
     if out.as_json:
         task = {**view(await queue.get(lease.id)), "payload": lease.payload}
-        seen = {"references": lease.task.references} if lease.task.references else {}
+        found = {ref: shown(value) for ref, value in lease.task.references.items()}
+        seen = {"references": found} if found else {}
         out.json({**task, **seen, "token": lease.token, "worker": lease.worker})
     else:
         click.echo(f"{lease.id} {lease.token}")
@@ -124,6 +131,7 @@ async def heartbeat(queue: Queue, out: Printer, task: str, token: str) -> None:
 @click.option("--usd", type=float, default=0.0, metavar="N", help="Dollars.")
 @click.option("--tokens-in", type=int, default=0, metavar="N", help="Tokens a model was given.")
 @click.option("--tokens-out", type=int, default=0, metavar="N", help="Tokens it gave.")
+@click.option("--model", metavar="NAME", help="The model that was paid.")
 @holding
 @on_queue
 async def spend(queue: Queue, out: Printer, task: str, token: str, **cost: Any) -> None:

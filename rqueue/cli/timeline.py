@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from rqueue.cli.output import cut
+from rqueue.cli.output import gist
 from rqueue.model.state import MEANINGS, State
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def timeline(task: Task) -> list[Event]:
 def failed(record: AttemptRecord) -> Event:
     """One attempt that failed."""
     where = f" on {record.agent}" if record.agent else ""
-    error = f": {cut(record.error, WIDTH)}" if record.error else ""
+    error = f": {gist(record.error, WIDTH)}" if record.error else ""
     return Event(record.at, f"attempt {record.attempt} failed", f"{record.reason}{where}{error}")
 
 

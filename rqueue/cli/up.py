@@ -8,21 +8,26 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rqueue import embedded as servers
 from rqueue.cli import demo as shop
 from rqueue.cli.chosen import NO_QUEUE
+from rqueue.cli.config import masked
 from rqueue.cli.frame import View, follow
 from rqueue.cli.looping import run
 from rqueue.cli.next_steps import steps
 from rqueue.cli.observing import observable, ports_of, set_up_logs
+from rqueue.cli.output import note
 from rqueue.cli.running import load
 from rqueue.cli.seconds import SECONDS
-from rqueue.errors import ConfigError
+from rqueue.errors import ConfigError, StoreUnavailable
 from rqueue.services.duty import Duty
 from rqueue.settings import Settings
+from rqueue.sources import from_environment, from_file, merged, variable_of
 
 if TYPE_CHECKING:
     from rqueue.queue import Queue
@@ -36,13 +41,15 @@ EMBEDDED = "RQUEUE_EMBEDDED"
 @click.option("--demo", is_flag=True, help="Enqueue a lively workload and show it.")
 @click.option("--concurrency", type=click.IntRange(1), default=10, help="Tasks at once.")
 @click.option("--grace", type=SECONDS, default=10.0, help="Seconds to end in.")
+@click.option("--no-archive", is_flag=True, help="Start no PostgreSQL for what has ended.")
 @observable
 def up(app: str | None, demo: bool, concurrency: int, grace: float, **options: Any) -> None:
-    """Start a server, the scheduler and a worker, all in one.
+    """Start the servers, the scheduler and a worker, all in one.
 
     The server is the one that RQUEUE_REDIS_URL or rqueue.yaml names, else an embedded Valkey with
-    its data in .rqueue/. Ctrl-C ends all of it in good order. With --demo and no terminal it ends
-    with its work.
+    its data in .rqueue/. What has ended goes to the PostgreSQL that RQUEUE_POSTGRES_URL names; an
+    embedded Valkey has an embedded PostgreSQL beside it. Ctrl-C ends all of it in good order. With
+    --demo and no terminal it ends with its work.
     """
     if demo == (app is not None):
         raise ConfigError("MODULE:QUEUE", "names your queue; or use --demo to see one at work")
@@ -52,12 +59,13 @@ def up(app: str | None, demo: bool, concurrency: int, grace: float, **options: A
         logging.getLogger("rqueue").setLevel("ERROR")
     set_up_logs(options)
     embedded = choose_server()
+    choose_archive(wanted=not options["no_archive"])
     queue = load(app) if app is not None else shop.build()
     worker = queue.worker(concurrency=concurrency)
     duty = Shown([worker], [queue.scheduler(worker.name)], grace_sec=grace, ports=ports)
     if demo:
         run(show(queue, duty))
-        click.echo(steps(queue.name, embedded=embedded))
+        click.echo(steps(queue.name, embedded=embedded, archive=queue.settings.archive_server()))
     else:
         run(serve(queue, duty))
 
@@ -69,6 +77,27 @@ def choose_server() -> bool:
     if wanted:
         os.environ[EMBEDDED] = "1"
     return wanted
+
+
+def choose_archive(*, wanted: bool) -> None:
+    """Starts the embedded PostgreSQL before the queue looks for it, unless it is not to be.
+
+    Where it cannot be made, the queue does without; one that is there already must start.
+    """
+    if not wanted:
+        os.environ[variable_of("archive")] = "none"
+        return
+    settings = Settings.load(NO_QUEUE)
+    said = merged([from_environment(Settings), *from_file(Settings, NO_QUEUE)])
+    if not settings.embedded or settings.postgres_url or said.get("archive") == "none":
+        return
+    try:
+        if settings.archive == "postgres" or servers.has_postgres():
+            servers.start_postgres(settings.data_dir)
+    except (ConfigError, StoreUnavailable) as error:
+        if settings.archive == "postgres":
+            raise
+        note(f"no archive: {error}")
 
 
 class Shown(Duty):
@@ -92,6 +121,11 @@ class Shown(Duty):
 async def serve(queue: Queue, duty: Duty) -> None:
     """A worker and a scheduler for the queue."""
     click.echo(f"queue {queue.name} on {queue.runtime.connection.address}; Ctrl-C ends it")
+    match queue.settings.archive_server():
+        case str(url):
+            click.echo(f"archive on {masked(url)}")
+        case Path() as folder:
+            click.echo(f"archive on the embedded PostgreSQL in {folder}/postgres")
     if queue.settings.embedded:
         click.echo(f"other commands in this directory reach it with {EMBEDDED}=1 set")
     async with queue:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rqueue.archive.dags import read_dag
+from rqueue.archive.wanted import Wanted
 from rqueue.client import door
 from rqueue.client.daggraph import DagGraph, alone
 from rqueue.clock import SYSTEM
@@ -18,10 +20,11 @@ from rqueue.errors import (
     TaskNotFound,
 )
 from rqueue.model.dag import DagSpec
-from rqueue.model.field import dag_reference
+from rqueue.model.field import dag_reference, task_reference
+from rqueue.model.graph import missing, ordered
 from rqueue.model.ids import DagId, TaskId
 from rqueue.model.state import State
-from rqueue.store import dags, tasks
+from rqueue.store import dags
 
 if TYPE_CHECKING:
     from rqueue.client.desk import Desk, Told
@@ -54,11 +57,22 @@ class DagDesk:
         self.shard = desk.shard
 
     async def get(self, dag: str) -> Dag:
-        """A DAG as it is now; raises DagNotFound."""
-        return (await self.found(dag))[0]
+        """A DAG as it is now, or as it ended, where it has left Redis; raises DagNotFound."""
+        try:
+            return (await self.found(dag))[0]
+        except DagNotFound:
+            return await self.past(dag)
 
     async def graph(self, dag: str) -> DagGraph:
-        """A DAG with its tasks; raises DagNotFound."""
+        """A DAG with its tasks, from Redis or the archive; raises DagNotFound."""
+        try:
+            return await self.present(dag)
+        except DagNotFound:
+            found = await self.past(dag)
+        return DagGraph.of(found, await self.past_tasks(found), SYSTEM.now())
+
+    async def present(self, dag: str) -> DagGraph:
+        """A DAG that Redis still has, with its tasks; raises DagNotFound."""
         found, lone = await self.found(dag)
         if lone is not None:
             return DagGraph.of(found, [lone], SYSTEM.now())
@@ -66,6 +80,31 @@ class DagDesk:
         # Its own numbers after its tasks: one that has ended has ended in both.
         now = await dags.read(self.shard, found.id)
         return DagGraph.of(now, [task for task in read if task is not None], SYSTEM.now())
+
+    async def past(self, dag: str) -> Dag:
+        """A DAG that the archive alone has; raises DagNotFound."""
+        reader, named = self.desk.past, dag_reference(str(dag))
+        if reader is not None and not isinstance(named, DagId):
+            task = await reader.get(task_reference(named))
+            named = named if task is None or task.dag is None else task.dag
+        found = None
+        if reader is not None and isinstance(named, DagId):
+            found = await read_dag(reader, named)
+        if found is None:
+            raise DagNotFound(dag)
+        return found
+
+    async def past_tasks(self, dag: Dag) -> list[Task]:
+        """The tasks of a DAG that has left Redis, each after those that it waits for."""
+        if self.desk.past is None:
+            return []
+        wanted = Wanted(dag=dag.id.uuid)
+        known = {str(task.id): task async for task in self.desk.past.find(wanted)}
+        named = {str(task.spec.external_id): id for id, task in known.items()}
+        edges = {
+            id: [named.get(up, up) for up in known[id].spec.depends_on] for id in sorted(known)
+        }
+        return [known[id] for id in ordered(edges, known=missing(edges))]
 
     async def walk(self) -> AsyncIterator[Dag]:
         """The DAGs of more than one task, the newest first."""
@@ -115,7 +154,7 @@ class DagDesk:
         found.cancelled += [task.id for task in each if task.state is State.CANCELLED]
         for done, task in enumerate(dead, 1):
             try:
-                await tasks.revive(self.shard, task.id, life=task.life)
+                await self.desk.live_again(task, self.desk.plain("retry"))
                 found.revived.append(task.id)
             except (TaskError, DagEnded, InvalidGraph) as error:
                 found.refused[task.id] = str(error)

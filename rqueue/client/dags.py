@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from rqueue.client import door
-from rqueue.client.handle import Handle
+from rqueue.client.handle import Handle, outcome
 from rqueue.errors import DagEnded, DagFailed, ResultTimeout
 from rqueue.model.dag import Dag, DagStatus
 from rqueue.model.ids import TaskId
@@ -30,6 +30,8 @@ class DagHome(Protocol):
     shard: Shard
 
     async def get(self, task: str) -> Task: ...
+
+    async def state(self, task: str) -> State: ...
 
     async def cancel(self, task: str, reason: str = "") -> bool: ...
 
@@ -97,9 +99,13 @@ class DagHandle:
         return [Node(task.id, self.queue, task.spec.name) for task in await self.read()]
 
     async def results(self) -> dict[str, JsonValue]:
-        """What its tasks have returned so far, by their names (ids, where they have none)."""
-        done = (task for task in await self.read() if task.state is State.COMPLETED)
-        return {task.spec.name or str(task.id): task.result for task in done}
+        """What its tasks have returned so far, by their names (ids, where they have none). Raises
+        ResultMissing where one of them is kept as an artifact that is gone.
+        """
+        done = [task for task in await self.read() if task.state is State.COMPLETED]
+        # Most are whole as they were read.
+        whole = [await self.queue.get(one.id) if one.result_artifact else one for one in done]
+        return {task.spec.name or str(task.id): outcome(task) for task in whole}
 
     async def read(self) -> list[Task]:
         """All that is known of its tasks."""

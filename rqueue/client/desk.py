@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from rqueue.client import door
+from rqueue.client.deciding import Decision, changes
 from rqueue.client.drafts import to_ms
 from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidTask, TaskNotFound
@@ -18,12 +19,15 @@ from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import micro
 from rqueue.model.scale import to_native
 from rqueue.model.state import LIVE, State
-from rqueue.store import index, tasks
+from rqueue.store import index, resolving, tasks
+from rqueue.store.resolving import Reviewed, Revival
 from rqueue.store.tasks import Dependents
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rqueue.archive.reader import ArchiveReader
+    from rqueue.model.review import Resolution
     from rqueue.model.task import Task
     from rqueue.settings import Settings
     from rqueue.store.reader import Reader
@@ -65,15 +69,40 @@ class Swept:
 
 
 class Desk:
-    """The operator's moves on one shard."""
+    """The operator's moves on one shard. `reviewer` is who decides about the dead where nobody says
+    who; unlike the principal it is never asked for its role.
+    """
 
-    def __init__(self, shard: Shard, reader: Reader, settings: Settings) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        reader: Reader,
+        settings: Settings,
+        past: ArchiveReader | None = None,
+    ) -> None:
         self.shard = shard
         self.reader = reader
         self.settings = settings
+        self.past = past
+        self.reviewer = settings.principal
 
     async def get(self, task: str) -> Task:
-        """A task by our id in any form, or by the caller's own; raises TaskNotFound."""
+        """A task by our id in any form, or by the caller's own, from Redis or, where it has left
+        that, from the archive. Raises TaskNotFound where it is in neither, and StoreUnavailable
+        where one of them cannot say.
+        """
+        try:
+            return await self.present(task)
+        except TaskNotFound:
+            if self.past is None:
+                raise
+            found = await self.past.get(task_reference(str(task)))
+            if found is None:
+                raise
+            return found
+
+    async def present(self, task: str) -> Task:
+        """A task that Redis still has; raises TaskNotFound."""
         known = await self.id_of(task)
         (found,) = await self.reader.read([known.ulid])
         if found is None:
@@ -108,7 +137,7 @@ class Desk:
     async def set_priority(self, task: str, priority: float, scale: str | None = None) -> None:
         """Gives a live task another base priority; its age still counts."""
         native = to_native(priority, scale or self.settings.scale)
-        found = await self.get(task)
+        found = await self.present(task)
         was = micro(found.spec.priority)
         await tasks.set_priority(self.shard, found.id, base=micro(native), was=was)
 
@@ -131,7 +160,7 @@ class Desk:
     async def edit(self, task: str, payload: object) -> None:
         """Replaces the payload of a task that nobody has claimed yet."""
         while True:
-            found = await self.get(task)
+            found = await self.present(task)
             was = await self.reader.definition(found.id.ulid)
             definition = self.changed(was, payload)
             if await tasks.edit(self.shard, found.id, was=was, definition=definition):
@@ -147,24 +176,41 @@ class Desk:
     async def revive(self, task: str, *, payload: object = None, delay: float = 0) -> State:
         """Gives a dead task a new life; with a payload it comes back changed."""
         delay_ms = ms(door.seconds_of("delay", delay))
-        found = await self.get(task)
-        definition = b""
+        found = await self.present(task)
+        word: Resolution = "retry" if payload is None else "modify_and_retry"
+        decision = self.plain("wait" if word == "retry" and delay_ms else word)
+        return await self.live_again(found, decision, payload, delay_ms=delay_ms)
+
+    async def live_again(
+        self, found: Task, decision: Decision, payload: object = None, *, delay_ms: int = 0
+    ) -> State:
+        """Gives a dead task a new life by this decision; with a payload it comes back changed."""
+        definition, diff = b"", ""
         if payload is not None:
             definition = self.changed(await self.reader.definition(found.id.ulid), payload)
-        return await tasks.revive(
-            self.shard,
-            found.id,
-            life=found.life,
-            definition=definition,
-            delay_ms=delay_ms,
-        )
+            diff = changes(found.payload, payload)
+        review = decision.review(found, diff)
+        revival = Revival(found.id.ulid, found.life, review, definition, delay_ms)
+        return await resolving.revive(self.shard, revival)
+
+    def plain(self, resolution: Resolution, note: str = "") -> Decision:
+        """A decision of which nobody says more than what shall become of the task."""
+        return Decision(resolution, note=note, by=self.reviewer or "")
 
     async def discard(self, task: str, reason: str = "") -> None:
-        """Gives a dead task up; raises WrongState where it is not dead."""
+        """Gives a dead task up; raises WrongState where it is not dead, AlreadyDecided where it is
+        not any more.
+        """
         why = door.reason_of(reason)
         known = await self.id_of(task)
-        (word,) = await tasks.discard(self.shard, [known], reason=why)
-        tasks.check("task/discard", known, word)
+        # Nobody can read it, perhaps: it may be given up all the same.
+        (found,) = await self.reader.read([known.ulid])
+        review = self.plain("cancel", why).review(found)
+        rows = [Reviewed(known.ulid, None if found is None else found.life, review)]
+        words = await resolving.discard(self.shard, rows, reason=why)
+        (fault,) = await resolving.faults(self.shard, "task/discard", rows, words)
+        if fault is not None:
+            raise fault
 
     async def find(self, wanted: Filter) -> AsyncIterator[Task]:
         """The tasks a filter means, read as it walks; ended ones are found only while dead."""
@@ -190,13 +236,14 @@ class Desk:
         after each step how many of how many are done.
         """
         why, swept = door.reason_of(reason), Swept()
-        dead: list[TaskId] = []
+        dead: list[Reviewed] = []
         live: list[str] = []
-        # Ids alone are kept: the payloads of all that fits may be more than memory holds.
+        decision = self.plain("cancel", why)
+        # Ids and reviews alone are kept: all payloads may be more than memory holds.
         async for task in self.find(wanted):
             swept.tasks.append(task.id)
             if task.state is State.DEAD_LETTERED:
-                dead.append(task.id)
+                dead.append(Reviewed(task.id.ulid, task.life, decision.review(task)))
             else:
                 live.append(task.id.ulid)
         swept.found = len(swept.tasks)
@@ -209,7 +256,7 @@ class Desk:
                 ids = live[page]
                 words += await tasks.cancel(self.shard, ids, reason=why, dependents=dependents)
             if dead[page]:
-                words += await tasks.discard(self.shard, dead[page], reason=why)
+                words += await resolving.discard(self.shard, dead[page], reason=why)
             if told is not None:
                 told(len(words), swept.found)
         swept.done = words.count("OK")

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rqueue.errors import ResultTimeout, TaskCancelled, TaskDead, TaskNotFound
+from rqueue.errors import ResultMissing, ResultTimeout, TaskCancelled, TaskDead, TaskNotFound
 from rqueue.model.reference import Output, output_of
 from rqueue.model.state import State
 
@@ -21,6 +21,8 @@ class Home(Protocol):
     """What a handle asks of its queue."""
 
     async def get(self, task: str) -> Task: ...
+
+    async def state(self, task: str) -> State: ...
 
     async def cancel(self, task: str, reason: str = "") -> bool: ...
 
@@ -44,7 +46,7 @@ class Handle:
 
     async def status(self) -> State:
         """Where the task is in its life."""
-        return (await self.task()).state
+        return await self.queue.state(self.id)
 
     async def task(self) -> Task:
         """The whole task as it is now."""
@@ -56,7 +58,8 @@ class Handle:
 
     async def result(self, timeout: float | None = None) -> JsonValue:  # noqa: ASYNC109 (the public name)
         """What the handler returned, as soon as it has. Raises TaskDead, TaskCancelled, or
-        ResultTimeout after `timeout` seconds; the task goes on then.
+        ResultTimeout after `timeout` seconds; the task goes on then. ResultMissing where
+        it is kept as an artifact that is gone, ArtifactsUnavailable where that cannot be asked.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -69,6 +72,8 @@ class Handle:
 def outcome(task: Task) -> JsonValue:
     """The result of a task that has ended, or the error that says why there is none."""
     match task.state:
+        case State.COMPLETED if task.result_missing:
+            raise ResultMissing(task.id, artifact=str(task.result_artifact))
         case State.COMPLETED:
             return task.result
         case State.DEAD_LETTERED:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from rqueue.artifacts.results import stow
 from rqueue.client.door import word_of
 from rqueue.client.inputs import filled, refers
 from rqueue.errors import InvalidTask, LeaseLost, TaskError
@@ -14,14 +15,13 @@ from rqueue.model.attempt import Cause, Failed, Reason
 from rqueue.model.checked import within_a_year
 from rqueue.model.codec import encode
 from rqueue.model.ids import TaskId
-from rqueue.model.note import Note
+from rqueue.model.note import Note, model_of
 from rqueue.store import leases
 from rqueue.store.claims import Grant
 from rqueue.store.leases import Held, Parking, Settled
 from rqueue.store.notes import note
 from rqueue.store.replies import lease_fault
 from rqueue.store.stored import claimed
-from rqueue.store.urgency import server_ms
 
 if TYPE_CHECKING:
     from rqueue.client.claimer import HandClaim
@@ -40,7 +40,6 @@ class Lease:
         self.id = TaskId.from_ulid(grant.task)
         self.token = grant.token
         self.held = Held(grant.task, grant.token)
-        self.noted = 0
 
     def __repr__(self) -> str:
         return f"Lease({self.id}, {self.token.split(':')[0]})"
@@ -62,7 +61,7 @@ class Lease:
         if not refers(self.grant.definition) or self.task.unreadable is not None:
             return True
         try:
-            self.task = await filled(self.settler.shard, self.task)
+            self.task = await filled(self.settler.shard, self.settler.shelf, self.task)
         except InvalidTask as error:
             with suppress(TaskError):
                 await self.fail(Reason.ERROR, str(error), permanent=True)
@@ -89,20 +88,29 @@ class Lease:
             raise LeaseLost(self.id, self.token)
         self.judge("task/renew", [word])
 
-    async def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
-        """Adds to what the task has cost; raises BudgetExceeded where that is more than it may, or
-        than its budgets have left: fail the attempt then, with the reason `budget_exceeded`.
+    async def spend(
+        self,
+        usd: float = 0.0,
+        *,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+        model: str | None = None,
+    ) -> None:
+        """Adds to what the task has cost, for a model where one is named. Raises BudgetExceeded
+        where that is more than it may, or than its budgets have left: fail the attempt then, with
+        the reason `budget_exceeded`.
         """
-        shard = self.settler.shard
-        # Another process of the same run, as a shell's, goes on from higher: by the server's time.
-        self.noted = max(self.noted + 1, await server_ms(shard))
-        said = Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out)
-        await note(shard, self.held, said, seq=self.noted)
+        named = model_of(model)
+        said = Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out, model=named)
+        await note(self.settler.shard, self.held, said)
 
     async def complete(self, result: object = None) -> None:
         """Ends the task well: its result is stored, and what waited for it goes on."""
-        limit = self.settler.max_result_bytes
+        settler = self.settler
+        limit = max(settler.max_result_bytes, settler.shelf.rules.max_result_bytes)
         data = b"" if result is None else encode(result, field="result", max_bytes=limit)
+        if len(data) > settler.max_result_bytes:
+            data = await stow(settler.shelf, self.id, data)
         row = Settled(self.grant.task, self.token, data)
         self.judge("task/complete", await leases.complete(self.settler.shard, [row]))
 

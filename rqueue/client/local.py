@@ -8,14 +8,15 @@ from rqueue.client.gatherer import Gatherer
 from rqueue.client.watcher import Watcher
 
 if TYPE_CHECKING:
+    from rqueue.archive.reader import ArchiveReader
     from rqueue.store.shard import Shard
 
 
 class Local:
     """The parts that many callers of one event loop share."""
 
-    def __init__(self, shard: Shard) -> None:
-        self.gatherer = Gatherer(shard)
+    def __init__(self, shard: Shard, earlier: ArchiveReader | None = None) -> None:
+        self.gatherer = Gatherer(shard, earlier)
         self.watcher = Watcher(shard)
 
     async def aclose(self) -> None:

@@ -14,6 +14,7 @@ from rqueue.store.replies import lease_fault
 if TYPE_CHECKING:
     from random import Random
 
+    from rqueue.artifacts.shelf import Shelf
     from rqueue.client.lease import Lease
     from rqueue.clock import Clock
     from rqueue.model.attempt import Failed
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
 
 
 class Settler:
-    """What a lease needs to end its attempt: the shard, the rules and the dice."""
+    """What a lease needs to end its attempt: the shard, the rules and the dice. `shelf` is where
+    results go that are too large.
+    """
 
-    def __init__(self, shard: Shard, settings: Settings, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, shard: Shard, settings: Settings, clock: Clock, random: Random, *, shelf: Shelf
+    ) -> None:
         self.shard = shard
+        self.shelf = shelf
         self.current = Current(settings)
         self.clock = clock
         self.random = random

@@ -9,10 +9,12 @@ from functools import cached_property, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
+from rqueue.context.artifacts import Artifacts, Shelf
 from rqueue.context.blocking import BlockingContext
 from rqueue.context.steps import Aside, Steps, performed, told
 from rqueue.errors import ConfigError, TaskCancelled
-from rqueue.model.note import Note
+from rqueue.model.artifact import Artifact
+from rqueue.model.note import Note, model_of
 from rqueue.model.subtask import Subtask, Wait, Wish, failure_of, named, output_of
 from rqueue.policy.previous import lines_of
 
@@ -51,6 +53,8 @@ class Scribe(Protocol):
 
     async def step(self, name: str, result: bytes = b"") -> bytes: ...
 
+    async def attach(self, artifact: Artifact) -> None: ...
+
 
 class Context:
     """One attempt as its handler sees it. Its coroutines raise LeaseLost when another may run
@@ -58,7 +62,7 @@ class Context:
 
     `state` is what the worker's lifespans have put there: connections, models and the like.
     `loop` is the event loop that runs the attempt, where there is one beside the handler.
-    `aside` runs plain functions of a step in a thread.
+    `aside` runs plain functions of a step in a thread. `shelf` is where artifacts are kept.
     `suspended` is whether the task has left the worker to wait for others that it spawned,
     `leaving` how many calls that may come to that are under way, or have.
     """
@@ -70,6 +74,7 @@ class Context:
         self.state = state
         self.loop: asyncio.AbstractEventLoop | None = None
         self.aside: Aside = asyncio.to_thread
+        self.shelf: Shelf | None = None
         self.stopped = False
         self._extended_sec = 0.0
         self.suspended = False
@@ -97,10 +102,21 @@ class Context:
         """The task's id."""
         return self.task.id
 
-    @property
-    def references(self) -> dict[str, JsonValue]:
-        """The outputs that the task's `context_refs` mean, by reference."""
-        return self.task.references
+    @cached_property
+    def references(self) -> dict[str, Any]:
+        """What the task's `context_refs` mean, by reference: the outputs of tasks, and artifacts,
+        whose bytes are read by their `get()`.
+        """
+        found = self.task.references
+        return {ref: one.at(self.artifacts) if isinstance(one, Artifact) else one
+                for ref, one in found.items()}  # fmt: skip
+
+    @cached_property
+    def artifacts(self) -> Artifacts:
+        """Puts and reads files and other large things, see docs/guides/artifacts.md."""
+        if self.shelf is None:
+            raise ConfigError("ctx.artifacts", "is for attempts of a worker")
+        return Artifacts(self, self.shelf)
 
     @property
     def attempt(self) -> int:
@@ -161,11 +177,21 @@ class Context:
         """Keeps a line with the task; the last hundred are shown with it."""
         await self.scribe.note(Note(line=line))
 
-    async def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
-        """Adds to what the task has cost. Raises BudgetExceeded where that is more than it may, or
-        than its budgets have left: let it pass, the attempt has failed and is not repeated.
+    async def spend(
+        self,
+        usd: float = 0.0,
+        *,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+        model: str | None = None,
+    ) -> None:
+        """Adds to what the task has cost, for a model where one is named, else for `ctx.model`.
+        Raises BudgetExceeded where that is more than it may, or than its budgets have left: let it
+        pass, the attempt has failed and is not repeated.
         """
-        await self.scribe.note(Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out))
+        named = model_of(model)
+        said = Note(usd=usd, tokens_in=tokens_in, tokens_out=tokens_out, model=named)
+        await self.scribe.note(said)
 
     async def extend(self, seconds: float) -> None:
         """Lets this attempt run so much longer than its timeout."""

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rqueue.context.artifacts import BlockingArtifacts
 from rqueue.context.steps import told
 from rqueue.errors import ConfigError
 
@@ -28,6 +29,11 @@ class BlockingContext:
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
+
+    @property
+    def artifacts(self) -> BlockingArtifacts:
+        """Puts and reads files and other large things."""
+        return BlockingArtifacts(self.ctx)
 
     def progress(self, value: JsonValue) -> None:
         """Says how far the work is."""
@@ -53,9 +59,17 @@ class BlockingContext:
         """Keeps a line with the task."""
         self.run(self.ctx.log(line))
 
-    def spend(self, usd: float = 0.0, *, tokens_in: int = 0, tokens_out: int = 0) -> None:
-        """Adds to what the task has cost."""
-        self.run(self.ctx.spend(usd, tokens_in=tokens_in, tokens_out=tokens_out))
+    def spend(
+        self,
+        usd: float = 0.0,
+        *,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+        model: str | None = None,
+    ) -> None:
+        """Adds to what the task has cost, for a model where one is named."""
+        work = self.ctx.spend(usd, tokens_in=tokens_in, tokens_out=tokens_out, model=model)
+        self.run(work)
 
     def extend(self, seconds: float) -> None:
         """Lets this attempt run so much longer than its timeout."""

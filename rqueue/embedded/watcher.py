@@ -4,60 +4,100 @@ Run as a file, without the rest of the package, so that it stays small: standard
 """
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 OWNERS = "owners"
 WATCHER = "watcher.lock"
 LOOK_SEC = 0.2
 STOP_SEC = 30.0
+# From the kernel's prctl.h.
+SET_CHILD_SUBREAPER = 36
 
 
-def main(folder: Path, server: str, path: str) -> None:
+def main(kind: str, folder: Path, path: str, command: list[str]) -> None:
     """Watch over one server, from its start to its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    server = KINDS[kind]
+    inherit_orphans()
     with (folder / WATCHER).open("a") as life, (folder / OWNERS).open("a") as owners:
         # An earlier watcher whose server died may be about to leave.
         fcntl.flock(life, fcntl.LOCK_EX)
         life.truncate(0)
         life.write(f"{os.getpid()}\n")
         life.flush()
-        process = None if answers(path) else launch(folder, server, path)
-        pid = process.pid if process else process_id(path)
-        while lives(process, pid):
-            if alone(owners.fileno()):
-                end(process, pid)
+        process = None if server.answers(path) else launch(folder, path, command)
+        pid = process.pid if process else server.process_id(path)
+        tries = 1
+        while not alone(owners.fileno()):
+            if lives(process, pid):
+                tries = 1 if tries > 1 and server.answers(path) else tries
+            elif tries < server.tries:
+                tries += 1
+                process = launch(folder, path, command)
+                pid = process.pid
+            else:
                 break
             time.sleep(LOOK_SEC)
+        end(process, pid, server.stop)
         tidy(folder, path)
 
 
-def launch(folder: Path, server: str, path: str) -> subprocess.Popen[bytes]:
-    """The server, on a socket that only this user may open."""
+def launch(folder: Path, path: str, command: list[str]) -> subprocess.Popen[bytes]:
+    """The server, where nothing is left of one that was killed."""
+    end_orphans()
     Path(path).unlink(missing_ok=True)
-    options = {
-        "port": "0",
-        "unixsocket": path,
-        "unixsocketperm": "700",
-        "dir": str(folder),
-        "logfile": str(folder / "valkey.log"),
-        "appendonly": "yes",
-        "appendfsync": "everysec",
-        "save": "",
-        "maxmemory-policy": "noeviction",
-        "daemonize": "no",
-    }
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return subprocess.Popen([server, *words], stdin=subprocess.DEVNULL, cwd=folder)
+    for left in (Path(f"{path}.lock"), folder / "data" / "postmaster.pid"):
+        if misleads(left):
+            left.unlink()
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=folder, env=environment())
+
+
+def inherit_orphans() -> None:
+    """Let the children of a server that is killed become ours, where the system can do that."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans() -> None:
+    """End what a killed PostgreSQL has left at work: it keeps memory that the next one needs.
+
+    The server itself is gone, so that every child we have was one of its own.
+    """
+    with contextlib.suppress(OSError):
+        for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+            os.waitpid(int(pid), 0)
+
+
+def misleads(left: Path) -> bool:
+    """Whether PostgreSQL would take another process for itself: one that got its number since.
+
+    It knows itself a number that nobody has; after the restart of a container somebody often does.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = left.read_text().splitlines()
+        running = Path(f"/proc/{int(lines[0])}/cmdline").read_bytes()
+        return os.fsencode(lines[1]) not in running
+    return False
+
+
+def environment() -> dict[str, str]:
+    """Ours without what is meant for another PostgreSQL."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def lives(process: subprocess.Popen[bytes] | None, pid: int) -> bool:
@@ -80,11 +120,13 @@ def alone(owners: int) -> bool:
     return True
 
 
-def end(process: subprocess.Popen[bytes] | None, pid: int) -> None:
+def end(process: subprocess.Popen[bytes] | None, pid: int, stop: signal.Signals) -> None:
     """Ask the server to write what it has and stop; insist after a while."""
     until = time.monotonic() + STOP_SEC
+    if not lives(process, pid):
+        return
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, stop)
         while lives(process, pid):
             if time.monotonic() >= until:
                 os.kill(pid, signal.SIGKILL)
@@ -124,5 +166,37 @@ def ask(path: str, command: bytes) -> bytes:
             return b""
 
 
+def accepts(path: str) -> bool:
+    """Whether a PostgreSQL listens on the socket and has recovered."""
+    words = b"user\0rqueue\0database\0rqueue\0\0"
+    answer = ask(path, struct.pack("!ii", 8 + len(words), 3 << 16) + words)
+    # A refusal for another reason comes from a server that is ready.
+    return answer.startswith((b"R", b"E")) and b"C57P03\0" not in answer
+
+
+def postmaster_id(path: str) -> int:
+    """The process of a PostgreSQL, as it writes beside its socket."""
+    return int(Path(f"{path}.lock").read_text().splitlines()[0])
+
+
+class Kind(NamedTuple):
+    """What to know of a server: whether it answers, which process it is, how to end it, and how
+    often it is started before it is given up.
+    """
+
+    answers: Callable[[str], bool]
+    process_id: Callable[[str], int]
+    stop: signal.Signals
+    tries: int
+
+
+KINDS = {
+    "valkey": Kind(answers, process_id, signal.SIGTERM, tries=1),
+    # To SIGTERM it would wait for its clients. Children of one that was killed and was not ours may
+    # hold its memory until they have done what they are at.
+    "postgres": Kind(accepts, postmaster_id, signal.SIGINT, tries=25),
+}
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:])

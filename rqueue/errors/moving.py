@@ -35,6 +35,30 @@ class WrongState(TaskError):
         return f"{self.task} is {self.found}; this needs {' or '.join(self.wanted)}"
 
 
+class AlreadyDecided(WrongState):
+    """Another decision about a dead task came first; this one changed nothing.
+
+    `life` is the one that was looked at. `by` and `resolution` are the other decision's; "" where
+    the log has it no longer.
+    """
+
+    def __init__(
+        self, task: str, *, found: str, life: int, by: str = "", resolution: str = ""
+    ) -> None:
+        super().__init__(task, found=found, wanted=["DEAD_LETTERED"])
+        self.life = life
+        self.by = by
+        self.resolution = resolution
+
+    def __str__(self) -> str:
+        again = " again" if self.found in self.wanted else ""
+        decided = f"decided {self.resolution}" if self.resolution else "decided"
+        return (
+            f"{self.task} is {self.found}{again} by now: {self.by or 'another reviewer'} {decided}"
+            f" first, about its life {self.life}, the one that was looked at"
+        )
+
+
 class LeaseLost(TaskError):
     """The caller no longer holds the task: someone else may run it."""
 
@@ -112,3 +136,31 @@ class WorkerNotFound(RQueueError):
 
     def __str__(self) -> str:
         return f"no worker {self.worker} is at work here; `rqueue workers` lists those that are"
+
+
+class OutboxNotEmpty(RQueueError):
+    """What has ended still waits for the archive, which can not be left before it has it."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(waiting)
+        self.waiting = waiting
+
+    def __str__(self) -> str:
+        return (
+            f"the outbox has {self.waiting} entries that wait for the archive: let"
+            " `rqueue archiver` bring them there first"
+        )
+
+
+class EventsMissed(RQueueError):
+    """Events after `after` may be gone: only so many are kept. `oldest` is the first that is still
+    there; who goes on without those between asks again without `after`.
+    """
+
+    def __init__(self, after: str, oldest: str) -> None:
+        super().__init__(after, oldest)
+        self.after = after
+        self.oldest = oldest
+
+    def __str__(self) -> str:
+        return f"events after {self.after} are gone: the oldest that is kept is {self.oldest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rqueue.errors.keeping import ArtifactError
 from rqueue.errors.root import RQueueError
 
 
@@ -61,6 +62,22 @@ class DagFailed(ResultError):
 
     def __str__(self) -> str:
         return f"{self.dag} is {self.status}{': ' * bool(self.reason)}{self.reason}"
+
+
+class ResultMissing(ResultError, ArtifactError):
+    """The task has completed, and the artifact that holds its result is gone or damaged."""
+
+    def __init__(self, task: str, *, artifact: str) -> None:
+        super().__init__(task, artifact)
+        self.task = task
+        self.artifact = artifact
+
+    def __str__(self) -> str:
+        return (
+            f"the result of {self.task} is {self.artifact}, which is gone or damaged: bring it back"
+            f" from a backup of the artifact store, or have it done again"
+            f" (`rqueue archive restore {self.task}`, or another enqueue)"
+        )
 
 
 class ResultTimeout(ResultError, TimeoutError):

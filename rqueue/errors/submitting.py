@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from rqueue.errors.root import RQueueError
+
+# What a role may forbid.
+Deed = Literal["create this", "change roles"]
 
 
 class SubmitError(RQueueError):
@@ -48,18 +52,22 @@ class SpawnRefused(SubmitError):
 
 
 class Forbidden(SubmitError):
-    """A principal's role does not let it create tasks."""
+    """A principal's role does not let it create tasks, or change roles."""
 
-    def __init__(self, principal: str, role: str) -> None:
-        super().__init__(principal, role)
+    def __init__(self, principal: str, role: str, deed: Deed = "create this") -> None:
+        super().__init__(principal, role, deed)
         self.principal = principal
         self.role = role
+        self.deed = deed
 
     def __str__(self) -> str:
+        refused = f"{self.principal} has the role {self.role} and may not {self.deed}"
+        if self.deed == "change roles":
+            return f"{refused}, its own or another's: let an orchestrator or a human do it"
         return (
-            f"{self.principal} has the role {self.role} and may not create this: it may spawn"
+            f"{refused}: it may spawn"
             " tasks, in its own name, in the DAG of the task that it runs (ctx.spawn). Let an"
-            " orchestrator or a human submit it, or give it another role:"
+            " orchestrator or a human submit it, or have them give it another role:"
             f" rqueue role set {self.principal} orchestrator"
         )
 

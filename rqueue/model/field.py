@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from rqueue.errors import InvalidTask
 from rqueue.model.checked import Label, Line, Name, refusal, storable, unique
 from rqueue.model.ids import DagId, TaskId
-from rqueue.model.reference import RULE, task_in
+from rqueue.model.reference import RULE, artifact_in, task_in
 from rqueue.model.scale import to_native
 
 
@@ -43,8 +43,8 @@ def rounded(rate: float) -> float:
 
 
 def output_reference(text: str) -> str:
-    """The text, if it refers to the output of a task."""
-    if task_in(text) is None:
+    """The text, if it refers to the output of a task or to an artifact."""
+    if task_in(text) is None and artifact_in(text) is None:
         raise refusal(RULE)
     return text
 
@@ -66,7 +66,8 @@ Dependencies = Annotated[
     tuple[TaskReference, ...], Field(max_length=10_000), AfterValidator(unique)
 ]
 Reference = Annotated[Line, AfterValidator(output_reference)]
-# What fills arguments when the task is claimed: the output of a task, or a list of outputs.
+# What fills arguments when the task is claimed: the output of a task, the facts of an artifact, or
+# a list of them.
 Inputs = Annotated[
     dict[Label, Reference | Annotated[tuple[Reference, ...], Field(max_length=10_000)]],
     Field(max_length=256),

@@ -1,4 +1,4 @@
-"""Task and DAG ids: one 128-bit value that is a UUIDv7 and, written in base 32, a ULID.
+"""Ids of tasks, DAGs and artifacts: 128 bits that are a UUIDv7 and, written in base 32, a ULID.
 
     48 bits  milliseconds since 1970
      4 bits  7, the UUID version
@@ -7,7 +7,7 @@
     52 bits  random start, then counting upwards within the millisecond
     10 bits  the shard the task lives in
 
-The text is `task_` or `dag_` and 26 characters; ten bits are two of them, so the last two
+The text is `task_`, `dag_` or `art_` and 26 characters; ten bits are two of them, so the last two
 characters are the shard and texts sort as their times do.
 """
 
@@ -113,6 +113,13 @@ class DagId(Id):
     PREFIX = "dag"
 
 
+class ArtifactId(Id):
+    """The id of an artifact, `art_<ULID>`. It leads to no shard."""
+
+    __slots__ = ()
+    PREFIX = "art"
+
+
 def external_key(external: str) -> str:
     """Under what a caller's own id is kept: its hash, or its ULID where it looks like ours."""
     if isinstance(external, TaskId):
@@ -205,3 +212,8 @@ def new_task_ids(count: int, shard: int = 0) -> list[TaskId]:
 def new_dag_id(shard: int = 0) -> DagId:
     """An id for a new DAG of this shard."""
     return DagId.from_ulid(IDS.ulids(1, shard)[0])
+
+
+def new_artifact_id() -> ArtifactId:
+    """An id for a new artifact."""
+    return ArtifactId.from_ulid(IDS.ulids(1)[0])

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BeforeValidator
 
-from rqueue.errors import InvalidTask
-from rqueue.model.checked import YEAR_SEC, refusal
+from rqueue.errors import ConfigError, InvalidTask
+from rqueue.model.checked import NAME, YEAR_SEC, refusal
 
 Validator = Literal["json-schema", "test-pass", "llm-judge", "regex", "decision-report"]
 VALIDATORS: tuple[Validator, ...] = get_args(Validator)
@@ -125,3 +125,22 @@ def command_of(value: object, where: str = "validation_schema") -> Command:
 def is_word(text: str) -> bool:
     """Whether a program can be given it."""
     return 1 <= len(text) <= MAX_WORD and "\0" not in text
+
+
+def check_asked(
+    validation: Mapping[str, tuple[Validator, ...]],
+    test_commands: tuple[tuple[str, ...], ...],
+    judge_url: str | None,
+) -> None:
+    """The rules for validators that a queue asks for, and for what they use; raises ConfigError."""
+    for type, kinds in validation.items():
+        if type != "*" and NAME.fullmatch(type) is None:
+            raise ConfigError("validation", f"{type!r} is no type, and not * for all")
+        for kind in kinds:
+            if kind not in BY_SETTINGS:
+                rule = f"{kind} is for tasks to ask for; a queue asks for {', '.join(BY_SETTINGS)}"
+                raise ConfigError(f"validation.{type}", rule)
+    if not all(test_commands):
+        raise ConfigError("test_commands", "has a command without words")
+    if not (judge_url or "http://").startswith(("http://", "https://")):
+        raise ConfigError("judge_url", "begins with http:// or https://")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rqueue.errors import InvalidTask
-from rqueue.model.ids import TaskId
+from rqueue.model.ids import ArtifactId, TaskId
 
 OUTPUT = re.compile(r"task:(?P<task>[^:]+):output")
-RULE = "is a reference such as task:<id>:output"
+ARTIFACT = "artifact:"
+RULE = "is a reference such as task:<id>:output or artifact:<id>"
 PREVIOUS = "previous"
 
 Reference = str | Sequence[str]
@@ -78,3 +79,20 @@ def tasks_in(references: Iterable[str]) -> list[TaskId]:
     """The tasks whose outputs these references mean, each once."""
     found = (task_in(reference) for reference in references)
     return list(dict.fromkeys(task for task in found if task is not None))
+
+
+def artifact_in(reference: str) -> ArtifactId | None:
+    """The artifact that a reference means; None for a reference to something else."""
+    # With its prefix alone: artifacts of other makers are theirs to read.
+    if not reference.startswith(f"{ARTIFACT}{ArtifactId.PREFIX}_"):
+        return None
+    try:
+        return ArtifactId.parse(reference.removeprefix(ARTIFACT))
+    except InvalidTask:
+        return None
+
+
+def artifacts_in(references: Iterable[str]) -> list[ArtifactId]:
+    """The artifacts that these references mean, each once."""
+    found = (artifact_in(reference) for reference in references)
+    return list(dict.fromkeys(one for one in found if one is not None))

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue, SkipValidation
 
+from rqueue.model.artifact import Artifact
 from rqueue.model.attempt import AttemptRecord
 from rqueue.model.checked import Checked, Instant
 from rqueue.model.ids import DagId, TaskId
@@ -42,9 +43,13 @@ class Task(Checked):
     What is stored may be anyone's bytes. `unreadable` says why the definition cannot be read: the
     spec is then a stand-in of its type, without payload, and no attempt can succeed. `damaged`
     names the other parts that cannot be read and are left out here. `references` is there for who
-    has claimed it: the outputs that its `context_refs` mean, by reference. `steps` are the names of
-    those that its handler has done. `poison_pill` says that it was given up because it fails
-    wherever it runs; `failed_by` is what that is decided by, as policy.blame writes it.
+    has claimed it: what its `context_refs` mean, by reference. `steps` are the names of those that
+    its handler has done, `attached` the artifacts that it has put. A result that is too large for
+    the queue is in `result_artifact`, from where `queue.get` brings it back; where that is gone or
+    damaged, `damaged` names the result and `result_missing` is true. `poison_pill` says
+    that it was given up because it fails wherever it runs; `failed_by` is what that is decided by,
+    as policy.blame writes it. A dead one is `reviewed` when someone has decided about it and left
+    it dead, by its `resolution`.
     """
 
     id: TaskId
@@ -75,6 +80,8 @@ class Task(Checked):
     failure_reason: str | None = None
     failure_history: tuple[AttemptRecord, ...] = ()
     poison_pill: bool = False
+    reviewed: bool = False
+    resolution: str | None = None
     failed_by: tuple[str, ...] = Field((), exclude=True)
 
     progress: Json = None
@@ -83,7 +90,9 @@ class Task(Checked):
     steps: tuple[str, ...] = ()
     cost_usd: float = 0.0
     tokens_used: Tokens = Tokens()
+    attached: tuple[Artifact, ...] = ()
     result: Json = None
+    result_artifact: Artifact | None = None
     effective_priority: float | None = None
     references: dict[str, Json] = Field(default_factory=dict, exclude=True)
 
@@ -113,6 +122,11 @@ class Task(Checked):
         if self.effective_priority is not None:
             return tier(self.effective_priority)
         return tier(self.spec.priority)
+
+    @property
+    def result_missing(self) -> bool:
+        """Whether its result was looked for in its artifact and is not there any more."""
+        return self.result_artifact is not None and "result" in self.damaged
 
     @property
     def ended(self) -> bool:

@@ -18,8 +18,8 @@ Weight = Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)]
 
 
 class Turns(BaseModel):
-    """Whether the tasks of a lane are handed out key by key in turns, and the keys that have more
-    of them than one; where they are not, by priority alone.
+    """Whether tasks with a key are handed out key by key in turns, over all lanes of a claim, and
+    the keys that have more of them than one; where they are not, by priority alone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -9,6 +9,8 @@ from enum import StrEnum
 OLDEST = (7, 0)
 SKEW_MS = 1000
 LAG_MS = 60_000
+# A notifier says every half minute that it serves a sink; a notice is there in seconds.
+SILENT_MS, LATE_MS = 120_000, 60_000
 FULL = 0.8
 MOST_LINES = 10
 UNKNOWN = "the server does not tell this user"
@@ -68,6 +70,15 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkFacts:
+    """How long ago a notifier served a sink, and for how long it lacks a notice; None for none."""
+
+    name: str
+    silent_ms: int
+    oldest_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class QueueFacts:
     """What is known of a queue; `lag_ms` is None where nothing waits to be claimed. `unserved` is
     how many tasks ask for what no live worker offers, by what that is.
@@ -78,6 +89,7 @@ class QueueFacts:
     lag_ms: int | None = None
     paused: frozenset[str] = frozenset()
     unserved: Mapping[str, int] = field(default_factory=dict)
+    sinks: tuple[SinkFacts, ...] = ()
 
 
 def judge_server(facts: ServerFacts) -> list[Finding]:
@@ -95,7 +107,7 @@ def judge_server(facts: ServerFacts) -> list[Finding]:
 
 def judge_queue(facts: QueueFacts) -> list[Finding]:
     """All findings about a queue."""
-    return [leading(facts), lag(facts), *unserved(facts), *pauses(facts)]
+    return [leading(facts), lag(facts), *unserved(facts), *pauses(facts), *notices(facts)]
 
 
 def leading(facts: QueueFacts) -> Finding:
@@ -142,6 +154,23 @@ def pauses(facts: QueueFacts) -> list[Finding]:
         return []
     what, found = f"queue {facts.name}: paused", ", ".join(sorted(facts.paused))
     return [Finding(Level.WARN, what, found, "`rqueue resume` ends a pause")]
+
+
+def notices(facts: QueueFacts) -> list[Finding]:
+    """Whether every sink is told what it wants to be told."""
+    return [sink_found(f"queue {facts.name}: sink {sink.name}", sink) for sink in facts.sinks]
+
+
+def sink_found(what: str, sink: SinkFacts) -> Finding:
+    """Whether a sink is served, and has had its notices."""
+    if sink.silent_ms > SILENT_MS:
+        found = f"nobody has served it for {sink.silent_ms / 1000:.0f} s"
+        advice = "start `rqueue notifier` where its secret is; else it is forgotten in a while"
+        return Finding(Level.WARN, what, found, advice)
+    if sink.oldest_ms is not None and sink.oldest_ms > LATE_MS:
+        found = f"it lacks a notice that is {sink.oldest_ms / 1000:.0f} s old"
+        return Finding(Level.WARN, what, found, "see the notifier's log: is the sink down?")
+    return Finding(Level.OK, what, "it has had its notices")
 
 
 def version(facts: ServerFacts) -> Finding:

@@ -13,10 +13,11 @@ from rqueue.policy.limiting import status_of
 # The innermost frames that are told.
 FRAMES = 5
 # Errors of connections that are no OSError, by the names of their classes: those of httpx, aiohttp,
-# redis, database drivers and the clients of language models.
+# redis, database drivers, the clients of language models, and our own artifact store.
 OUTSIDE = frozenset(
     {
         "APIConnectionError",
+        "ArtifactsUnavailable",
         "ClientConnectionError",
         "ConnectionError",
         "InterfaceError",

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.errors import InvalidTask
 from rqueue.model.codec import decode
-from rqueue.model.reference import task_in, tasks_in
+from rqueue.model.reference import artifact_in, artifacts_in, task_in, tasks_in
 from rqueue.model.state import FINAL, State
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from rqueue.model.artifact import Artifact
     from rqueue.model.dag import Trigger
-    from rqueue.model.ids import TaskId
+    from rqueue.model.ids import ArtifactId, TaskId
     from rqueue.model.spec import TaskSpec
 
 
@@ -29,7 +30,7 @@ class Given(NamedTuple):
     """A task's payload with its inputs in it, and what it may look at, by reference."""
 
     payload: Any
-    references: dict[str, JsonValue]
+    references: dict[str, Any]
 
 
 def wanted(spec: TaskSpec) -> list[TaskId]:
@@ -37,10 +38,25 @@ def wanted(spec: TaskSpec) -> list[TaskId]:
     return tasks_in([*spec.references(), *spec.context_refs])
 
 
-def given(spec: TaskSpec, found: Mapping[TaskId, Returned]) -> Given:
-    """What a task is given; raises InvalidTask with the reference that leads to nothing."""
+def artifacts_wanted(spec: TaskSpec) -> list[ArtifactId]:
+    """The artifacts that a task is given."""
+    return artifacts_in([*spec.references(), *spec.context_refs])
+
+
+def given(
+    spec: TaskSpec,
+    found: Mapping[TaskId, Returned],
+    artifacts: Mapping[ArtifactId, Artifact] | None = None,
+) -> Given:
+    """What a task is given; raises InvalidTask with the reference that leads to nothing. Of an
+    artifact an argument gets the facts, as JSON.
+    """
+    known = artifacts or {}
 
     def value(field: str, reference: str) -> JsonValue:
+        artifact = artifact_in(reference)
+        if artifact is not None:
+            return known[artifact].model_dump(mode="json", exclude_none=True)
         task = task_in(reference)
         if task is None:
             raise InvalidTask(field, f"{reference} refers to no task")
@@ -55,8 +71,14 @@ def given(spec: TaskSpec, found: Mapping[TaskId, Returned]) -> Given:
             for name, one in spec.inputs.items()
         }
         payload = {**payload, **filled}
-    looked_at = [one for one in spec.context_refs if task_in(one) is not None]
-    return Given(payload, {one: value("context_refs", one) for one in looked_at})
+    references: dict[str, Any] = {}
+    for one in spec.context_refs:
+        artifact = artifact_in(one)
+        if artifact is not None:
+            references[one] = known[artifact]
+        elif task_in(one) is not None:
+            references[one] = value("context_refs", one)
+    return Given(payload, references)
 
 
 def output(field: str, task: TaskId, found: Returned, trigger: Trigger) -> JsonValue:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rqueue.policy.headline import raised
+
 if TYPE_CHECKING:
     from rqueue.model.attempt import AttemptRecord
 
@@ -13,7 +15,6 @@ CONTEXT, FIELD = "context", "previousAttempts"
 # Of many attempts the last are told, of each the beginning of what went wrong.
 MOST_TOLD = 10
 MOST_CHARS = 2000
-TRACEBACK = "Traceback"
 
 
 def asks(payload: object, form: str) -> bool:
@@ -44,7 +45,8 @@ def line_of(record: AttemptRecord) -> str:
     """What was tried, and why it failed; of a traceback only what was raised."""
     by = f" with {record.model}" if record.model else ""
     error = record.error.strip()
-    if error.startswith(TRACEBACK):
-        error = error.splitlines()[-1]
+    found = raised(error)
+    if found is not None:
+        error = found.line
     why = f": {error[:MOST_CHARS]}" if error else ""
     return f"attempt {record.attempt}{by} failed, {record.reason}{why}"

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rqueue.artifacts.results import Stowed
 from rqueue.model.attempt import Completed, Failed
 from rqueue.model.codec import decode
 from rqueue.model.state import State
@@ -97,7 +98,8 @@ class Aftermath:
 
 
 def seen(end: bytes | Failed) -> Completed | Failed:
-    """The end of an attempt as it was written."""
+    """The end of an attempt as it was written; a large result as its handler gave it."""
     if isinstance(end, Failed):
         return end
-    return Completed(decode(end, field="result") if end else None)
+    data = end.whole if isinstance(end, Stowed) else end
+    return Completed(decode(data, field="result") if data else None)

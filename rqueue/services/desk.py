@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rqueue.artifacts.results import stow
 from rqueue.context import Context, Suspended
+from rqueue.errors import ArtifactsUnavailable
 from rqueue.model.attempt import Cause, Failed, Reason
 from rqueue.model.definition import quick_parts
+from rqueue.model.ids import TaskId
 from rqueue.policy.previous import asks
 from rqueue.policy.validation import demanded
 from rqueue.services.aftermath import seen
@@ -39,6 +42,7 @@ from rqueue.store.leases import Held, Settled
 if TYPE_CHECKING:
     from random import Random
 
+    from rqueue.artifacts.shelf import Shelf
     from rqueue.clock import Clock
     from rqueue.hooks import Hooks
     from rqueue.policy.capability import Offer
@@ -66,6 +70,7 @@ class Parts:
 
     shard: Shard
     reader: Reader
+    shelf: Shelf
     settings: Settings
     registry: Registry
     hooks: Hooks
@@ -81,16 +86,22 @@ class Desk(Settling):
         self.models = offer.models
         self.state: dict[str, Any] = {}
         self.spawner = Spawner(parts)
+        # A result that is larger than the queue's is an artifact, where there is room for it.
+        self.in_queue_bytes = parts.settings.max_result_bytes
+        self.max_result_bytes = max(self.in_queue_bytes, parts.shelf.rules.max_result_bytes)
         children = Children(
             grace_sec=parts.settings.kill_grace_sec,
-            max_result_bytes=parts.settings.max_result_bytes,
+            max_result_bytes=self.max_result_bytes,
         )
         self.places = Places(Threads(), children)
         self.prover = Prover(parts.shard, parts.settings, parts.hooks)
         self.check(offer)
 
     def check(self, offer: Offer) -> None:
-        """Raises ConfigError for a handler of the offer that could not run."""
+        """Raises ConfigError for a handler of the offer that could not run, and for a place of
+        artifacts that cannot be opened.
+        """
+        self.parts.shelf.check()
         for type, handler in self.parts.registry.handlers.items():
             if offer.types is not None and type not in offer.types:
                 continue
@@ -108,10 +119,11 @@ class Desk(Settling):
         ctx = Context(grant.token, scribe, worker=self.worker, state=self.state)
         ctx.loop = asyncio.get_running_loop()
         ctx.aside = self.places.threads.run
+        ctx.shelf = parts.shelf
         running.ctx = ctx
         found = quick_parts(grant.definition)
         if found is None:
-            bad = await outfitted(ctx, parts.shard, self.models)
+            bad = await outfitted(ctx, parts.shard, parts.shelf, self.models)
             if bad is not None:
                 return bad
             spec = ctx.task.spec
@@ -134,7 +146,17 @@ class Desk(Settling):
         outcome = await self.perform(handler, payload, running, ctx)
         if outcome is not None and not running.stopped:
             self.ran(grant, type)
-        return outcome
+        large = is_large(outcome, self.in_queue_bytes) and not running.stopped
+        return await self.stowed(grant, outcome) if large else outcome
+
+    async def stowed(self, grant: Grant, result: Any) -> bytes | Failed:
+        """What is stored of a result that is too large for the queue; without the store for it
+        the attempt has failed, and is tried again.
+        """
+        try:
+            return await stow(self.parts.shelf, TaskId.from_ulid(grant.task), result)
+        except ArtifactsUnavailable as error:
+            return failure_of(error)
 
     async def run_settled(
         self, handler: Handler, payload: object, running: Running, ctx: Context
@@ -188,7 +210,7 @@ class Desk(Settling):
             case Encoded(data):
                 return data
             case _:
-                return encoded(handler, value, self.parts.settings.max_result_bytes)
+                return encoded(handler, value, self.max_result_bytes)
 
     async def proven(self, running: Running, ctx: Context, outcome: bytes) -> bytes | Failed | None:
         """An output that passes what it must, or how it fails; None where the task is lost, or has
@@ -252,6 +274,11 @@ class Desk(Settling):
         if running.exceeded:
             return OVERRUN
         return Failed(Reason.CANCELLED, running.stopped or "the worker was stopped")
+
+
+def is_large(outcome: bytes | Failed | None, limit: int) -> bool:
+    """Whether it is a result of more bytes than the queue keeps."""
+    return isinstance(outcome, bytes) and len(outcome) > limit
 
 
 def exceeded(running: Running) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.client.counts import TOTALS, counts_of
@@ -13,19 +13,25 @@ from rqueue.model.breaker import BreakerState
 from rqueue.model.state import State
 from rqueue.model.worker import WorkerStatus
 from rqueue.policy.fleet import offers_of, run_status, unserved
+from rqueue.services.notifier import PREFIX
 from rqueue.store.breakers import breakers
 from rqueue.store.budgets import budgets
 from rqueue.store.fleet import read_fleet, ready_by_lane
+from rqueue.store.outbox import oldest_ms
 from rqueue.store.queue import tally
+from rqueue.store.sinks import list_sinks
 
 if TYPE_CHECKING:
     from rqueue.services.scheduler import Scheduler
+    from rqueue.services.service import Figures as Done
     from rqueue.services.worker import Worker
     from rqueue.store.queue import Tally
     from rqueue.store.shard import Shard
 
 # READY tasks are counted by the tier they have reached; of the others it is not known.
 ANY_TIER = "any"
+# What notifiers do, by the metric of each.
+NOTICED = ("delivered", "failed", "given_up")
 # What the reaper calls what became of a lease.
 REAPED = {
     "ready": State.READY,
@@ -42,6 +48,7 @@ class Watched:
     shard: Shard
     worker: Worker | None = None
     scheduler: Scheduler | None = None
+    notifiers: Mapping[str, Done] = field(default_factory=dict)
 
 
 def gather(watched: Sequence[Watched]) -> Figures:
@@ -52,6 +59,7 @@ def gather(watched: Sequence[Watched]) -> Figures:
             add_worker(figures, one.queue, one.worker)
         if one.scheduler is not None:
             add_scheduler(figures, one.queue, one.scheduler)
+        add_services(figures, one.queue, one.notifiers)
     return figures
 
 
@@ -76,11 +84,7 @@ def add_worker(figures: Figures, queue: str, worker: Worker) -> None:
 def add_scheduler(figures: Figures, queue: str, scheduler: Scheduler) -> None:
     """What the services have done here; a lost lease is an attempt that ended in a crash."""
     figures.put("rqueue_scheduler_leading", queue, value=float(leads(scheduler)))
-    for name, service in list(scheduler.figures.items()):
-        figures.count("rqueue_service_ticks_total", queue, name, by=service.ticks)
-        figures.count("rqueue_service_faults_total", queue, name, by=service.faults)
-        for what, number in list(service.work.items()):
-            figures.count("rqueue_service_work_total", queue, name, what, by=number)
+    add_services(figures, queue, scheduler.figures)
     reaped = scheduler.figures["reaper"].work if "reaper" in scheduler.figures else {}
     for what, state in REAPED.items():
         number = reaped.get(what, 0)
@@ -91,6 +95,19 @@ def add_scheduler(figures: Figures, queue: str, scheduler: Scheduler) -> None:
     referee = scheduler.figures.get("referee")
     blamed = referee.work.get("blamed", 0) if referee else 0
     figures.count("rqueue_workers_blamed_total", queue, by=blamed)
+
+
+def add_services(figures: Figures, queue: str, services: Mapping[str, Done]) -> None:
+    """How often services ticked and what that did; of notifiers by their sinks, too."""
+    for name, service in list(services.items()):
+        figures.count("rqueue_service_ticks_total", queue, name, by=service.ticks)
+        figures.count("rqueue_service_faults_total", queue, name, by=service.faults)
+        for what, number in list(service.work.items()):
+            figures.count("rqueue_service_work_total", queue, name, what, by=number)
+        if name.startswith(PREFIX):
+            sink, did = name.removeprefix(PREFIX), service.work
+            for what in NOTICED:
+                figures.count(f"rqueue_notices_{what}_total", queue, sink, by=did.get(what, 0))
 
 
 def leads(scheduler: Scheduler) -> bool:
@@ -128,6 +145,14 @@ async def add_gates(figures: Figures, queue: str, shard: Shard) -> None:
         figures.put("rqueue_breakers", queue, state, value=found.count(state))
 
 
+async def add_sinks(figures: Figures, queue: str, shard: Shard) -> None:
+    """For how long each sink has not been told something, and what is on its way."""
+    for sink in await list_sinks(shard):
+        waits_sec = (sink.oldest_ms or 0) / 1000
+        figures.put("rqueue_notices_oldest_seconds", queue, sink.name, value=waits_sec)
+        figures.put("rqueue_notices_open", queue, sink.name, value=sink.open)
+
+
 async def gather_queues(watched: Sequence[Watched]) -> Figures:
     """How much there is in the queues now; the work grows with their lanes alone."""
     figures = Figures()
@@ -136,6 +161,7 @@ async def gather_queues(watched: Sequence[Watched]) -> Figures:
         counts = counts_of(counted)
         await add_fleet(figures, queue, shard, counted)
         await add_gates(figures, queue, shard)
+        await add_sinks(figures, queue, shard)
         for tier, number in counts.by_tier.items():
             figures.count("task_queue_depth", State.READY, tier, by=number)
         for state, number in counts.by_state.items():
@@ -146,4 +172,6 @@ async def gather_queues(watched: Sequence[Watched]) -> Figures:
                 if state not in TOTALS:
                     figures.count("rqueue_queue_depth", queue, type, state, by=number)
         figures.put("rqueue_outbox_entries", queue, value=counts.outbox)
+        oldest = await oldest_ms(shard)
+        figures.put("rqueue_outbox_age_seconds", queue, value=(oldest or 0) / 1000)
     return figures

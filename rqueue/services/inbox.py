@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.client.drafts import Drafter
+from rqueue.client.earlier import submit_new
 from rqueue.client.plans import planting_of, refuse_missing
 from rqueue.errors import InvalidGraph, InvalidTask, Overloaded, RQueueError, SubmitError
 from rqueue.model.inbox import Entry, Text, form_named, id_of, plan_in, spec_of, texts_of
 from rqueue.model.role import INBOX
 from rqueue.store import planting
 from rqueue.store.inbox import START, Refusal, arrived, receive, received
-from rqueue.store.submits import Taken, submit
+from rqueue.store.submits import Taken
 
 if TYPE_CHECKING:
+    from rqueue.archive.reader import ArchiveReader
     from rqueue.clock import Clock
     from rqueue.model.forms import Form
     from rqueue.model.ids import TaskId
@@ -88,8 +90,17 @@ class Inbox:
     tasks follow from the entry, so one that is dealt with twice makes no task twice.
     """
 
-    def __init__(self, shard: Shard, settings: Settings, *, clock: Clock, reader: str) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        settings: Settings,
+        *,
+        clock: Clock,
+        reader: str,
+        earlier: ArchiveReader | None = None,
+    ) -> None:
         self.shard = shard
+        self.earlier = earlier
         self.reader = reader
         self.drafter = Drafter(settings, clock, by=INBOX)
         # Sooner than any ended task is forgotten: a lost reader's entry finds its tasks there.
@@ -186,7 +197,7 @@ class Inbox:
     ) -> Sequence[Taken | RQueueError]:
         """What became of each draft."""
         try:
-            answers = await submit(self.shard, drafts, ids=ids)
+            answers = await submit_new(self.shard, self.earlier, drafts, ids=ids)
         except Overloaded as error:
             return [error] * len(drafts)
         full = next((answer for answer in answers if isinstance(answer, Overloaded)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rqueue.store.sinks import forget
 from rqueue.store.sweeping import PAGE, START, dismiss, prune, tidy, walk
 
 if TYPE_CHECKING:
@@ -21,12 +22,13 @@ INDEXES = ("tag", "keyed", "hand")
 @dataclass(slots=True)
 class Cleared:
     """What one tick cleared away: workers, parts of their conversations and of turns that are over,
-    tasks in sets where they do not belong.
+    tasks in sets where they do not belong, sinks that nobody serves.
     """
 
     workers: int = 0
     conversations: int = 0
     tagged: int = 0
+    sinks: int = 0
 
 
 class Janitor:
@@ -40,14 +42,17 @@ class Janitor:
     name = "janitor"
     interval_sec = 60.0
 
-    def __init__(self, shard: Shard, *, silent_ms: int = DAY_MS) -> None:
+    def __init__(self, shard: Shard, *, silent_ms: int = DAY_MS, keep_ms: int = 7 * DAY_MS) -> None:
         self.shard = shard
         self.silent_ms = silent_ms
+        self.keep_ms = keep_ms
         self.cursor = START
 
     async def tick(self) -> Cleared:
-        """Dismisses silent workers, and clears the next part of the keys."""
-        cleared = Cleared()
+        """Forgets sinks that nobody serves, dismisses silent workers, and clears the next part of
+        the keys.
+        """
+        cleared = Cleared(sinks=await forget(self.shard, silent_ms=self.keep_ms))
         for _ in range(STEPS):
             dismissed = await dismiss(self.shard, silent_ms=self.silent_ms)
             cleared.workers += dismissed

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from rqueue.client.plans import is_taken, planting_of
 from rqueue.errors import Overloaded, RQueueError, StoreUnavailable
-from rqueue.model.ids import TaskId
 from rqueue.model.lane import micro
 from rqueue.policy.path import ranks
-from rqueue.store import dags, planting, ranking, tasks
+from rqueue.store import dags, planting, ranking
+from rqueue.store.resolving import Revival, revive
 
 if TYPE_CHECKING:
     from rqueue.client.drafts import Drafter
@@ -32,7 +32,7 @@ STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
     "hold": partial(dags.pause, begin=False),
     "unhold": partial(dags.resume, begin=False),
     "forget": dags.forget,
-    "revive": lambda shard, task: tasks.revive(shard, TaskId.from_ulid(task.ulid)),
+    "revive": lambda shard, task: revive(shard, Revival(task.ulid)),
 }
 
 # What is kept of a refusal: it may name every task of a circle.

@@ -185,8 +185,8 @@ class Ledger:
             extra={**self.fields(grant.task, claimed(grant).type), "why": str(why)},
         )
 
-    def spent(self, task: Task, usd: float, model: str | None = None) -> None:
-        """What a handler said it spent, with the model that it was to use."""
+    def spent(self, task: Task, usd: float, model: str = "") -> None:
+        """What a handler said it spent, with the model that it was for."""
         agent = task.spec.agent_name or "any"
         self.figures.count("task_cost_usd", task.type, agent, model or UNKNOWN, by=usd)
 

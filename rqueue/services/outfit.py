@@ -14,6 +14,7 @@ from rqueue.policy.previous import given
 from rqueue.policy.verdict import refused
 
 if TYPE_CHECKING:
+    from rqueue.artifacts.shelf import Shelf
     from rqueue.context import Context
     from rqueue.store.shard import Shard
 
@@ -22,7 +23,9 @@ T = TypeVar("T")
 ASK_AGAIN_SEC = 0.5
 
 
-async def outfitted(ctx: Context, shard: Shard, models: Collection[str]) -> Failed | None:
+async def outfitted(
+    ctx: Context, shard: Shard, shelf: Shelf, models: Collection[str]
+) -> Failed | None:
     """How a task with options fails that must not be tried; None when it has all it needs."""
     task = ctx.task
     bad = refused(task)
@@ -33,7 +36,7 @@ async def outfitted(ctx: Context, shard: Shard, models: Collection[str]) -> Fail
         return model
     ctx.scribe.model = model
     try:
-        ctx.task = await in_the_end(lambda: filled(shard, task))
+        ctx.task = await in_the_end(lambda: filled(shard, shelf, task))
     except InvalidTask as error:
         # No attempt could do better: what it needs does not come back.
         return Failed(Reason.ERROR, str(error), permanent=True)

@@ -12,6 +12,7 @@ from rqueue.errors import RQueueError
 from rqueue.model.worker import Registration
 from rqueue.services.stopping import paused
 from rqueue.store import fleet
+from rqueue.store.outbox import join
 
 if TYPE_CHECKING:
     from rqueue.services.worker import Worker
@@ -28,7 +29,8 @@ NEWS_SEC, NEWS_SHARE = 5.0, 1 / 6
 
 class Registering:
     """Registers a worker at its start, and again before a lease is over: a server that has lost its
-    data knows it soon, and a worker that missed the mail is told to drain.
+    data knows it soon, and a worker that missed the mail is told to drain. The first time it says
+    that the queue has an archive, too, if it knows of one.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -90,6 +92,8 @@ class Registering:
         """Registers once; whether that was heard."""
         worker = self.worker
         try:
+            if not self.is_known and worker.shard.terms.archive:
+                await join(worker.shard)
             is_to_drain = await fleet.register(worker.shard, worker.name, self.run, self.said())
         except RQueueError:
             # The turns say so too, where it is worth a line.

@@ -19,6 +19,7 @@ from rqueue.policy.leading import (
 from rqueue.services.janitor import Janitor
 from rqueue.services.keeper import Keeper
 from rqueue.services.lookout import Lookout
+from rqueue.services.notifier import notifiers
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaped, Reaper
 from rqueue.services.referee import Referee
@@ -27,6 +28,7 @@ from rqueue.services.service import Figures, Paced, Service, keep
 from rqueue.services.stopping import ended, paused, unless
 from rqueue.services.sweeper import Sweeper
 from rqueue.store.leading import Term, lead, yield_lead
+from rqueue.store.outbox import join
 
 if TYPE_CHECKING:
     from random import Random
@@ -76,9 +78,10 @@ def standard(
         Keeper(shard, Drafter(settings, clock)),
         Rescorer(shard, reader),
         Sweeper(shard),
-        Janitor(shard),
+        Janitor(shard, keep_ms=round(settings.notice_keep_sec * 1000)),
         Lookout(shard, settings),
         *([Referee(shard, settings)] if settings.bad_workers.enabled else []),
+        *notifiers(shard, settings, clock=clock, random=random),
     ]
 
 
@@ -105,6 +108,7 @@ class Scheduler:
         self.term: Term | None = None
         self.heard_at = 0.0
         self.failing = 0
+        self.joined = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Leads whenever it can, until told to stop; then gives its term up at once.
@@ -124,9 +128,8 @@ class Scheduler:
     async def ask(self, stop: asyncio.Event, within_sec: float | None = None) -> float | None:
         """Asks to lead; until when it may believe that it does, None where it does not."""
         asked_at, ttl_sec = self.clock.monotonic(), self.owner.ttl_sec
-        asking = lead(self.shard, self.owner.name, ttl_ms=round(ttl_sec * 1000))
         try:
-            term = await unless(stop, asking, within_sec)
+            term = await unless(stop, self.request(), within_sec)
         except RQueueError as error:
             self.failing += 1
             level = logging.WARNING if self.failing == 1 else logging.DEBUG
@@ -140,6 +143,15 @@ class Scheduler:
         if term.owner not in (self.owner.name, known):
             log.info("stands by", extra={**self.fields(), "leader": term.owner})
         return trusted_until(asked_at, ttl_sec) if term.owner == self.owner.name else None
+
+    async def request(self) -> Term:
+        """Asks the server who leads; first of all it says that the queue has an archive, if this
+        process knows of one: those who end tasks need not.
+        """
+        if self.shard.terms.archive and not self.joined:
+            await join(self.shard)
+            self.joined = True
+        return await lead(self.shard, self.owner.name, ttl_ms=round(self.owner.ttl_sec * 1000))
 
     async def serve(self, stop: asyncio.Event, trusted: float) -> None:
         """Runs the services and renews the term, until it is another's or can not be trusted."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rqueue.context import Suspended
 from rqueue.errors import BudgetExceeded, TaskNotFound
 from rqueue.model.ids import TaskId
+from rqueue.store.artifacts import attach
 from rqueue.store.leases import Held
 from rqueue.store.notes import note
 from rqueue.store.spawning import spawn
@@ -17,6 +19,7 @@ from rqueue.store.stored import claimed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rqueue.model.artifact import Artifact
     from rqueue.model.note import Note
     from rqueue.model.subtask import Subtask, Wait, Wish
     from rqueue.model.task import Task
@@ -53,20 +56,22 @@ class StoreScribe:
         return claimed(self.grant)
 
     async def note(self, said: Note) -> None:
-        """Keeps a note; raises LeaseLost where the lease is no longer held, BudgetExceeded where
-        the run costs too much.
+        """Keeps a note, a cost with the model that it names, or that is in use. Raises LeaseLost
+        where the lease is no longer held, BudgetExceeded where the run costs too much.
         """
+        if self.model and not said.model and (said.usd or said.tokens_in or said.tokens_out):
+            said = replace(said, model=self.model)
         try:
             async with self.in_turn():
                 self.seq += 1
                 await note(self.shard, self.held, said, seq=self.seq)
         except BudgetExceeded:
-            self.ledger.spent(self.claimed(), said.usd, self.model)
+            self.ledger.spent(self.claimed(), said.usd, said.model)
             self.exceeded = True
             self.exceed()
             raise
         if said.usd:
-            self.ledger.spent(self.claimed(), said.usd, self.model)
+            self.ledger.spent(self.claimed(), said.usd, said.model)
 
     async def spawn(self, wishes: Sequence[Wish], wait: Wait) -> list[Subtask]:
         """Adds to the DAG of the task what is not there yet, and tells of all that was asked for;
@@ -89,6 +94,10 @@ class StoreScribe:
     async def step(self, name: str, result: bytes = b"") -> bytes:
         """Keeps what a step gave, or tells what is kept."""
         return await step(self.shard, self.held, name, result)
+
+    async def attach(self, artifact: Artifact) -> None:
+        """Notes an artifact with the task."""
+        await attach(self.shard, self.held, artifact)
 
     @property
     def held(self) -> Held:

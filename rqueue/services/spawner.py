@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rqueue.artifacts.results import completed
 from rqueue.client.drafts import Drafter, compact
 from rqueue.model.ids import new_task_ids
 from rqueue.model.subtask import Subtask, Wait, Wish
@@ -28,6 +29,7 @@ class Spawner:
 
     def __init__(self, parts: Parts) -> None:
         self.reader = parts.reader
+        self.shelf = parts.shelf
         self.hooks = parts.hooks
         handlers, by = parts.registry.handlers, parts.settings.principal
         self.drafter = Drafter(parts.settings, parts.clock, handlers, by=by)
@@ -58,7 +60,8 @@ class Spawner:
         """What a handler is told: of those that it waited for, how they ended."""
         if not wait:
             return [Subtask(one.id, one.state) for one in spawned]
-        found = await self.reader.read([one.id.ulid for one in spawned])
+        read = await self.reader.read([one.id.ulid for one in spawned])
+        found = [task and await completed(self.shelf, task) for task in read]
         return [
             Subtask(one.id)
             if task is None

@@ -4,7 +4,6 @@ the scripts that settle tasks.
 
 from __future__ import annotations
 
-import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -31,14 +30,19 @@ async def open_breaker(shard: Shard, type: str, *, for_ms: int) -> None:
         "type": type,
         "for_ms": for_ms,
         "events": shard.terms.events,
-        "request": secrets.token_hex(8),
+        **shard.by_hand(),
     }
     ok("breaker/open", type, await shard.run("breaker/open", args))
 
 
 async def close_breaker(shard: Shard, type: str) -> None:
     """Hands out the tasks of a type again, and answers who waited."""
-    args: dict[str, Argument] = {"type": type, "tries": TRIES, "events": shard.terms.events}
+    args: dict[str, Argument] = {
+        "type": type,
+        "tries": TRIES,
+        "events": shard.terms.events,
+        **shard.by_hand(),
+    }
     (more,) = ok("breaker/close", type, await shard.run("breaker/close", args))
     if int(more):
         await answer_all(shard)

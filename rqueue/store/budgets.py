@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 from rqueue.model.budget import Budget, Budgets
@@ -31,7 +30,7 @@ async def set_budget(
         "micro_usd": "" if usd is None else micro_usd(usd),
         "afresh": int(afresh),
         "tries": TRIES,
-        "request": secrets.token_hex(8),
+        **shard.by_hand(),
     }
     (more,) = ok("budget/set", account, await shard.run("budget/set", args))
     if int(more):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from redis.asyncio import RedisCluster
 
 from rqueue.errors import ConfigError, ScriptFault
-from rqueue.policy.checkup import Memory, Persistence, QueueFacts, ServerFacts
+from rqueue.policy.checkup import Memory, Persistence, QueueFacts, ServerFacts, SinkFacts
 from rqueue.policy.fleet import asks_for
 from rqueue.store.fleet import unserved_lanes
 from rqueue.store.leading import leader
@@ -18,6 +18,7 @@ from rqueue.store.queue import in_hand, tally
 from rqueue.store.reaping import clock as server_clock
 from rqueue.store.replies import text
 from rqueue.store.server import ask_info, read_info
+from rqueue.store.sinks import list_sinks
 
 if TYPE_CHECKING:
     from rqueue.clock import Clock
@@ -35,9 +36,11 @@ FAMILIES = frozenset({"XGROUP", "XINFO"})
 # What clients send beside the scripts.
 PLAIN = frozenset(
     {"EVAL", "EVALSHA", "BLPOP", "GET", "EXISTS", "HGETALL", "ZCARD", "ZRANGE", "TIME"}
+    | {"XRANGE", "XREAD", "XREVRANGE", "XINFO|STREAM"}
 )
 # What stands before the first key, where it does not come first.
-BEFORE_KEYS = {"EVAL": "x 1", "EVALSHA": "x 1", "XREADGROUP": "GROUP g c STREAMS"}
+BEFORE_KEYS = {"EVAL": "x 1", "EVALSHA": "x 1", "XREAD": "STREAMS"}
+BEFORE_KEYS |= {"XREADGROUP": "GROUP g c STREAMS"}
 # Not a file of lua/: it is no move, and no other script may ask about the user who runs it.
 # The key is given more often than any command needs it: Redis 7.0.15 and Valkey 9.1.2 read beyond
 # the words of a call that is too short, and crash.
@@ -94,7 +97,8 @@ async def read_queue(shard: Shard, name: str) -> QueueFacts:
     for lane, number in (await unserved_lanes(shard)).items():
         missed[asks_for(lane)] += number
     owner = term.owner if term else None
-    return QueueFacts(name, owner, await lag_ms(shard), paused, missed)
+    sinks = [SinkFacts(one.name, one.silent_ms, one.oldest_ms) for one in await list_sinks(shard)]
+    return QueueFacts(name, owner, await lag_ms(shard), paused, missed, tuple(sinks))
 
 
 async def lag_ms(shard: Shard) -> int | None:

@@ -13,7 +13,7 @@ from rqueue.model.money import MICRO, micro_usd
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
 from rqueue.store.shard import CHUNK, GIVEN_UP, TRIES, ending
-from rqueue.store.stored import moment
+from rqueue.store.values import moment
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -136,14 +136,14 @@ async def cancel(shard: Shard, dag: DagId, reason: str = "") -> int:
 
 async def pause(shard: Shard, dag: DagId, *, begin: bool = True) -> None:
     """Hands out nothing more of a DAG; what runs, runs on."""
-    args: dict[str, Argument] = {"limit": STEP, "begin": int(begin)}
-    while int((await run(shard, "dag/hold", dag, args))[0]):
-        continue
+    args: dict[str, Argument] = {"limit": STEP, **shard.by_hand()}
+    while int((await run(shard, "dag/hold", dag, {**args, "begin": int(begin)}))[0]):
+        begin = False
 
 
 async def resume(shard: Shard, dag: DagId, *, begin: bool = True) -> None:
     """Hands a paused DAG out again. One that is paused anew meanwhile stays so."""
-    args: dict[str, Argument] = {"limit": STEP, "tries": TRIES}
+    args: dict[str, Argument] = {"limit": STEP, "tries": TRIES, **shard.by_hand()}
     while int((await run(shard, "dag/unhold", dag, {**args, "begin": int(begin)}))[0]):
         begin = False
         await answer_all(shard)
@@ -167,6 +167,7 @@ async def set_budget(shard: Shard, dag: DagId, usd: float | None) -> None:
         "micro_usd": "" if usd is None else micro_usd(usd),
         "limit": STEP,
         "tries": TRIES,
+        **shard.by_hand(),
     }
     if int((await run(shard, "dag/budget", dag, args))[0]):
         await answer_all(shard)

@@ -9,7 +9,7 @@ from rqueue.model.worker import Registration
 from rqueue.policy.fleet import Known, Run, offers_of, unserved
 from rqueue.store.queue import tally
 from rqueue.store.replies import ok, text
-from rqueue.store.stored import words
+from rqueue.store.values import words
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
@@ -49,7 +49,12 @@ async def drain(shard: Shard, worker: str, *, why: str = "") -> int:
     """Tells those that run under a name to drain; how many they are. `why` is what they are blamed
     for, if they are. Raises WorkerNotFound.
     """
-    args: dict[str, Argument] = {"worker": worker, "cap": shard.terms.events, "why": why}
+    args: dict[str, Argument] = {
+        "worker": worker,
+        "cap": shard.terms.events,
+        "why": why,
+        **shard.by_hand(),
+    }
     reply = await shard.run("worker/drain", args)
     if text(reply[0]) == "GONE":
         raise WorkerNotFound(worker)

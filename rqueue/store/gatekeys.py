@@ -21,8 +21,7 @@ class GateKeys(ABC):
 
     def breaker(self, type: str) -> str:
         """hash: the breaker of a type: failures in a row, and of one that is not closed its state,
-        since when and until when it is open, its probe, `<task> <token>`, and who opened it
-        by hand.
+        since when and until when it is open, and its probe, `<task> <token>`.
         """
         return f"{self.root}breaker:{type}"
 

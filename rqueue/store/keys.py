@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rqueue.store.gatekeys import GateKeys
+from rqueue.store.noticekeys import NoticeKeys
 from rqueue.store.turnkeys import TurnKeys
 
 
 @dataclass(frozen=True, slots=True)
-class Keys(GateKeys, TurnKeys):
+class Keys(GateKeys, NoticeKeys, TurnKeys):
     """The keys of one shard: all keys of one script call come from one Keys."""
 
     namespace: str
@@ -54,7 +55,9 @@ class Keys(GateKeys, TurnKeys):
         return f"{self.root}failures:{task}"
 
     def notes(self, task: str) -> str:
-        """hash: what a task says of itself: progress, checkpoint, micro_usd, tokens."""
+        """hash: what a task says of itself: progress, checkpoint, micro_usd, tokens, model,
+        artifacts; and of the costs those of lives `before` this, and those told `late`.
+        """
         return f"{self.root}notes:{task}"
 
     def logs(self, task: str) -> str:
@@ -180,6 +183,10 @@ class Keys(GateKeys, TurnKeys):
         """hash: a claiming conversation: its seq, what it was given, where it parks."""
         return f"{self.root}waiter:{waiter}"
 
+    def request(self, request: str) -> str:
+        """string: what a call by hand was answered, for when it is sent again. Expires."""
+        return f"{self.root}req:{request}"
+
     def waiting(self, profile: str) -> str:
         """zset: parked waiters of a profile by the time they began to wait."""
         return f"{self.root}waiting:{profile}"
@@ -232,9 +239,14 @@ class Keys(GateKeys, TurnKeys):
         """stream: what has ended, on its way to the archive; task -> life, state, snapshot."""
         return f"{self.root}outbox"
 
-    def events(self) -> str:
-        """stream: what happened, for looking; capped."""
-        return f"{self.root}events"
+    def archiving(self) -> str:
+        """string: there where the queue has an archive: how many ended tasks may wait for it."""
+        return f"{self.root}archiving"
+
+    def reviews(self) -> str:
+        """stream: what was decided about dead tasks, with who, why and when; leaves for the
+        archive, or is capped where there is none."""
+        return f"{self.root}reviews"
 
     def reaper(self) -> str:
         """hash: what the reaper saw last: server time and run id."""

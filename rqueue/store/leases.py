@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.store.passage import go_on
 from rqueue.store.replies import ok, text
-from rqueue.store.shard import TOLD, TRIES
+from rqueue.store.shard import FREED, TOLD, TRIES
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -141,8 +141,9 @@ async def fail(shard: Shard, leases: Sequence[Verdict]) -> list[str]:
         "archive": int(shard.terms.archive),
         "keep": shard.terms.keep_failures,
         "events": shard.terms.events,
+        **FREED,
     }
-    return await words(shard, "task/fail", leases, args)
+    return await words_and_answers(shard, "task/fail", leases, args)
 
 
 async def park(shard: Shard, leases: Sequence[Parking], *, most: int | None = None) -> list[str]:
@@ -151,14 +152,15 @@ async def park(shard: Shard, leases: Sequence[Parking], *, most: int | None = No
     """
     args: dict[str, Argument] = {
         "events": shard.terms.events,
-        "most": "" if most is None else most,
+        "parks": "" if most is None else most,
+        **FREED,
     }
-    return await words(shard, "task/park", leases, args)
+    return await words_and_answers(shard, "task/park", leases, args)
 
 
 async def release(shard: Shard, leases: Sequence[Held]) -> list[str]:
     """In hand to READY, no attempt spent: OK or LOST for each."""
-    return await words_and_answers(shard, "task/release", leases, {"tries": TRIES})
+    return await words_and_answers(shard, "task/release", leases, {**FREED})
 
 
 async def reap(shard: Shard, leases: Sequence[Reaping], *, idle_ms: int) -> list[str]:

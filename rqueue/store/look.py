@@ -12,7 +12,7 @@ from rqueue.model.lane import micro
 from rqueue.model.scale import BOUNDS
 from rqueue.store.lanes import read_lanes
 from rqueue.store.replies import ok
-from rqueue.store.stored import entry_ms, holder_in, words
+from rqueue.store.values import entry_ms, holder_in, words
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -137,5 +137,6 @@ def failure_in(row: list[Any], now_ms: int) -> Failure | None:
     if said.get("event") not in FAILURES:
         return None
     task = TaskId.from_ulid(said.get("task", ""))
-    reason, ago_ms = said.get("detail", ""), max(0, now_ms - entry_ms(words(entry)))
-    return Failure(task, said["event"], reason, ago_ms)
+    # The reason comes first; of a task that is tried again, when and how often follows.
+    reason, ago_ms = said.get("detail", "").partition(" ")[0], now_ms - entry_ms(words(entry))
+    return Failure(task, said["event"], reason, max(0, ago_ms))

@@ -15,6 +15,7 @@ from rqueue.store.replies import ok, text
 if TYPE_CHECKING:
     from rqueue.model.note import Note
     from rqueue.store.leases import Held
+    from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
 
 KEEP_LINES = 100
@@ -24,18 +25,19 @@ MOST_USD = 1_000_000
 MOST_TOKENS = 10**12
 
 
-async def note(shard: Shard, held: Held, said: Note, *, seq: int) -> None:
+async def note(shard: Shard, held: Held, said: Note, *, seq: int | None = None) -> None:
     """Keeps it; raises LeaseLost where the lease is not held, InvalidTask where it cannot be kept,
     BudgetExceeded where it is kept and the run costs too much. What a run that lost its lease has
     cost is counted all the same, once.
 
-    `seq` rises with each note of an attempt: sent again, one is not kept twice.
+    `seq` rises with each note that a worker keeps of an attempt: sent again, one is not kept twice.
+    By hand there is none: any number of processes may speak of one run, and each call has a name.
     """
     check_cost(said)
     row = (
         held.task,
         held.token,
-        seq,
+        "" if seq is None else seq,
         b"" if said.progress is None else encode(said.progress, field="progress"),
         b"" if said.checkpoint is None else encode(said.checkpoint, field="checkpoint"),
         said.line[:MAX_LINE].encode(errors="replace"),
@@ -44,8 +46,11 @@ async def note(shard: Shard, held: Held, said: Note, *, seq: int) -> None:
         said.tokens_out,
         within_a_year("seconds", said.extend_sec),
         shard.terms.timeout_ms,
+        said.model,
     )
-    reply = await shard.run("task/note", {"keep": KEEP_LINES}, [row])
+    args: dict[str, Argument] = {"keep": KEEP_LINES, "archive": int(shard.terms.archive)}
+    args |= shard.by_hand() if seq is None else {"request": "", "memo_ms": 0}
+    reply = await shard.run("task/note", args, [row])
     (word,) = ok("task/note", held.task, reply)
     match text(word):
         case "OK":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import ok
-from rqueue.store.shard import GIVEN_UP, LIMIT, TOLD, TRIES, ending
+from rqueue.store.shard import GIVEN_UP, LIMIT, PAID, TOLD, TRIES, WOKEN, ending
 
 if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
@@ -28,7 +28,13 @@ class Step:
 
 async def promote(shard: Shard, *, limit: int = LIMIT) -> Step:
     """Makes READY what has waited long enough."""
-    args: dict[str, Argument] = {"limit": limit, "tries": TRIES, "events": shard.terms.events}
+    args: dict[str, Argument] = {
+        "limit": limit,
+        "tries": TRIES,
+        "events": shard.terms.events,
+        "woken": WOKEN,
+        "back": PAID,
+    }
     more, moved, following = ok("task/promote", "", await shard.run("task/promote", args))
     return Step(int(moved), bool(int(more)), int(float(following)))
 

@@ -14,7 +14,7 @@ from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
 from rqueue.store.roles import forbidden, who_of
 from rqueue.store.shard import TRIES
-from rqueue.store.submits import Draft, lanes_text
+from rqueue.store.submits import Draft, full, lanes_text, most_of
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
@@ -148,6 +148,7 @@ def asked(
         "max_lanes": shard.terms.max_lanes,
         "follow": dag.follow,
         "who": who_of(shard.terms, dag.by),
+        "most": most_of(shard.terms),
     }
     return args, rows
 
@@ -199,8 +200,8 @@ def refusal(shard: Shard, dag: Planting, words: list[str]) -> RQueueError:
     match words:
         case ["LANES"]:
             return TooManyLanes(shard.terms.max_lanes)
-        case ["FORBIDDEN", who]:
-            return forbidden(who)
+        case ["FORBIDDEN" | "FULL" as word, detail]:
+            return forbidden(detail) if word == "FORBIDDEN" else full(detail)
         case ["PARENT", task, parent]:
             rule = "depends on a task that is not there or was cancelled"
             return InvalidGraph(rule, (named(dag, task), shown(parent)))

@@ -61,14 +61,20 @@ def gate(type: str | None, lane: int | None) -> str:
 
 async def pause(shard: Shard, what: str) -> None:
     """Hands out nothing of the queue, a type or a lane."""
-    ok("queue/pause", what, await shard.run("queue/pause", {"what": what}))
+    args: dict[str, Argument] = {"what": what, **shard.by_hand()}
+    ok("queue/pause", what, await shard.run("queue/pause", args))
 
 
 async def resume(shard: Shard, what: str) -> None:
     """Ends a pause and answers who waited."""
     lanes = await read_lanes(shard)
     numbers = json.dumps(sorted(lanes.numbers.values()))
-    args: dict[str, Argument] = {"what": what, "lanes": numbers, "tries": TRIES}
+    args: dict[str, Argument] = {
+        "what": what,
+        "lanes": numbers,
+        "tries": TRIES,
+        **shard.by_hand(),
+    }
     (more,) = ok("queue/resume", what, await shard.run("queue/resume", args))
     if int(more):
         await answer_all(shard)
@@ -149,10 +155,3 @@ async def in_hand(shard: Shard, *, idle_ms: int, after: str = "", limit: int = 5
         )
         for row in rows
     ]
-
-
-async def archived(shard: Shard, entries: Sequence[str]) -> int:
-    """Lets go of outbox entries whose rows are committed; how many tasks they held."""
-    args: dict[str, Argument] = {"ttl": shard.terms.result_ttl_ms}
-    rows = [(entry,) for entry in entries]
-    return int(ok("queue/archived", "", await shard.run("queue/archived", args, rows))[0])

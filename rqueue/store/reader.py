@@ -11,7 +11,8 @@ from rqueue.model.ids import TaskId
 from rqueue.store.lanes import read_lanes
 from rqueue.store.replies import ok
 from rqueue.store.shard import BYTES
-from rqueue.store.stored import UNREADABLE, Stored
+from rqueue.store.stored import Stored
+from rqueue.store.values import UNREADABLE
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane

@@ -25,6 +25,7 @@ WAITING = (State.PENDING, State.READY, State.RETRYING)
 # Operations that are no move and the states they work in.
 NEEDS: dict[str, Sequence[State]] = {
     "edit": WAITING,
+    "escalate": (State.DEAD_LETTERED,),
     "set_priority": (*WAITING, *TRANSITIONS["renew"].sources, State.DEAD_LETTERED),
 }
 

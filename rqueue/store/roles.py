@@ -11,6 +11,7 @@ from rqueue.model.role import CREATORS, INBOX
 from rqueue.store.replies import ok, text
 
 if TYPE_CHECKING:
+    from rqueue.errors.submitting import Deed
     from rqueue.model.role import Role
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard, Terms
@@ -23,32 +24,43 @@ async def roles(shard: Shard) -> dict[str, str]:
     return dict(sorted(zip(flat[::2], flat[1::2], strict=True)))
 
 
-async def set_role(shard: Shard, principal: str, role: Role) -> None:
-    """Gives a principal a role."""
-    args: dict[str, Argument] = {
+async def set_role(shard: Shard, principal: str, role: Role, *, by: str | None) -> None:
+    """Gives a principal a role; raises Forbidden where the role of who asks forbids it."""
+    await change(shard, "role/set", principal, {"role": role}, by=by)
+
+
+async def drop_role(shard: Shard, principal: str, *, by: str | None) -> None:
+    """Takes a principal's role away: it has the queue's default again. Raises Forbidden."""
+    await change(shard, "role/drop", principal, {}, by=by)
+
+
+async def change(
+    shard: Shard, script: str, principal: str, args: dict[str, Argument], *, by: str | None
+) -> None:
+    """Changes what the role of a principal is, asked for by another, or by nobody."""
+    given: dict[str, Argument] = {
         "principal": principal,
-        "role": role,
         "events": shard.terms.events,
+        "who": who_of(shard.terms, (by,) if by else ()),
+        **args,
+        **shard.by_hand(),
     }
-    ok("role/set", principal, await shard.run("role/set", args))
-
-
-async def drop_role(shard: Shard, principal: str) -> None:
-    """Takes a principal's role away: it has the queue's default again."""
-    args: dict[str, Argument] = {"principal": principal, "events": shard.terms.events}
-    ok("role/drop", principal, await shard.run("role/drop", args))
+    reply = await shard.run(script, given)
+    if text(reply[0]) == "FORBIDDEN":
+        raise forbidden(text(reply[1]), "change roles")
+    ok(script, principal, reply)
 
 
 @lru_cache(maxsize=4096)
 def who_of(terms: Terms, principals: tuple[str, ...]) -> str:
-    """Who asks for tasks, as scripts read it, see lua/include/role_refused.lua; "" for nobody."""
+    """Who asks, as scripts read it, see lua/include/role_refused.lua; "" for nobody."""
     if not principals:
         return ""
     by = [[one, terms.inbox_role if one == INBOX else terms.default_role] for one in principals]
     return json.dumps({"by": by, "may": CREATORS}, separators=(",", ":"))
 
 
-def forbidden(refused: str) -> Forbidden:
+def forbidden(refused: str, deed: Deed = "create this") -> Forbidden:
     """The refusal that a script means by `<principal> <role>`."""
     principal, _, role = refused.partition(" ")
-    return Forbidden(principal, role)
+    return Forbidden(principal, role, deed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -27,6 +28,12 @@ TOLD = 300
 # Tasks that one call gives up: each leaves the stream and its lists, which is more still.
 GIVEN_UP = 100
 TRIES = 100
+# Gates and accounts whose time has come that one call looks at: each may touch every lane.
+WOKEN = 100
+# Tasks that one call brings back which their DAGs can pay again, of however many DAGs.
+PAID = 300
+# What a call may do for those who wait for what it has freed.
+FREED = {"tries": TRIES, "woken": WOKEN, "back": PAID}
 # Parents of a revived task that one call tells that it waits for them.
 PARENTS = 250
 # Edges that are followed to find a circle.
@@ -40,6 +47,7 @@ class Terms:
     """What a queue's settings mean for its scripts, in their units."""
 
     archive: bool = False
+    max_outbox: int = 0
     result_ttl_ms: int = 86_400_000
     dedupe_window_ms: int = 7 * 86_400_000
     max_lanes: int = 512
@@ -58,7 +66,9 @@ class Terms:
     default_role: str = "orchestrator"
     inbox_role: str = "orchestrator"
     max_steps: int = 1_000
+    max_artifacts: int = 100
     max_result_bytes: int = 262_144
+    keep_reviews: int = 10_000
 
 
 @cache
@@ -69,6 +79,7 @@ def ending(terms: Terms) -> str:
         "ttl": terms.result_ttl_ms,
         "events": terms.events,
         "max_nodes": terms.max_nodes,
+        "reviews": terms.keep_reviews,
     }
     return json.dumps(facts, separators=(",", ":"))
 
@@ -91,6 +102,12 @@ class Shard:
             name: {key: getattr(keys, key)() for key in script.keys}
             for name, script in runner.scripts.items()
         }
+
+    def by_hand(self) -> dict[str, Argument]:
+        """The name of a call that somebody makes by hand: sent again under it, that call is
+        answered as it was and changes nothing, whatever came between.
+        """
+        return {"request": secrets.token_hex(8), "memo_ms": self.terms.memo_ms}
 
     async def run(
         self,

@@ -21,7 +21,7 @@ from rqueue.store.planting import NAME_TAKEN
 from rqueue.store.queue import answer_all
 from rqueue.store.replies import text
 from rqueue.store.roles import forbidden, who_of
-from rqueue.store.shard import EDGES, TRIES
+from rqueue.store.shard import EDGES, FREED
 from rqueue.store.submits import Draft, fitting, lanes_text
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ async def send(shard: Shard, parent: Held, tasks: Sequence[Seedling], part: Part
         "lanes": lanes_text(lanes),
         "max_lanes": shard.terms.max_lanes,
         "steps": EDGES,
-        "tries": TRIES,
+        **FREED,
         "gather": part.gather,
         "part": part.part,
         "keep_ms": GATHER_MS,

@@ -7,37 +7,41 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from rqueue.errors import InvalidTask
-from rqueue.model.attempt import AttemptRecord
-from rqueue.model.codec import MAX_INT, decode
-from rqueue.model.ids import DagId, TaskId
+from rqueue.model.artifact import listed, stowed_in
+from rqueue.model.codec import decode
+from rqueue.model.ids import TaskId
 from rqueue.model.lane import POINT, Lane
 from rqueue.model.money import MICRO
-from rqueue.model.spec import TaskSpec, known
+from rqueue.model.spec import TaskSpec
 from rqueue.model.state import IN_HAND, State
 from rqueue.model.task import Claim, Task, Tokens
 from rqueue.policy.priority import effective
+from rqueue.store.values import (
+    UNREADABLE,
+    dag_in,
+    entry_ms,
+    failure_in,
+    holder_in,
+    life,
+    moment,
+    natural,
+    words,
+)
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import JsonValue
 
     from rqueue.store.claims import Grant
 
 T = TypeVar("T")
-
-# What reading bytes that nobody checked may raise; pydantic's own error is a ValueError.
-UNREADABLE = (InvalidTask, ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
-ENTRY = re.compile("([0-9]+)-[0-9]+")
-# The letters of flags are small, a ULID is not.
-DAG = re.compile("[0-9A-Z]+")
 ABOVE = re.compile("up[0-9]*")
 NO_LONGER_RANKED = (State.COMPLETED, State.CANCELLED)
 NOBODY: tuple[str, ...] = ()
-
 # States that an attempt has ended in.
 TRIED = frozenset({State.COMPLETED, State.RETRYING, State.DEAD_LETTERED})
 
@@ -76,7 +80,7 @@ class Stored:
             **self.failures(),
             **self.notes(),
             "blocked_by": self.part("waits", self.parents, NOBODY),
-            "result": self.part("result", self.outcome, None),
+            **self.outcome(),
             "logs": tuple(words(line) for line in self.lines),
             "steps": tuple(sorted(words(name) for name in self.done)),
         }
@@ -200,9 +204,12 @@ class Stored:
         waits = [name.decode() for name in self.waits if not name.startswith(b"@")]
         return tuple(sorted(map(TaskId.from_ulid, waits)))
 
-    def outcome(self) -> JsonValue:
-        """What its handler returned."""
-        return decode(self.result, field="result") if self.result else None
+    def outcome(self) -> dict[str, Any]:
+        """What its handler returned, or where that is kept."""
+        kept = stowed_in(self.result)
+        if kept or not self.result:
+            return {"result_artifact": kept}
+        return {"result": self.part("result", lambda: decode(self.result, field="result"), None)}
 
     def failures(self) -> dict[str, Any]:
         """How earlier attempts ended."""
@@ -213,6 +220,8 @@ class Stored:
             "failure_history": history,
             "last_error": history[-1].error if history else None,
             "poison_pill": self.fields.get("poison") == "1",
+            "reviewed": "reviewed" in self.fields,
+            "resolution": self.fields.get("resolution"),
             "failed_by": tuple(self.fields.get("failed_by", "").split()),
         }
 
@@ -227,7 +236,9 @@ class Stored:
         def number(name: str) -> int:
             return self.part(name, lambda: natural(said.get(name.encode(), b"0")), 0)
 
+        put = said.get(b"artifacts", b"")
         return {
+            "attached": self.part("artifacts", lambda: listed(put), listed(b"")),
             "progress": value("progress"),
             "checkpoint": value("checkpoint"),
             "cost_usd": number("micro_usd") / MICRO,
@@ -240,58 +251,7 @@ def claimed(grant: Grant) -> Task:
     id = TaskId.from_ulid(grant.task)
     stored = Stored({"more": words(grant.more), "token": grant.token}, grant.definition)
     parts = {**stored.asked(), **stored.counters()}
-    parts |= {"attempts": grant.attempts, "reclaims": grant.reclaims}
-    parts["failed_by"] = grant.failed_by
+    own = {"attempts": grant.attempts, "reclaims": grant.reclaims, "failed_by": grant.failed_by}
     made = stored.part("created", partial(moment, grant.created_ms), None)
-    parts["created_at"] = made or moment(id.created_ms)
+    parts |= {**own, "created_at": made or moment(id.created_ms)}
     return Task(id=id, state=State.CLAIMED, **parts, damaged=tuple(stored.damaged))
-
-
-def words(value: object) -> str:
-    """A text of a reply; where it is no UTF-8, that is shown."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
-def holder_in(text: str) -> tuple[int, int, str]:
-    """When a task was claimed, when it was started (0 for not yet), and by whom."""
-    claimed, started, owner = text.split(" ")
-    return natural(claimed), natural(started), owner
-
-
-def dag_in(flags: str) -> DagId | None:
-    """The DAG that a task's flags name, if it has one."""
-    found = DAG.search(flags)
-    return DagId.parse(found[0]) if found else None
-
-
-def failure_in(record: bytes) -> AttemptRecord:
-    """The record of an attempt, without what only a newer release knows."""
-    found: Any = decode(record, field="failures")
-    return AttemptRecord.parse(known(AttemptRecord, found))
-
-
-def life(more: str) -> int:
-    """The number of a task's life; nothing more is kept of one in its first."""
-    found: Any = decode(more.encode(), field="more") if more else {}
-    return natural(found.get("life", 1))
-
-
-def natural(number: str | bytes) -> int:
-    """A whole number from 0 on that scripts can hold."""
-    found = int(number)
-    if not 0 <= found <= MAX_INT:
-        raise ValueError("out of range")
-    return found
-
-
-def entry_ms(entry: str) -> int:
-    """When an entry was put into the stream."""
-    found = ENTRY.fullmatch(entry)
-    if found is None:
-        raise ValueError("no id of an entry")
-    return natural(found[1])
-
-
-def moment(ms: int) -> datetime:
-    """A time of the server as an instant."""
-    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rqueue.errors import InvalidGraph, RQueueError, ScriptFault, TooManyLanes
+from rqueue.errors import InvalidGraph, Overloaded, RQueueError, ScriptFault, TooManyLanes
 from rqueue.model.definition import fields_of
 from rqueue.model.ids import TaskId, external_key, new_task_id, new_task_ids
 from rqueue.model.lane import Lane, signature
@@ -18,7 +18,7 @@ from rqueue.store.shard import TRIES, ending
 if TYPE_CHECKING:
     from rqueue.store.runner import Reply
     from rqueue.store.scripts import Argument
-    from rqueue.store.shard import Shard
+    from rqueue.store.shard import Shard, Terms
 
 
 # Tasks a call: while the server works on one page the next is made, so the first is small and
@@ -195,7 +195,20 @@ def common(shard: Shard, lanes: tuple[Lane, ...], by: str) -> dict[str, Argument
         "tries": TRIES,
         "how": ending(shard.terms),
         "who": who_of(shard.terms, (by,)) if by else "",
+        "most": most_of(shard.terms),
     }
+
+
+def most_of(terms: Terms) -> Argument:
+    """How many ended tasks may wait for the archive, as scripts read it: 0 for any number, "" where
+    only others may know of one.
+    """
+    return terms.max_outbox if terms.archive else ""
+
+
+def full(waiting: str) -> Overloaded:
+    """The refusal of a queue whose archive does not keep up."""
+    return Overloaded(f"{waiting} ended tasks wait for the archive (max_outbox)")
 
 
 @lru_cache(maxsize=4096)
@@ -233,6 +246,8 @@ def exception(
             return TooManyLanes(shard.terms.max_lanes)
         case "FORBIDDEN":
             return forbidden(detail)
+        case "FULL":
+            return full(detail)
         case "PARENT":
             return InvalidGraph(
                 "depends on a task that is not there or was cancelled",

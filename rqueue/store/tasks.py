@@ -1,4 +1,4 @@
-"""What is done to a task from outside: cancel, revive, discard, and changes while it waits."""
+"""What is done to a task from outside: cancel, and changes while it waits."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from rqueue.model.state import State
-from rqueue.store.replies import lease_fault, ok, text
-from rqueue.store.shard import EDGES, GIVEN_UP, PARENTS, TRIES, ending
+from rqueue.store.replies import ok, text
+from rqueue.store.shard import FREED, GIVEN_UP, TRIES, ending
 
 if TYPE_CHECKING:
     from rqueue.model.ids import TaskId
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 Dependents = Literal["cascade", "unblock"]
-# What scripts say while a cascade has tasks to reach, or a revived one parents to tell.
-CASCADING = TELLING = 2
+# What the script says while a cascade has tasks to reach.
+CASCADING = 2
 
 
 async def cancel(
@@ -44,52 +43,20 @@ async def cancel_page(
         "dependents": dependents,
         "limit": GIVEN_UP,
         "how": ending(shard.terms),
-        "tries": TRIES,
         "request": secrets.token_hex(8),
+        **FREED,
     }
     return ok("task/cancel", "", await shard.run("task/cancel", args, [(task,) for task in tasks]))
 
 
-async def revive(
-    shard: Shard,
-    task: TaskId,
-    *,
-    life: int | None = None,
-    definition: bytes = b"",
-    delay_ms: int = 0,
-) -> State:
-    """Gives a dead task a new life; the state it begins in. Raises where it is not dead. Without a
-    life, goes on with what was begun.
-    """
-    args: dict[str, Argument] = {
-        "task": task.ulid,
-        "life": "" if life is None else life,
-        "def": definition,
-        "delay": delay_ms,
-        "tries": TRIES,
-        "events": shard.terms.events,
-        "steps": EDGES,
-        "page": PARENTS,
-    }
-    more = TELLING
-    while more == TELLING:
-        word, state = ok("task/revive", task, await shard.run("task/revive", args))
-        more = int(word)
-    return State(text(state))
-
-
-async def discard(shard: Shard, tasks: Sequence[TaskId], *, reason: str) -> list[str]:
-    """Gives dead tasks up: OK, GONE or STATE:<found> for each."""
-    args: dict[str, Argument] = {"reason": reason, "how": ending(shard.terms)}
-    rows = [(task.ulid,) for task in tasks]
-    return [
-        text(word) for word in ok("task/discard", "", await shard.run("task/discard", args, rows))
-    ]
-
-
 async def set_priority(shard: Shard, task: TaskId, *, base: int, was: int) -> None:
     """Moves a task in its lane; in millionths of a point."""
-    args: dict[str, Argument] = {"task": task.ulid, "priority": base, "was": was}
+    args: dict[str, Argument] = {
+        "task": task.ulid,
+        "priority": base,
+        "was": was,
+        **shard.by_hand(),
+    }
     ok("task/set_priority", task, await shard.run("task/set_priority", args))
 
 
@@ -101,6 +68,7 @@ async def reschedule(
         "task": task.ulid,
         "delay": "" if delay_ms is None else delay_ms,
         "at": "" if at_ms is None else at_ms,
+        **shard.by_hand(),
     }
     return int(ok("task/reschedule", task, await shard.run("task/reschedule", args))[0])
 
@@ -109,25 +77,23 @@ async def run_now(shard: Shard, task: TaskId) -> bool:
     """Ends a task's waiting for its time; whether it was waiting for one."""
     args: dict[str, Argument] = {
         "task": task.ulid,
-        "request": secrets.token_hex(8),
         "tries": TRIES,
         "events": shard.terms.events,
+        **shard.by_hand(),
     }
     return int(ok("task/run_now", task, await shard.run("task/run_now", args))[1]) > 0
 
 
 async def edit(shard: Shard, task: TaskId, *, was: bytes, definition: bytes) -> bool:
     """Changes a waiting task's definition; False when someone changed it since it was read."""
-    args: dict[str, Argument] = {"task": task.ulid, "was": was, "def": definition}
+    args: dict[str, Argument] = {
+        "task": task.ulid,
+        "was": was,
+        "def": definition,
+        **shard.by_hand(),
+    }
     reply = await shard.run("task/edit", args)
     if text(reply[0]) == "CHANGED":
         return False
     ok("task/edit", task, reply)
     return True
-
-
-def check(script: str, task: TaskId, word: str) -> None:
-    """Raises what a word about one task means, if it is not OK."""
-    fault = lease_fault(script, task, "", word)
-    if fault is not None:
-        raise fault

@@ -28,10 +28,11 @@ class TurnKeys(ABC):
         """zset: the keys of a lane that may be given a turn, by how far their turns have come."""
         return f"{self.root}turns:{number}"
 
-    def turned(self, number: int) -> str:
-        """zset: where the turns of a lane are, `@now`, and those of keys that left it further on.
-        Goes when the lane has nothing to give."""
-        return f"{self.root}turned:{number}"
+    def turned(self) -> str:
+        """zset: how far the turns of the shard have come, `@now`, and those of keys that are
+        further on, whatever their lanes. The janitor drops it when no lane of keys has anything to
+        give."""
+        return f"{self.root}turned"
 
     def shut(self, number: int) -> str:
         """zset: the keys of a lane that have no turns, by the time when they have them again:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
-from rqueue.testing.claiming import answer
+from rqueue.testing.answering import answer_freed
 from rqueue.testing.money import owe
 from rqueue.testing.telling import Rule, lanes, leave_awaited, leave_children
 
@@ -52,8 +52,7 @@ def cancel(
             cancel_unseen(model, name, why)
             cancel_one(model, name, settled, ended, why=why)
     model.send(ended)
-    if touched:
-        answer(model, touched)
+    answer_freed(model, touched, freed=bool(ended))
     return words
 
 

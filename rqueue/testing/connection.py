@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_SEQ = 2**63
 INFO = ServerInfo(name="memory", version=(7, 0), run_id="memory", cluster=False)
 
 
@@ -115,7 +116,9 @@ class PlainCommands:
         return None if found is None else str(found.lane).encode()
 
     async def exists(self, key: str) -> int:
-        """Whether a task is there."""
+        """Whether a task is there, or an archive was joined."""
+        if key == self.keys.archiving():
+            return int(self.model.archiving is not None)
         return int(self.model.find(key.removeprefix(self.keys.task(""))) is not None)
 
     async def get(self, key: str) -> bytes | None:
@@ -141,6 +144,34 @@ class PlainCommands:
     async def srandmember(self, key: str, count: int) -> list[bytes]:
         """Some of the orphans: the model has none."""
         return []
+
+    async def xrevrange(
+        self, key: str, high: str, low: str, count: int
+    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """The last reviews; of what happened the model tells nothing."""
+        found = await self.xrange(key, low, high, MOST_SEQ)
+        return found[::-1][:count]
+
+    async def xrange(
+        self, key: str, low: str, high: str, count: int
+    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """The reviews between two entries; the model has no other stream, and tells of no
+        events.
+        """
+        if not key.endswith("reviews"):
+            return []
+        after = low.startswith("(")
+        first, last = place(low.removeprefix("("), 0), place(high, MOST_SEQ)
+        found = {
+            entry: row
+            for entry, row in self.model.reviews.items()
+            if first <= place(entry, 0) <= last and not (after and place(entry, 0) == first)
+        }
+        rows = sorted(found.items(), key=lambda one: place(one[0], 0))[:count]
+        return [
+            (entry.encode(), {name.encode(): value.encode() for name, value in row.items()})
+            for entry, row in rows
+        ]
 
     async def xinfo_consumers(self, key: str, group: str) -> list[dict[str, Any]]:
         """Those who hold something."""
@@ -173,6 +204,14 @@ class PlainCommands:
     def pipeline(self, *, transaction: bool) -> Replicated:
         """A script and the WAIT behind it."""
         return Replicated(self.server)
+
+
+def place(entry: str, seq: int) -> tuple[float, int]:
+    """Where an entry of a stream stands; `seq` is what is meant where it says none."""
+    if entry in "-+":
+        return (float("-inf") if entry == "-" else float("inf")), seq
+    ms, _, rest = entry.partition("-")
+    return int(ms), int(rest or seq)
 
 
 class Replicated:

@@ -102,7 +102,7 @@ def forget(model: Model, dag: str, *, limit: int) -> bool:
         record = model.tasks[task]
         if record.state in OVER and (record.archived or not model.archive):
             model.forget_later(record)
-    if not more:
+    if not more and (graph.archived or not model.archive):
         graph.expires_ms = model.now_ms + model.result_ttl_ms
     return more
 

@@ -6,11 +6,17 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import cached_property
+from pathlib import Path
 from random import Random
+from secrets import token_hex
+from shutil import rmtree
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, Self
 
+from rqueue.artifacts.shelf import Shelf
 from rqueue.client import door
 from rqueue.clock import SYSTEM
+from rqueue.model.shelf import Directory
 from rqueue.queue import Queue
 from rqueue.runtime import Runtime, assemble, ms
 from rqueue.store.claims import Waiter
@@ -56,6 +62,10 @@ class Memory:
         )
         self.model.now_ms = self.clock.ms
         self.server = MemoryServer(self.model, self.clock)
+        # Made by the first artifact, and gone with the last line of the `with`.
+        self.folder = Path(gettempdir()) / f"rqueue-memory-{token_hex(16)}"
+        shelf = queue.runtime.shelf
+        self.shelf = Shelf(Directory(self.folder), shelf.rules, queue=shelf.queue)
         self.runtime = self.assembled()
         self.timeline = Timeline(self.server, self.runtime, self.random)
         self.saved: dict[str, Any] = {}
@@ -68,7 +78,7 @@ class Memory:
         settings = self.queue.settings
         keys = Keys(settings.namespace, settings.name)
         connection = MemoryConnection(self.server, keys, timeout_sec=settings.call_timeout_sec)
-        runtime = assemble(settings, connection)
+        runtime = assemble(settings, connection, shelf=self.shelf)
         terms = replace(runtime.shard.terms, park_ms=FOR_EVER_MS, wait_replicas=0)
         runtime.shard.terms = terms
         return runtime
@@ -91,6 +101,7 @@ class Memory:
         self.saved["registry"].handlers.update(self.queue.registry.handlers)
         vars(self.queue).clear()
         vars(self.queue).update(self.saved)
+        rmtree(self.folder, ignore_errors=True)
 
     # Time.
 

@@ -7,13 +7,14 @@ That is what makes it a reference for the scripts, which must keep them all in s
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqueue.model.state import State
 from rqueue.testing.graphs import is_shut, tally
 from rqueue.testing.money import Money, leave_hand, leave_unpaid
 from rqueue.testing.records import TIME, Ended, Graph, Key, Record, Said
-from rqueue.testing.turning import Crowds, Line, let_in
+from rqueue.testing.rounds import Line, Turned
+from rqueue.testing.turning import Crowds, let_in
 
 if TYPE_CHECKING:
     from rqueue.model.lane import Lane
@@ -33,7 +34,8 @@ class Model:
         result_ttl_ms: int = 86_400_000,
         max_nodes: int = 10_000,
     ) -> None:
-        self.archive = archive
+        self.says_archive = archive
+        self.archiving: int | None = None
         self.max_lanes = max_lanes
         self.keep_failures = keep_failures
         self.result_ttl_ms = result_ttl_ms
@@ -51,21 +53,25 @@ class Model:
         self.runs: dict[str, dict[str, Said]] = {}
         self.drained, self.paused, self.blamed = set[str](), set[str](), dict[str, int]()
         self.breakers: dict[str, Breaker] = {}
-        self.roles: dict[str, str] = {}
+        self.roles, self.answers = dict[str, str](), dict[str, tuple[int, list[Any]]]()
         self.slowed: dict[str, Slow] = {}
-        self.begun: dict[str, dict[int, int]] = {}
-        self.wakes: dict[str, int] = {}
+        self.begun, self.wakes = dict[str, dict[int, int]](), dict[str, int]()
         self.money, self.crowds = Money(), Crowds()
-        self.lines: dict[int, Line] = {}
+        self.lines, self.turned = dict[int, Line](), Turned()
         self.cancelling: dict[str, tuple[str, str]] = {}
         self.telling: set[str] = set()
         self.dags: dict[str, Graph] = {}
         self.unfinished: dict[str, int] = {}
         self.draining: dict[int, tuple[int, str]] = {}
         self.watchers: dict[str, set[str]] = {}
-        self.outbox: list[list[Ended]] = []
+        self.outbox, self.reviews = list[list[Ended]](), dict[str, dict[str, str]]()
 
     # what can be read off
+
+    @property
+    def archive(self) -> bool:
+        """Whether what ends goes to the outbox: this process says so, or another has joined one."""
+        return self.says_archive or self.archiving is not None
 
     def find(self, task: str) -> Record | None:
         """The task, if it is there and has not expired."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.model.budget import DAY, WORKER
 from rqueue.model.state import State
+from rqueue.testing.records import Debt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +30,6 @@ class Account:
     ceiling: int | None = None
     spent: int = 0
     day: int = 0
-    request: str = ""
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ def owe(record: Record) -> None:
     """A run has lost its lease: it may still say once what it has cost."""
     token, seq = record.notes.noted
     last = seq if token == record.token else 0
-    record.owed = [(record.token, last, record.owner), *record.owed][:10]
+    record.owed = [Debt(record.token, last, record.owner), *record.owed][:10]
 
 
 def is_overrun(model: Model, record: Record) -> bool:
@@ -242,17 +242,12 @@ def is_overrun(model: Model, record: Record) -> bool:
     return any(left is not None and left < 0 for left in lefts)
 
 
-def set_budget(
-    model: Model, name: str, ceiling: int | None, *, afresh: bool, request: str
-) -> set[int]:
+def set_budget(model: Model, name: str, ceiling: int | None, *, afresh: bool) -> set[int]:
     """Sets what an account may cost; the lanes of which something may be handed out now."""
-    known = model.money.accounts.get(name)
-    if known is not None and known.request == request:
-        return set()
     spared = reserved(model, name)
     found = model.money.accounts.setdefault(name, Account(day=model.now_ms // DAY_MS))
     account(model, name)
-    found.ceiling, found.request = ceiling, request
+    found.ceiling = ceiling
     if afresh:
         found.spent = 0
     if ceiling is None and name != DAY and not spared and not found.spent:

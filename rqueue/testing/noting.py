@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from rqueue.testing.model import Model
     from rqueue.testing.records import Lease, Notes, Record
 
+# What an outbox line says of a cost that was told late.
+COST = "COST"
+
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """One note, by the holder of a lease; `seq` rises within an attempt."""
+    """One note, by the holder of a lease; `seq` rises within an attempt, and is None by hand."""
 
     task: str
     token: str
-    seq: int
+    seq: int | None
     progress: bytes = b""
     checkpoint: bytes = b""
     line: bytes = b""
@@ -28,6 +31,7 @@ class Noted:
     tokens_out: int = 0
     more_ms: int = 0
     timeout_ms: int = 0
+    model: bytes = b""
 
 
 def note(model: Model, said: Noted, *, keep: int) -> str:
@@ -37,11 +41,12 @@ def note(model: Model, said: Noted, *, keep: int) -> str:
         note_late(model, said)
         return LOST
     token, last = record.notes.noted
-    if token != said.token or last < said.seq:
+    if said.seq is None or token != said.token or last < said.seq:
         add(record.notes, said, keep)
         extend(record, said)
         note_cost(model, record, record.owner, said)
-        record.notes.noted = (said.token, said.seq)
+        if said.seq is not None:
+            record.notes.noted = (said.token, said.seq)
     return "budget_exceeded" if said.micro_usd and is_overrun(model, record) else "OK"
 
 
@@ -61,10 +66,17 @@ def note_late(model: Model, said: Noted) -> None:
     if record is None or not said.micro_usd:
         return
     for debt in record.owed:
-        token, last, owner = debt
-        if token == said.token and said.seq > last:
+        if debt.token == said.token and (said.seq is None or said.seq > debt.last):
             record.owed.remove(debt)
-            note_cost(model, record, owner, said, late=True)
+            note_cost(model, record, debt.owner, said, late=True)
+            record.notes.before += said.micro_usd if debt.past else 0
+            record.notes.late += said.micro_usd if model.archive and not debt.past else 0
+            # Its record is written: what it says now is not the next one's.
+            usd, tokens = record.notes.recorded
+            more = said.tokens_in + said.tokens_out
+            record.notes.recorded = (usd + said.micro_usd, tokens + more)
+            if model.archive:
+                model.outbox.append([(record.id, debt.past or record.life, COST)])
             return
 
 
@@ -72,6 +84,7 @@ def add(notes: Notes, said: Noted, keep: int) -> None:
     """What is new replaces or follows what was said before."""
     notes.progress = said.progress or notes.progress
     notes.checkpoint = said.checkpoint or notes.checkpoint
+    notes.model = said.model or notes.model
     if said.line:
         notes.lines = [*notes.lines, said.line][-keep:]
 
@@ -81,6 +94,20 @@ def extend(record: Record, said: Noted) -> None:
     if said.more_ms:
         own_ms = record.special.timeout_ms or said.timeout_ms
         record.special = replace(record.special, timeout_ms=own_ms + said.more_ms)
+
+
+def attach(model: Model, lease: Lease, said: tuple[str, bytes], *, most: int) -> str:
+    """Notes an artifact and its facts, once: OK, LOST or FULL."""
+    record = held(model, lease)
+    if record is None:
+        return LOST
+    artifact, facts = said
+    if artifact.encode() in record.notes.artifacts:
+        return "OK"
+    if record.notes.artifacts.count(b"\n") >= most:
+        return "FULL"
+    record.notes.artifacts += facts + b"\n"
+    return "OK"
 
 
 def step(model: Model, lease: Lease, said: tuple[str, bytes], *, most: int) -> list[str | bytes]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import FINAL, State
 from rqueue.testing.claiming import answer
 from rqueue.testing.graphs import block, changed, open_parents, tally
 from rqueue.testing.records import TIME, Ended, Key, Record
+from rqueue.testing.reviewing import Decided, Said, add_review, decided_first
 from rqueue.testing.telling import leave_children
 from rqueue.testing.walking import Walk
 
@@ -17,9 +18,18 @@ if TYPE_CHECKING:
 
 # Edges that are followed to find a circle.
 STEPS = 2_500
+NOTHING: Said = {}
 
 
-def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: int) -> str:
+def revive(
+    model: Model,
+    task: str,
+    *,
+    life: int,
+    definition: bytes,
+    delay_ms: int = 0,
+    said: Said = NOTHING,
+) -> str:
     """Gives a dead task a new life; the state it begins in, or why it cannot."""
     record = model.seen(task)
     if record is None:
@@ -33,9 +43,12 @@ def revive(model: Model, task: str, *, life: int, definition: bytes, delay_ms: i
         graph.closing = graph.why = ""
     begin_life(model, record, life + 1)
     record.definition = definition or record.definition
-    if delay_ms > 0:
+    due_ms = int(said.get("not_before", model.now_ms + delay_ms if delay_ms else 0))
+    if due_ms:
         record.waits.add(TIME)
-        record.due_ms = model.now_ms + delay_ms
+        record.due_ms = due_ms
+        said = {**said, "not_before": str(due_ms)}
+    add_review(model, record.id, life, {"resolution": "retry", **said})
     if record.waits:
         record.state = State.PENDING
     else:
@@ -58,10 +71,9 @@ def revive_dag(model: Model, record: Record) -> None:
 
 def why_not(model: Model, record: Record, life: int) -> str | None:
     """What a revival is answered that finds no dead task of this life, or one that cannot run."""
-    if record.life == life + 1 and life > 0:
-        return f"OK {record.state}"
-    if record.state is not State.DEAD_LETTERED or record.life != life:
-        return f"STATE {record.state}"
+    late = decided_first(record, life)
+    if late:
+        return f"{late} {record.state}"
     if f"cancel {record.dag}" in model.unfinished:
         return f"CLOSING {record.dag}"
     other = model.find(model.holder(record.special.idem) or "")
@@ -96,10 +108,12 @@ def begin_life(model: Model, record: Record, life: int) -> None:
     record.life, record.settled = life, ""
     block(model, record, open_parents(model, record.parents, record.trigger)[0])
     record.parents = []
-    record.notes.before = record.notes.micro_usd
+    record.notes.before, record.notes.late = record.notes.micro_usd, 0
+    record.owed = [debt._replace(past=debt.past or life - 1) for debt in record.owed]
     record.attempts = record.reclaims = record.parks = record.due_ms = 0
     record.finished_ms, record.reason, record.why = None, "", None
-    record.failed_by = record.poison = ""
+    record.failed_by = record.poison = record.resolution = ""
+    record.reviewed_ms = 0
     special = record.special
     if special.idem is not None:
         model.keys[special.idem] = Key(record.id)
@@ -109,24 +123,27 @@ def begin_life(model: Model, record: Record, life: int) -> None:
         model.deadlines[record.id] = special.deadline_ms
 
 
-def discard(model: Model, tasks: Sequence[str], *, reason: str = "") -> list[str]:
+def discard(model: Model, rows: Sequence[Decided], *, reason: str = "") -> list[str]:
     """Gives dead tasks up; what waited for them is cancelled next."""
     words: list[str] = []
     ended: list[Ended] = []
-    for task in tasks:
+    for task, life, said in rows:
         record = model.seen(task)
+        late = record and decided_first(record, life)
         if record is None:
             words.append("GONE")
-        elif record.state is State.DEAD_LETTERED:
+        elif late:
+            words.append(f"{late}:{record.state}")
+        else:
             record.state, record.settled, record.why = State.CANCELLED, "discard", reason
+            whole = {"resolution": "cancel", **said}
+            record.reviewed_ms, record.resolution = model.now_ms, whole["resolution"]
+            add_review(model, record.id, record.life, whole)
             ended.append((record.id, record.life, State.CANCELLED))
             if not model.archive and not record.dag:
                 model.forget_later(record)
             leave_children(model, record, "cascade", "cancelled")
             words.append("OK")
-        else:
-            again = record.state is State.CANCELLED and record.settled == "discard"
-            words.append("OK" if again else f"STATE:{record.state}")
     model.send(ended)
     return words
 
@@ -217,16 +234,27 @@ def resume(model: Model, what: str) -> None:
     answer(model, set(model.lanes.values()))
 
 
-def archived(model: Model, entries: int) -> int:
-    """The first so many outbox entries are committed; how many tasks were in them."""
+def archived(model: Model, entries: int, over: Collection[str] = ()) -> int:
+    """The first so many outbox entries are committed, and that these DAGs are over; how many tasks
+    were in them.
+    """
     gone, model.outbox = model.outbox[:entries], model.outbox[entries:]
     for task, life, state in (line for entry in gone for line in entry):
-        record = model.tasks[task]
+        record = model.find(task)
         # One that has lived again since has an entry of its own to wait for.
-        if (record.life, record.state) != (life, state) or state is State.DEAD_LETTERED:
+        if record is None or (record.life, record.state) != (life, state):
             continue
-        if record.dag and model.dags[record.dag].finished_ms is None:
+        if state is State.DEAD_LETTERED:
+            continue
+        graph = model.dags[record.dag] if record.dag else None
+        if graph is not None and graph.finished_ms is None:
             record.archived = True
+            continue
+        model.forget_later(record)
+        if graph is None or record.dag not in over:
+            continue
+        if f"forget {record.dag}" in model.unfinished:
+            graph.archived = True
         else:
-            model.forget_later(record)
+            graph.expires_ms = model.now_ms + model.result_ttl_ms
     return sum(len(entry) for entry in gone)

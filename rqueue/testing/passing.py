@@ -71,21 +71,17 @@ def promote(model: Model) -> int:
     return promote_all(model, due, wake(model))
 
 
-def run_now(model: Model, task: str, *, request: str) -> str | int:
-    """`promote` of one task, whatever its time: whether it waited for one, by 1 or 0.
-
-    GONE or its state where it cannot be; the same request again gets the same answer.
+def run_now(model: Model, task: str) -> str | int:
+    """`promote` of one task, whatever its time: whether it waited for one, by 1 or 0; GONE or its
+    state where it cannot be.
     """
     record = model.seen(task)
     if record is None:
         return "GONE"
-    if record.hurried == request:
-        return 1
     if not record.waiting:
         return record.state.value
     if task not in model.delayed():
         return 0
-    record.hurried = request
     promote_all(model, [task])
     return 1
 

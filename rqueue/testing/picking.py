@@ -11,6 +11,7 @@ from rqueue.model.limit import QUEUE
 from rqueue.testing import purses
 from rqueue.testing.gating import is_paused, open_places, recovered
 from rqueue.testing.limits import bearing, open_rooms, pass_one
+from rqueue.testing.rounds import Round, line_up
 from rqueue.testing.turning import KeyRules, Turning
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ class Picking:
 
     def __init__(self, model: Model, who: Who, served: Mapping[int, Lane]) -> None:
         self.model, self.who, self.served = model, who, served
-        self.turnings: dict[int, Turning] = {}
+        self.turnings, self.round = dict[int, Turning](), Round(model)
         self.live: dict[int, Lane] = {}
+        self.rivals = False
         self.heads: dict[int, Record | None] = {}
         self.picks: list[Record] = []
         self.purse: Purse | None = None
@@ -69,8 +71,8 @@ class Picking:
             if verdict == "run":
                 # A task that was lost once runs alone: nothing is given beside it.
                 break
-            if len(self.picks) < n and record.lane in self.turnings:
-                self.heads[record.lane] = self.turnings[record.lane].head()
+            if len(self.picks) < n:
+                self.look_on(record.lane)
         return self.picks
 
     def open(self, n: int) -> None:
@@ -84,10 +86,25 @@ class Picking:
         self.purse = purses.purse_of(model, who.consumer)
         if self.purse is not None:
             self.live = purses.affordable(model, self.purse, self.live, n)
+        line_up(model)
         doors: dict[str, float] = {}
         for number in sorted(self.live.keys() & who.keys.keys()):
-            self.turnings[number] = Turning(model, number, who.keys[number], doors)
+            self.turnings[number] = Turning(model, number, who.keys[number], (self.round, doors))
             self.heads[number] = self.turnings[number].head()
+        self.rivals = bool(self.live.keys() - self.turnings.keys())
+
+    def look_on(self, lane: int) -> None:
+        """Finds the next heads after one of a lane of keys was looked at: where keys have turns,
+        those of all such lanes.
+        """
+        if lane in self.turnings:
+            for number in self.group() if self.turnings[lane].fair else [lane]:
+                self.heads[number] = self.turnings[number].head()
+
+    def group(self) -> list[int]:
+        """The lanes whose keys take turns with each other: those of which something may pass."""
+        found = [n for n in self.live if n in self.turnings and self.turnings[n].fair]
+        return [n for n in found if self.admits(self.live[n])]
 
     def admits(self, lane: Lane) -> bool:
         """Whether one more task of a lane may pass its gates."""
@@ -95,23 +112,33 @@ class Picking:
         return min(self.places[lane.type], rooms.get(lane.type, 1), rooms.get(QUEUE, 1)) >= 1
 
     def best(self) -> Record | None:
-        """The best of the lanes' heads by effective priority now; a lane of keys gives the first
-        task of the key whose turn it is, and competes by the best that it has.
+        """The best of the lanes' heads by effective priority now. Lanes whose keys have turns are
+        as one, give the first task of the key whose turn it is, and compete by the best that keys
+        have that may go on.
         """
-        heads = [self.heads[n] for n in self.live if n in self.turnings]
         plain = {n: lane for n, lane in self.live.items() if n not in self.turnings}
         passed = [*self.picks, *self.dear]
-        heads += [record for record in in_order(self.model, plain) if record not in passed][:1]
-        found = [(self.value(record), record.id) for record in heads if record is not None]
+        heads = [record for record in in_order(self.model, plain) if record not in passed][:1]
+        keyed = {n: head for n, head in self.heads.items() if n in self.live and head is not None}
+        heads += [head for n, head in keyed.items() if not self.turnings[n].fair]
+        by_turns = [keyed[n] for n in self.group() if n in keyed]
+        found = [(self.effective(record), record.id) for record in heads]
+        if by_turns:
+            head = min(by_turns, key=self.in_turn)
+            leads = [self.turnings[one.lane].lead() for one in by_turns if self.rivals]
+            values = [self.effective(one) for one in (head, *leads) if one is not None]
+            found.append((min(values), head.id))
         return self.model.tasks[min(found)[1]] if found else None
 
-    def value(self, record: Record) -> float:
-        """What the lane of a head competes by."""
-        lane = self.live[record.lane]
-        turning = self.turnings.get(record.lane)
-        lead = None if turning is None else turning.lead()
-        found = [effective(self.model, one, lane) for one in (record, lead) if one is not None]
-        return min(found)
+    def in_turn(self, head: Record) -> tuple[object, ...]:
+        """By what the heads of lanes come whose keys have turns: how far those have come, the name
+        of the key; of one key by priority.
+        """
+        return *self.turnings[head.lane].place(head.key), self.effective(head), head.id
+
+    def effective(self, record: Record) -> float:
+        """The effective priority of a task of the lanes."""
+        return effective(self.model, record, self.served[record.lane])
 
     def verdict(self, record: Record) -> Literal["pick", "run", "drain", "skip", "next"]:
         """Whether a head is picked, alone or not, or another task's or key's is looked at, or hands
@@ -174,9 +201,11 @@ class Picking:
             recovered(self.model, type)
         for turning in self.turnings.values():
             turning.end({record.id for record in given})
+        self.round.end([n for n, one in self.turnings.items() if one.fair])
         # What was given of all lanes is counted before: a key may be in several.
         for turning in self.turnings.values():
             turning.shut_all()
+        line_up(self.model)
 
 
 def may_run_alone(

@@ -64,17 +64,33 @@ class Draft:
 @dataclass(slots=True)
 class Notes:
     """What a task has said of itself; `noted` is the last note's token and number, `before` what
-    its earlier lives have cost.
+    its earlier lives have cost, `late` what of this life's cost the archive was told beside it,
+    `recorded` what of costs and tokens is in the attempts' records.
     """
 
     progress: bytes = b""
     checkpoint: bytes = b""
+    artifacts: bytes = b""
+    model: bytes = b""
     lines: list[bytes] = field(default_factory=list)
     micro_usd: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     noted: tuple[str, int] = ("", 0)
     before: int = 0
+    late: int = 0
+    recorded: tuple[int, int] = (0, 0)
+
+
+class Debt(NamedTuple):
+    """A run that lost its lease and may still say once what it cost, after its note `last`; `past`
+    is the life that it was of, 0 for this one.
+    """
+
+    token: str
+    last: int
+    owner: str
+    past: int = 0
 
 
 @dataclass(slots=True)
@@ -117,7 +133,6 @@ class Record:
     failures: list[str] = field(default_factory=list)
     settled: str = ""
     debounced: list[str] = field(default_factory=list)
-    hurried: str = ""
     result: bytes = b""
     priority: int | None = None
     expires_ms: int | None = None
@@ -125,6 +140,8 @@ class Record:
     finished_ms: int | None = None
     reason: str = ""
     why: str | None = None
+    reviewed_ms: int = 0
+    resolution: str = ""
     boost: int | None = None
     notes: Notes = field(default_factory=Notes)
     steps: dict[str, bytes] = field(default_factory=dict)
@@ -145,7 +162,7 @@ class Record:
     reserved: int | None = None
     own: bool = False
     unpaid: bool = False
-    owed: list[tuple[str, int, str]] = field(default_factory=list)
+    owed: list[Debt] = field(default_factory=list)
 
     @property
     def trigger(self) -> Trigger:
@@ -199,6 +216,7 @@ class Graph:
     follow: str = ""
     refused: str = ""
     finished_ms: int | None = None
+    archived: bool = False
     expires_ms: int | None = None
 
 
@@ -212,7 +230,7 @@ class Key:
 
 # A task and the token that holds it; a task, its life and how that ended.
 Lease = tuple[str, str]
-Ended = tuple[str, int, State]
+Ended = tuple[str, int, State | str]
 
 
 @dataclass(frozen=True, slots=True)

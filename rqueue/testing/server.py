@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import ScriptFault
 from rqueue.store.scripts import folder, load, names
+from rqueue.testing.rounds import line_up
 from rqueue.testing.story import ENDINGS, Ended, begun, ended
 from rqueue.testing.verbs import IDLE, VERBS
 from rqueue.testing.verbs.words import asked, encoded
@@ -46,6 +47,7 @@ class MemoryServer:
             call = asked(script, words)
             attempts = begun(self.model, call) if script.name in ENDINGS else {}
             reply = VERBS[script.name](self.model, call)
+            line_up(self.model)
             self.ended += ended(self.model, attempts)
             self.tell()
         return encoded(reply)

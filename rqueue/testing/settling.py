@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
+from rqueue.testing.answering import answer_freed
 from rqueue.testing.breaking import heed_success, slow_down, trip
 from rqueue.testing.claiming import answer, begin
 from rqueue.testing.money import drop_empty, heed_refunds, leave_hand, refunded
@@ -120,11 +123,13 @@ def complete_one(model: Model, record: Record, result: bytes) -> Ended:
 def fail(model: Model, verdicts: Sequence[Verdict]) -> list[str]:
     """In hand to RETRYING, or DEAD_LETTERED where the verdict has no delay."""
     words: list[str] = []
+    freed = False
     ended: list[Ended] = []
     for verdict in verdicts:
         lease = (verdict.task, verdict.token)
         record = held(model, lease)
         if record is not None:
+            freed = True
             words.append(fail_one(model, record, verdict, f"fail {record.token}", ended=ended))
             trip(model, verdict.type, verdict.breaker, lease)
         elif again(model, lease, "fail"):
@@ -132,6 +137,7 @@ def fail(model: Model, verdicts: Sequence[Verdict]) -> list[str]:
         else:
             words.append(LOST)
     model.send(ended)
+    answer_freed(model, set(), freed=freed)
     return words
 
 
@@ -142,12 +148,33 @@ def fail_one(
     record.reason, record.poison = verdict.reason, verdict.poison
     record.failed_by = verdict.failed_by or record.failed_by
     if verdict.record:
-        record.failures = [*record.failures, verdict.record][-model.keep_failures :]
+        whole = recorded(record, verdict.record, model.now_ms)
+        record.failures = [*record.failures, whole][-model.keep_failures :]
     if verdict.delay_ms is None:
         ended.append(bury(model, record, settled))
     else:
         retry_later(model, record, verdict.delay_ms, settled)
     return record.state.value
+
+
+def recorded(record: Record, written: str, now_ms: int) -> str:
+    """An attempt's record with how long it took, what it cost and for which model: what its task
+    has said since the record before.
+    """
+    notes, took_ms = record.notes, max(0, now_ms - (record.started_ms or record.claimed_ms))
+    more = f',"duration_sec":{took_ms / 1000:.3f}'
+    if notes.noted[0] or notes.micro_usd:
+        usd, tokens = notes.recorded
+        notes.recorded = (notes.micro_usd, notes.tokens_in + notes.tokens_out)
+        cost = (notes.recorded[0] - usd) / 1_000_000
+        more += f',"cost_usd":{cost:.6f},"tokens":{notes.recorded[1] - tokens}'
+    if notes.model:
+        # What was paid stands over what the worker meant to use. The next attempt has its own.
+        written = re.sub(',"model":"[^"]*"', "", written)
+        named = json.dumps(notes.model.decode(errors="replace")).replace("/", r"\/")
+        more += f',"model":{named}'
+        notes.model = b""
+    return f"{written[:-1]}{more}}}"
 
 
 def retry_later(model: Model, record: Record, delay_ms: int, settled: str) -> None:
@@ -165,7 +192,7 @@ def park(
     """RUNNING or VALIDATING to RETRYING, no attempt spent; each with its delay in ms, its type, and
     for how long that is slowed down, or instead its key, if it has one.
     """
-    words = []
+    words, freed = [], False
     for task, token, delay_ms, type, slow_ms in leases:
         record = held(model, (task, token))
         if record is None:
@@ -179,7 +206,9 @@ def park(
             record.parks += 1
             trip(model, type, "", (task, token))
             slow_down(model, f"@{record.key}" if record.key else type, slow_ms)
+            freed = True
             words.append("OK")
+    answer_freed(model, set(), freed=freed)
     return words
 
 
@@ -201,6 +230,5 @@ def release(model: Model, leases: Sequence[Lease]) -> list[str]:
             words.append("OK")
         else:
             words.append("OK" if again(model, lease, "release") else LOST)
-    if touched:
-        answer(model, touched)
+    answer_freed(model, touched, freed=bool(touched))
     return words

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.model.state import State
-from rqueue.testing.claiming import answer
+from rqueue.testing.answering import answer_freed
 from rqueue.testing.graphs import adopt, block, changed, open_parents
 from rqueue.testing.money import leave_hand
 from rqueue.testing.planting import Said, commit_one, create, namesake_of
@@ -83,10 +83,10 @@ def spawn(model: Model, call: Spawn) -> list[object]:
     if fresh:
         changed(model, graph)
     states = [word for child in children for word in (child, state_of(model, child))]
+    freed = False
     if call.wait and not suspended:
-        suspended = waits(model, call, parent, children)
-    if touched:
-        answer(model, touched)
+        freed = suspended = waits(model, call, parent, children)
+    answer_freed(model, touched, freed=freed)
     return ["OK", 0, "SUSPENDED" if suspended else "GOING", *states]
 
 

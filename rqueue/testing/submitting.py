@@ -21,10 +21,10 @@ Refusal = tuple[str, str]
 
 
 def submit(
-    model: Model, drafts: Sequence[Draft], *, forbidden: str | None = None
+    model: Model, drafts: Sequence[Draft], *, refusal: Refusal | None = None
 ) -> dict[int, Refusal]:
-    """Takes new tasks; what was not simply taken, by position: EXISTS, PARENT or LANES, and
-    FORBIDDEN for all where one who asks may not.
+    """Takes new tasks; what was not simply taken, by position: EXISTS, PARENT or LANES, and the
+    refusal for all where there is one.
 
     An id that is there already was sent before: nothing is made, and nothing is said.
     """
@@ -33,8 +33,8 @@ def submit(
     for index, draft in enumerate(drafts):
         if model.find(draft.id) is not None:
             continue
-        if forbidden is not None:
-            refused[index] = ("FORBIDDEN", forbidden)
+        if refusal is not None:
+            refused[index] = refusal
             continue
         made = submit_one(model, draft)
         if not isinstance(made, Record):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.testing.gating import recovered
 from rqueue.testing.limits import count_begun, opens_at, room
+from rqueue.testing.rounds import Line, Round, by_key, line_up
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # The rules of a lane of keys, in the words of the claim script.
 KeyRules = Mapping[str, Any]
+# What the looks of one claim at its lanes share: its turns, and how many may pass each gate.
+Around = tuple[Round, dict[str, float]]
 # How many keys are given their turns again in one go.
 MOST = 1000
 
@@ -28,65 +31,74 @@ class Crowds:
     keys: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class Line:
-    """What a lane knows of its keys: how far its turns have come and theirs, which are shut until
-    when, and by rules of which name.
-    """
-
-    now: int = 0
-    passed: dict[str, int] = field(default_factory=dict)
-    shut: dict[str, float] = field(default_factory=dict)
-    rules: str = ""
-
-    def at(self, key: str) -> int:
-        """Where the turns of a key begin that has something to give."""
-        return max(self.passed.get(key, 0), self.now)
-
-
 class Turning:
-    """One claim's look at a lane of keys. `rooms` has how many may still pass each gate that keys
-    of this call have, whatever their lanes.
+    """One claim's look at a lane of keys. `around` has what it has of all lanes: how far turns have
+    come, and in `rooms` how many may still pass each gate that keys have.
     """
 
-    def __init__(self, model: Model, number: int, rules: KeyRules, rooms: dict[str, float]) -> None:
-        self.model, self.number, self.rules, self.rooms = model, number, rules, rooms
+    def __init__(self, model: Model, number: int, rules: KeyRules, around: Around) -> None:
+        self.model, self.number, self.rules = model, number, rules
+        self.round, self.rooms = around
         self.line = model.lines.setdefault(number, Line())
         open_due(model, number, rules["name"])
+        line_up(model)
         self.tasks = by_key(model, number)
-        self.came = {key: self.line.at(key) for key in self.tasks}
-        self.picked: dict[str, list[str]] = {key: [] for key in self.tasks}
-        ready = (key for key in self.tasks if key not in self.line.shut)
-        self.unread = sorted(ready, key=self.place)
-        self.firsts = [self.tasks[key][0] for key in self.unread]
+        self.came = dict(self.line.turns)
+        # By key the tasks that were picked, how far its turns had come, and by how much they moved.
+        self.picked: dict[str, list[tuple[str, int, int]]] = {key: [] for key in self.tasks}
+        self.unread = sorted(self.came, key=self.begin)
         self.standing: list[str] = []
         self.seen: list[str] = []
+        # The keys that have another first task than when the claim began.
+        self.fresh: set[str] = set()
         self.turn = ""
+
+    @property
+    def fair(self) -> bool:
+        """Whether keys have turns, or only limits."""
+        return bool(self.rules["fair"])
 
     def step(self, key: str) -> int:
         """How far one task moves a key."""
         found: int = self.rules["steps"].get(key, self.rules["step"])
         return found
 
-    def place(self, key: str) -> tuple[int, str]:
+    def begin(self, key: str) -> tuple[int, str]:
         """By what keys stand in line: how far their turns have come, or their first task."""
-        if self.rules["fair"]:
-            return self.came[key] + self.step(key) * len(self.picked[key]), key
+        if self.fair:
+            return self.came[key], key
         return self.tasks[key][0].score, self.tasks[key][0].id
 
+    def place(self, key: str) -> tuple[int, str]:
+        """The same after what this claim has given them, whatever the lane."""
+        at, name = self.begin(key)
+        return (max(at, self.round.at.get(key, at)), name) if self.fair else (at, name)
+
     def lead(self) -> Record | None:
-        """By which task the lane competes with others: the best of those that were first of their
-        keys, so that what is urgent is not kept waiting by the turn of a key that is not.
+        """By which task the lane competes with others: the best of those that are the first of
+        keys that may go on, so that what is urgent is not kept waiting by the turn of a key that is
+        not.
         """
-        left = {record.id for tasks in self.tasks.values() for record in tasks}
-        firsts = [record for record in self.firsts if record.id in left and self.rules["fair"]]
-        return min(firsts, key=lambda record: (record.score, record.id), default=None)
+        firsts = [self.tasks[key][0] for key in self.came if self.tasks[key]]
+        # Of equals those first whose gates are known: no others need to be looked at.
+        firsts.sort(key=lambda one: (one.score, one.key not in self.fresh, one.id))
+        return next((record for record in firsts if self.goes_on(record.key)), None)
+
+    def goes_on(self, key: str) -> bool:
+        """Whether a key may be given something, whenever its turn is. One that may not counts as
+        looked at.
+        """
+        self.find_rooms(key)
+        if not self.may_pass(key) and key not in self.seen:
+            self.unread.remove(key)
+            self.seen.append(key)
+        return self.may_pass(key)
 
     def head(self) -> Record | None:
         """The task that is to be given next, of those that may be."""
         while True:
             one = min(self.standing, key=self.place, default=None)
-            if self.unread and (one is None or self.place(self.unread[0]) < self.place(one)):
+            if self.unread and (one is None or self.begin(self.unread[0]) < self.place(one)):
                 self.look(self.unread.pop(0))
             elif one is None:
                 return None
@@ -100,6 +112,10 @@ class Turning:
         """Lets a key stand in line, and finds out what it may pass."""
         self.seen.append(key)
         self.standing.append(key)
+        self.find_rooms(key)
+
+    def find_rooms(self, key: str) -> None:
+        """Finds out how many of a key may pass its gates, once in a claim."""
         for limit in self.limits(key):
             if limit[0] not in self.rooms:
                 self.rooms[limit[0]] = room(self.model, limit)
@@ -122,44 +138,39 @@ class Turning:
 
     def pick(self) -> None:
         """The head was picked."""
-        key = self.turn
-        self.picked[key].append(self.tasks[key].pop(0).id)
+        key, moved = self.turn, 0
+        at, _ = self.place(key)
+        if self.fair:
+            moved = self.round.move(key, at, self.step(key), self.rules["step"])
+        self.picked[key].append((self.tasks[key].pop(0).id, at, moved))
+        self.fresh.add(key)
         for gate in self.gates(key):
             self.rooms[gate] -= 1
-        if not self.tasks[key] and not self.rules["fair"]:
+        if not self.tasks[key] and not self.fair:
             self.standing.remove(key)
 
     def pass_over(self) -> None:
         """The head is not picked; the next one of its key may be."""
         key = self.turn
         self.tasks[key].pop(0)
-        if not self.tasks[key] and not self.rules["fair"]:
+        self.fresh.add(key)
+        if not self.tasks[key] and not self.fair:
             self.standing.remove(key)
 
     def end(self, given: Collection[str]) -> None:
-        """Keys go a turn further for what was given."""
-        served = -1
-        passed: dict[str, int] = {}
+        """What was given has passed the gates of its key; what was held back costs it no turn."""
         for key in self.seen:
-            tags = [
-                self.came[key] + self.step(key) * at
-                for at, task in enumerate(self.picked[key])
-                if task in given
-            ]
-            passed[key], served = len(tags), max(served, *tags, -1)
-            self.count(key, len(tags))
-        if self.rules["fair"] and served >= 0:
-            self.line.now = served
-            for key in self.seen:
-                self.line.passed[key] = self.came[key] + self.step(key) * passed[key]
+            passed = [at for task, at, _ in self.picked[key] if task in given]
+            self.count(key, len(passed))
+            if self.fair:
+                back = sum(moved for task, _, moved in self.picked[key] if task not in given)
+                self.round.at |= {key: self.round.at[key] - back} if back else {}
+                self.round.served = max([self.round.served, *passed])
 
     def shut_all(self) -> None:
         """The keys that were looked at have no turns for a while where nothing may pass."""
         for key in self.seen:
             self.shut(key)
-        if not self.model.lane(self.number):
-            self.line.now = 0
-            self.line.passed.clear()
 
     def count(self, key: str, number: int) -> None:
         """So many tasks of a key have passed its gates."""
@@ -183,14 +194,6 @@ class Turning:
         else:
             known = self.model.wakes.get(str(self.number), until)
             self.model.wakes[str(self.number)] = int(min(known, until))
-
-
-def by_key(model: Model, number: int) -> dict[str, list[Record]]:
-    """The tasks of a lane that may be claimed, the next one first, by their keys."""
-    found: dict[str, list[Record]] = {}
-    for task in model.lane(number):
-        found.setdefault(model.tasks[task].key, []).append(model.tasks[task])
-    return found
 
 
 def slow_opens(model: Model, what: str) -> int:
@@ -220,8 +223,8 @@ def wake_lane(model: Model, number: int) -> None:
 
 
 def let_in(model: Model, record: Record) -> None:
-    """A task leaves the hand, and is not completed: who waits for its place is answered by the
-    promoter.
+    """A task leaves the hand, and is not completed: who waits for its place is answered at the end
+    of the call, see answer_freed, or by the promoter.
     """
     if record.in_hand:
         model.wakes |= dict.fromkeys(model.crowds.types, 0)
@@ -243,4 +246,4 @@ def leave_hand(model: Model, record: Record) -> set[int]:
 
 def key_is_open(model: Model, number: int, rules: KeyRules) -> bool:
     """Whether some key of a lane may be given a turn now."""
-    return Turning(model, number, rules, {}).head() is not None
+    return Turning(model, number, rules, (Round(model), {})).head() is not None

@@ -15,12 +15,12 @@ from tools.generate_docs import stale_pages
 BANNED_IN_NAMES = {"job", "jobs", "dlq", "utils", "helpers", "common", "base", "manager", "misc"}
 BANNED_WORDS = re.compile(r"\b(job|jobs|dlq|mutex|heartbeats? lock)\b", re.IGNORECASE)
 # Names that documents, forms or other systems gave; they are read, never used for our things.
-FOREIGN_WORDS = {"rqueue/model/forms"}
+FOREIGN_WORDS = {"rqueue/model/forms", "rqueue/cli/dead_report.py"}
 KEY_LITERAL = re.compile(r"rq:\{|\}:[a-z…]|(?:^|[:…])(?:task|lane|def|waits|idem|mail|dag):(?:…|$)")
 EXPORTS = {
-    "Call", "Context", "Dag", "DagHandle", "DagId", "DagStatus", "Handle", "Lease", "Middleware",
-    "Outcome", "Plan", "Queue", "RQueueError", "RateLimited", "Reject", "Retry", "RetryPolicy",
-    "Settings", "State", "Task", "TaskId", "depends", "previous",
+    "Artifact", "Call", "Context", "Dag", "DagHandle", "DagId", "DagStatus", "Handle", "Lease",
+    "Middleware", "Outcome", "Plan", "Queue", "RQueueError", "RateLimited", "Reject", "Retry",
+    "RetryPolicy", "Settings", "State", "Task", "TaskId", "depends", "previous",
 }  # fmt: skip
 
 

@@ -55,3 +55,18 @@ async def test_a_command_of_an_agent_creates_nothing(house: House, shell: Shell)
     assert "agent:coder has the role agent" in found.stderr
     assert "rqueue role set agent:coder orchestrator" in found.stderr
     assert await house.dump() == before
+
+
+@pytest.mark.parametrize("words", [("set", "agent:coder", "human"), ("drop", "agent:coder")])
+async def test_a_command_of_an_agent_changes_no_role(
+    house: House, shell: Shell, words: tuple[str, ...]
+) -> None:
+    await house.queue.set_role("agent:coder", "agent")
+    before = await house.dump()
+    shell.env["RQUEUE_PRINCIPAL"] = "agent:coder"
+
+    found = await shell.run("role", *words)
+
+    assert found.exit_code == 3
+    assert "may not change roles" in found.stderr
+    assert await house.dump() == before

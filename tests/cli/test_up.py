@@ -14,6 +14,7 @@ from rqueue.cli import next_steps
 from rqueue.embedded import watcher
 from tests.cli.terminal import INTO, terminal
 from tests.client.until import until
+from tests.postgres import Database
 from tests.servers import Server
 
 UP = (sys.executable, "-m", "rqueue", "up")
@@ -39,12 +40,14 @@ def run(*words: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.timeout(180)
 def test_the_demo_does_its_work_and_every_command_it_names_works(tmp_path: Path) -> None:
     found = run(*UP, "--demo", cwd=tmp_path)
 
     assert (found.returncode, found.stderr) == (0, "")
     assert f"COMPLETED {DONE}" in found.stdout
-    assert (tmp_path / ".rqueue").is_dir()
+    assert "archive on the embedded PostgreSQL in .rqueue/postgres\n" in found.stdout
+    assert "kept in PostgreSQL: .rqueue/postgres" in found.stdout
     commands = re.findall(r"^ {4}(.+)$", found.stdout, re.MULTILINE)
     assert len(commands) == len(next_steps.STEPS)
     for command in commands:
@@ -53,11 +56,16 @@ def test_the_demo_does_its_work_and_every_command_it_names_works(tmp_path: Path)
         assert result.stdout, command
 
 
-def test_the_demo_uses_the_server_that_is_named(tmp_path: Path, valkey: Server) -> None:
-    found = run(*UP, "--demo", cwd=tmp_path, RQUEUE_REDIS_URL=valkey.url)
+def test_the_demo_uses_the_servers_that_are_named(
+    tmp_path: Path, valkey: Server, pg: Database
+) -> None:
+    url = pg.url.replace("rqueue@", "rqueue:secret@")
+
+    found = run(*UP, "--demo", cwd=tmp_path, RQUEUE_REDIS_URL=valkey.url, RQUEUE_POSTGRES_URL=url)
 
     assert found.returncode == 0, found.stderr
     assert valkey.url in found.stdout
+    assert f"archive on {url.replace('secret', '***')}\n" in found.stdout
     assert "RQUEUE_EMBEDDED" not in found.stdout
     assert not (tmp_path / ".rqueue").exists()
 
@@ -68,6 +76,7 @@ def test_a_server_in_rqueue_yaml_is_used(tmp_path: Path, valkey: Server) -> None
     found = run(*UP, "--demo", cwd=tmp_path)
 
     assert found.returncode == 0, found.stderr
+    assert "archive on" not in found.stdout
     assert not (tmp_path / ".rqueue").exists()
 
 
@@ -76,7 +85,8 @@ async def test_in_a_terminal_one_key_ends_the_whole_tree(tmp_path: Path, *, key:
     with terminal((*UP, "--demo"), env=environment(), cwd=tmp_path) as shown:
         await shown.shows(INTO)
         await shown.shows(b"COMPLETED")
-        keeper = int((tmp_path / ".rqueue" / watcher.WATCHER).read_text())
+        folders = (tmp_path / ".rqueue", tmp_path / ".rqueue" / "postgres")
+        keepers = [int((folder / watcher.WATCHER).read_text()) for folder in folders]
         shown.press(key)
 
         assert await shown.end() == 0
@@ -84,7 +94,7 @@ async def test_in_a_terminal_one_key_ends_the_whole_tree(tmp_path: Path, *, key:
         assert b"what to do next" in shown.written
 
         async def gone() -> bool:
-            return not watcher.lives(None, keeper)
+            return not any(watcher.lives(None, keeper) for keeper in keepers)
 
         await until(gone)
         assert not (tmp_path / ".rqueue" / "valkey.sock").exists()

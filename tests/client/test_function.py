@@ -61,6 +61,7 @@ async def test_blocking_code_has_its_own_way(house: House) -> None:
     handle = await asyncio.to_thread(job.sync.enqueue, 7)
 
     assert (await house.task(handle.id)).payload == {"n": 7}
+    await asyncio.to_thread(house.queue.sync.aclose)
 
 
 def test_a_wrong_option_is_told_where_it_stands() -> None:

@@ -13,7 +13,17 @@ import pytest
 from tests.servers import Server
 
 GUIDES = Path(__file__).parent.parent.parent / "docs" / "guides"
-PAGES = ("tasks.md", "graphs.md", "documents.md", "workers.md", "proof.md", "testing.md")
+PAGES = (
+    "tasks.md",
+    "graphs.md",
+    "documents.md",
+    "workers.md",
+    "artifacts.md",
+    "proof.md",
+    "testing.md",
+    "notices.md",
+    "dead.md",
+)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 URL = "redis://localhost:6379"
 
@@ -34,6 +44,7 @@ async def test_a_guide_works_as_it_is_written(
         ran = eval(code, names)
         if inspect.isawaitable(ran):
             await ran
+    await names["queue"].aclose()
 
     assert len(blocks) >= 5
     assert "docs/guides" not in capsys.readouterr().out

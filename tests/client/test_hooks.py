@@ -95,14 +95,22 @@ async def by_function_calls(queue: Queue) -> Any:
 
 
 async def from_blocking_code(queue: Queue) -> Any:
-    return await asyncio.to_thread(queue.sync.enqueue, "job", {"n": 1})
+    return await blocking(queue, queue.sync.enqueue, "job", {"n": 1})
 
 
 async def from_a_blocking_function(queue: Queue) -> Any:
     @queue.task("job")
     def job(n: int) -> None: ...
 
-    return await asyncio.to_thread(job.sync.enqueue, 1)
+    return await blocking(queue, job.sync.enqueue, 1)
+
+
+async def blocking(queue: Queue, call: Callable[..., Any], *args: Any) -> Any:
+    """What a blocking call gives; its connections go with it."""
+    try:
+        return await asyncio.to_thread(call, *args)
+    finally:
+        await asyncio.to_thread(queue.sync.aclose)
 
 
 WAYS: list[Way] = [

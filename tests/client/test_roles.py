@@ -12,7 +12,7 @@ from rqueue.errors import ConfigError, Forbidden, InvalidTask
 from rqueue.model.spec import TaskSpec
 from rqueue.services.keeper import Keeper
 from rqueue.settings import Settings
-from rqueue.store import dags
+from rqueue.store import dags, roles
 from tests.house import House, opened
 from tests.services.sown import settled
 
@@ -55,7 +55,7 @@ async def test_an_agent_creates_nothing_in_any_way(server: Any, way: str) -> Non
 @pytest.mark.parametrize("role", ["orchestrator", "human"])
 async def test_others_create_in_every_way(server: Any, way: str, role: Any) -> None:
     async with opened(server, principal=AGENT, default_role="agent") as house:
-        await house.queue.set_role(AGENT, role)
+        await roles.set_role(house.queue.shard, AGENT, role, by=None)
 
         await WAYS[way](house.queue)
 
@@ -67,7 +67,7 @@ async def test_who_was_given_none_has_the_default(server: Any) -> None:
         with pytest.raises(Forbidden):
             await house.queue.enqueue("code")
 
-        await house.queue.set_role(AGENT, "orchestrator")
+        await roles.set_role(house.queue.shard, AGENT, "orchestrator", by=None)
         await house.queue.enqueue("code")
 
         await house.queue.drop_role(AGENT)
@@ -158,6 +158,35 @@ async def test_roles_are_set_and_dropped(house: House) -> None:
     await house.queue.drop_role(AGENT)
     await house.queue.drop_role(AGENT)
     assert await house.queue.roles() == {HUMAN: "human"}
+
+
+@pytest.mark.parametrize("named", [AGENT, HUMAN], ids=["its own", "another's"])
+@pytest.mark.parametrize("default", ["orchestrator", "agent"])
+async def test_an_agent_changes_no_role(server: Any, named: str, default: Any) -> None:
+    async with opened(server, principal=AGENT, default_role=default) as house:
+        if default == "orchestrator":
+            await house.queue.set_role(HUMAN, "agent")
+            await house.queue.set_role(AGENT, "agent")
+        before = await house.dump()
+
+        with pytest.raises(Forbidden, match="may not change roles") as refused:
+            await house.queue.set_role(named, "orchestrator")
+        with pytest.raises(Forbidden):
+            await house.queue.drop_role(named)
+
+        assert (refused.value.principal, refused.value.role) == (AGENT, "agent")
+        assert await house.dump() == before
+
+
+@pytest.mark.parametrize("role", ["orchestrator", "human"])
+async def test_others_change_them_and_so_does_nobody(server: Any, role: Any) -> None:
+    async with opened(server) as house:
+        await house.queue.set_role(HUMAN, role)
+        async with opened(server, principal=HUMAN, default_role="agent") as other:
+            await other.queue.set_role(AGENT, "agent")
+            await other.queue.drop_role(AGENT)
+
+            assert await other.queue.roles() == {HUMAN: role}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Calls about gates and roles, and of steps, whose replies are lost."""
+"""Calls about gates and roles, of steps and artifacts, whose replies are lost."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import pytest
 
 from rqueue import Lease
 from rqueue.errors import Forbidden
+from rqueue.model.artifact import described
+from rqueue.model.ids import new_artifact_id
+from rqueue.store.artifacts import attach
 from rqueue.store.leases import Held, Parking, park
+from rqueue.store.roles import set_role
 from rqueue.store.steps import step
 from tests.house import House
 
-READS = {"breaker/read", "budget/read", "role/list"}
+READS = {"breaker/read", "budget/read", "role/list", "queue/mentions"}
+ARTIFACT = described(id=new_artifact_id(), name="a.txt", size=3, sha256="a" * 64)
 
 
 async def nothing(house: House) -> None: ...
@@ -66,6 +71,12 @@ async def kept(house: House, lease: Lease) -> bytes:
     return await step(house.queue.shard, held, "plan", b'"done"')
 
 
+async def attached(house: House, lease: Lease) -> list[str]:
+    held = Held(lease.id.ulid, lease.token)
+    await attach(house.queue.shard, held, ARTIFACT)
+    return [one.name for one in (await house.queue.get(lease.id)).attached]
+
+
 async def agent(house: House) -> None:
     await house.queue.set_role("agent:coder", "agent")
 
@@ -73,6 +84,12 @@ async def agent(house: House) -> None:
 async def given(house: House, _: object) -> dict[str, str]:
     await house.queue.set_role("agent:coder", "human")
     return await house.queue.roles()
+
+
+async def not_given(house: House, _: object) -> str:
+    with pytest.raises(Forbidden) as error:
+        await set_role(house.queue.shard, "agent:coder", "human", by="agent:coder")
+    return str(error.value)
 
 
 async def refused(house: House, _: object) -> str:
@@ -91,8 +108,9 @@ CASES: dict[str, list[Row]] = {
     "breaker/open": [(nothing, opened), (resting, opened)],
     "breaker/close": [(nothing, closed), (resting, closed)],
     "budget/set": [(nothing, limited), (poor, limited)],
-    "role/set": [(nothing, given), (agent, given)],
+    "role/set": [(nothing, given), (agent, given), (agent, not_given)],
     "role/drop": [(nothing, dropped), (agent, dropped)],
     "task/why": [(ready, asked), (slowed, asked)],
     "task/step": [(running, kept)],
+    "task/attach": [(running, attached)],
 }

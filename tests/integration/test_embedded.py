@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,58 +14,13 @@ from redis import Redis
 from rqueue import embedded
 from rqueue.embedded import watcher
 from rqueue.errors import ConfigError
-
-OWNER = """
-import sys
-from rqueue import embedded
-print(embedded.start(sys.argv[1]), flush=True)
-sys.stdin.read()
-"""
-
-
-class Owner:
-    """Another process that uses the directory's server."""
-
-    def __init__(self, folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def url(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def leave(self) -> None:
-        self.process.communicate()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-
-@contextmanager
-def owner(folder: Path) -> Iterator[Owner]:
-    one = Owner(folder)
-    try:
-        yield one
-    finally:
-        one.kill()
+from tests.integration.owners import Owner, owner, wait_until
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "data"
     wait_until(lambda: not (tmp_path / "data" / "valkey.sock").exists())
-
-
-def wait_until(true: Callable[[], bool], *, seconds: float = 20) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.02)
 
 
 def socket_of(url: str) -> str:

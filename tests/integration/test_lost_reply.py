@@ -18,19 +18,29 @@ from rqueue.services.janitor import Janitor
 from rqueue.services.promoter import Promoter
 from rqueue.services.reaper import Reaper
 from rqueue.services.sweeper import Sweeper
+from rqueue.store import reviews
 from rqueue.store.claims import Waiter
 from rqueue.store.leading import lead, yield_lead
 from rqueue.store.leases import Settled
 from rqueue.store.notes import note
 from rqueue.store.urgency import Urgency, rescore
 from tests.house import House
-from tests.integration import fleet_cases, gate_cases, graph_cases
+from tests.integration import (
+    archive_cases,
+    fleet_cases,
+    gate_cases,
+    graph_cases,
+    notice_cases,
+)
 from tests.integration.proxy import How, Proxy, far_house
 from tests.servers import Server
 
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 HEX = re.compile(r"[0-9a-f]{16,}")
-READS = {"task/read", "task/outputs", "queue/counts", "queue/in_hand", "queue/look", "queue/walk"}
+READS = {
+    "task/read", "task/outputs", "task/dependents", "queue/counts", "queue/in_hand", "queue/look",
+    "queue/walk",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +195,24 @@ async def posted(house: House) -> None:
     await house.client.xadd(house.keys.inbox(), {"task": '{"type":"code"}'})
 
 
+async def decided(house: House, lease: Lease, how: Any, **said: Any) -> str:
+    return (await house.queue.resolve(lease.id, how, **said)).state
+
+
+async def retried(house: House) -> int:
+    return len((await house.queue.resolve_many("retry")).done)
+
+
+async def escalated(house: House) -> list[str]:
+    await decided(house, await dead(house), "escalate")
+    return [review.entry for review in await reviews.page(house.queue.shard)]
+
+
+async def let_go(house: House, entries: list[str]) -> list[Any]:
+    await reviews.reviewed(house.queue.shard, entries)
+    return await reviews.page(house.queue.shard)
+
+
 def an_inbox(house: House) -> Inbox:
     queue = house.queue
     return Inbox(queue.shard, queue.settings, clock=queue.clock, reader="one")
@@ -238,11 +266,18 @@ CASES: dict[str, list[Case]] = {
         Case(dead, lambda house, lease: house.queue.revive(lease.id)),
         Case(poisoned, lambda house, lease: house.queue.revive(lease.id)),
         Case(dead, lambda house, lease: house.queue.revive(lease.id, payload={"n": 2}, delay=60)),
+        Case(dead, lambda house, lease: decided(house, lease, "retry", cause="agent_bug")),
+        Case(dead, lambda house, _: retried(house)),
     ],
     "task/discard": [
         Case(dead, lambda house, lease: house.queue.discard(lease.id, "why")),
         Case(dead, lambda house, _: swept(house.queue.purge())),
+        Case(dead, lambda house, lease: decided(house, lease, "delete", cause="invalid_task")),
     ],
+    "task/escalate": [
+        Case(dead, lambda house, lease: decided(house, lease, "escalate", note="who?")),
+    ],
+    "queue/reviewed": [Case(escalated, let_go)],
     "task/run_now": [Case(waiting, lambda house, handle: house.queue.run_now(handle.id))],
     "task/promote": [
         Case(due, lambda house, _: ticked(house.promoter)),
@@ -268,10 +303,11 @@ CASES: dict[str, list[Case]] = {
     "queue/tidy": [Case(deserted, lambda house, _: ticked(Janitor(house.queue.shard)))],
     "task/rescore": [Case(ready, urgent)],
 }
-for more in (fleet_cases, gate_cases, graph_cases):
+MORE = (archive_cases, fleet_cases, gate_cases, graph_cases, notice_cases)
+for more in MORE:
     CASES |= {name: [Case(*row) for row in rows] for name, rows in more.CASES.items()}
-# Driven by what only an archive, a clock that steps back or a long fan-out brings.
-ELSEWHERE = {"queue/archived", "queue/restamp", "queue/answer"}
+# Driven by what only a repair, a clock that steps back or a long fan-out brings.
+ELSEWHERE = {"queue/resend", "queue/restamp", "queue/answer"}
 ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
 
 
@@ -334,6 +370,6 @@ async def shape(house: House) -> dict[str, Any]:
 async def test_every_script_that_writes_is_among_them(far: tuple[House, Proxy]) -> None:
     scripts = set(far[0].queue.shard.runner.scripts)
 
-    reads = READS | graph_cases.READS | fleet_cases.READS | gate_cases.READS
+    reads = READS.union(*(each.READS for each in MORE))
 
     assert scripts == set(CASES) | reads | ELSEWHERE

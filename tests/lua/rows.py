@@ -63,6 +63,7 @@ async def submit(
     max_lanes: int = 512,
     tries: int = 100,
     who: str = "",
+    most: int | str = "",
 ) -> list[Any]:
     """The submit script's reply."""
     args: dict[str, Any] = {
@@ -71,6 +72,7 @@ async def submit(
         "tries": tries,
         "how": ending(house.queue.shard.terms),
         "who": who,
+        "most": most,
     }
     found: list[Any] = words(await house.queue.shard.run("task/submit", args, rows))
     return found
@@ -138,11 +140,15 @@ async def age_holder(house: House, task: str, *, claimed: int, started: int | No
 
 
 async def everything(house: House) -> Keys:
-    """Every key by its name after the root, and what it holds, as text and numbers."""
+    """Every key by its name after the root, and what it holds, as text and numbers; not what calls
+    by hand were answered.
+    """
     root = house.keys.root
     found: Keys = {}
     for key, content in (await house.dump()).items():
         assert key.startswith(root)
+        if key.startswith(f"{root}req:"):
+            continue
         found[key.removeprefix(root)] = readable(content)
         if key.startswith(f"{root}dependents:"):
             found[key.removeprefix(root)] = set(found[key.removeprefix(root)])

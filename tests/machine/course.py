@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import multiple, precondition, rule
@@ -12,6 +13,7 @@ from rqueue.store.scripts import Script
 from rqueue.testing.records import Lease, Record, Verdict
 from tests.machine.fleet import lost
 from tests.machine.hands import Dependents
+from tests.machine.invariants import unchanged
 from tests.machine.money_rules import MoneyMachine
 from tests.machine.rules import BASES, DELAYS, LANES, SEATS, SOON
 from tests.machine.twin import LEASE_MS, STEP_MS
@@ -35,7 +37,7 @@ class Machine(MoneyMachine):
         if self.twin.model.tasks[held[0]].in_hand:
             self.twin.age(held[0], LEASE_MS + 1000)
 
-    @rule(verb=st.sampled_from(["promote", "recall", "expire", "cancel", "unblock"]))
+    @rule(verb=st.sampled_from(["promote", "recall", "expire", "cancel", "unblock", "tidy"]))
     def time_brings(self, verb: str) -> None:
         if verb == "cancel":
             self.twin.cancel([], request="rest")
@@ -96,22 +98,58 @@ class Machine(MoneyMachine):
         new=st.sampled_from([b"", b"revived"]),
     )
     def revive(self, data: st.DataObject, rival: bool, delay: int, new: bytes) -> object:
-        """Perhaps after another task has taken the key that it gave up; sent twice."""
+        """Perhaps after another task has taken the key that it gave up; sent twice, and then
+        decided by another reviewer, who saw the same.
+        """
         task = data.draw(st.sampled_from(sorted(self.twin.view.dead)))
         record = self.twin.model.tasks[task]
         other = replace(self.draft(LANES[0], 50_000_000), special=record.special)
         made = self.send([other]) if rival else multiple()
-        life = record.life
-        for _ in range(2):
-            self.twin.revive(task, life=life, definition=new, delay_ms=delay)
+        life, request = record.life, f"v{self.twin.model.now_ms}"
+        self.decide(
+            lambda name: self.twin.revive(
+                task, life=life, definition=new, delay_ms=delay, request=name or request
+            ),
+        )
         return made
+
+    def decide(self, send: Callable[[str], list[Any]]) -> None:
+        """G9: sent again, a decision says the same; another about the same life is refused."""
+        said = send("")
+        self.sent_again("decide", said, lambda: send(""))
+        if "OK" not in said:
+            return
+        before = self.twin.view
+        again = send("another's")
+        assert all(word.startswith("DECIDED") for word in again[:1]), again
+        unchanged("a second decision", before, self.twin.view)
 
     @precondition(lambda self: self.twin.view.dead)
     @rule(data=st.data(), others=st.lists(tasks, max_size=1))
     def discard(self, data: st.DataObject, others: list[str]) -> None:
-        which = [data.draw(st.sampled_from(sorted(self.twin.view.dead))), *others]
-        words = self.twin.discard(which)
-        self.sent_again("discard", words, lambda: self.twin.discard(which))
+        task = data.draw(st.sampled_from(sorted(self.twin.view.dead)))
+        request = f"d{self.twin.model.now_ms}"
+        self.decide(lambda name: self.twin.discard([task, *others], request=name or request))
+
+    @precondition(lambda self: self.twin.view.dead)
+    @rule(data=st.data())
+    def discard_of_a_former_life(self, data: st.DataObject) -> None:
+        task = data.draw(st.sampled_from(sorted(self.twin.view.dead)))
+        life, before = self.twin.model.tasks[task].life, self.twin.view
+        if life > 1:
+            assert self.twin.discard([task], life=life - 1) == ["DECIDED:DEAD_LETTERED"]
+            unchanged("a decision about a former life", before, self.twin.view)
+
+    @precondition(lambda self: self.twin.view.dead)
+    @rule(data=st.data(), off=st.sampled_from([0, 0, 1]), revived=st.booleans())
+    def escalate(self, data: st.DataObject, off: int, revived: bool) -> None:
+        """Sent twice, also with a life that is not its own; perhaps it is decided about at once."""
+        task = data.draw(st.sampled_from(sorted(self.twin.view.dead)))
+        life, request = self.twin.model.tasks[task].life - off, f"e{self.twin.model.now_ms}"
+        for _ in range(2):
+            self.twin.escalate(task, life=life, request=request)
+        if revived:
+            self.twin.revive(task, life=self.twin.model.tasks[task].life)
 
     @rule(task=tasks, data=st.data())
     def adjust(self, task: str, data: st.DataObject) -> None:
@@ -121,9 +159,7 @@ class Machine(MoneyMachine):
             case "time":
                 self.twin.reschedule(task, delay_ms=data.draw(DELAYS))
             case "now":
-                request = f"n{self.twin.model.now_ms}"
-                answer = self.twin.run_now(task, request=request)
-                assert answer != 1 or self.twin.run_now(task, request=request) == 1, "G9"
+                self.twin.run_now(task)
             case "payload":
                 was = data.draw(st.sampled_from([b"else", self.twin.model.tasks[task].definition]))
                 size = data.draw(st.sampled_from([10, 200, 600]))
@@ -137,6 +173,12 @@ class Machine(MoneyMachine):
     @rule(what=PAUSES, verb=st.sampled_from(["pause", "resume", "resume"]))
     def gate(self, what: str, verb: str) -> None:
         getattr(self.twin, verb)(what)
+
+    @precondition(lambda self: self.twin.sent)
+    @rule(data=st.data())
+    def resend(self, data: st.DataObject) -> None:
+        """A copy of a call by hand comes late, after whatever else came."""
+        self.twin.resend(data.draw(st.sampled_from(self.twin.sent[-8:])))
 
     @rule(at=SEATS)
     def drain(self, at: int) -> None:

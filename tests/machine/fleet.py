@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from hypothesis import strategies as st
+
 from rqueue.model.attempt import Failed, Lost, Reason
 from rqueue.model.blame import PoisonRule
 from rqueue.model.state import State
@@ -17,6 +19,8 @@ from tests.machine.invariants import MAX_ATTEMPTS
 from tests.machine.twin import HANDOFF_MS, PARK_MS
 
 RULES = RetryRules(max_attempts=MAX_ATTEMPTS, poison=PoisonRule())
+# Whether there is an archive, and whether whoever ends a task says so.
+ARCHIVES = st.sampled_from([(False, False), (True, True), (True, False)])
 OFFERS = (Offer.of(), Offer.of(), Offer.of(types=["a"]))
 
 

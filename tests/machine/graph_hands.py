@@ -8,6 +8,7 @@ from typing import Any
 
 from rqueue.store.planting import dependents, letters
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from rqueue.store.submits import lanes_text
 from rqueue.testing import dags, planting, spawning
 from rqueue.testing.records import Draft
@@ -74,6 +75,7 @@ class GraphHands(Hands):
             "max_lanes": MAX_LANES,
             "follow": "",
             "who": "",
+            "most": "",
         }
         return self.both(
             "submit",
@@ -103,7 +105,7 @@ class GraphHands(Hands):
             "max_nodes": MAX_NODES,
             "lanes": lanes_text(tuple(lanes)),
             "max_lanes": MAX_LANES,
-            "tries": MANY,
+            **FREED,
         }
         rows = [
             (
@@ -132,11 +134,11 @@ class GraphHands(Hands):
 
     def hold(self, dag: str, *, begin: bool = True, limit: int = MANY) -> list[Any]:
         args: dict[str, Argument] = {"dag": dag, "limit": limit, "begin": int(begin)}
-        return self.both("hold", args, lambda: dags.hold(self.model, dag, begin=begin, limit=limit))
+        return self.by_hand("hold", "dag/hold", args)
 
     def unhold(self, dag: str) -> list[Any]:
         args: dict[str, Argument] = {"dag": dag, "limit": MANY, "tries": MANY, "begin": 1}
-        return self.both("unhold", args, lambda: dags.unhold(self.model, dag))
+        return self.by_hand("unhold", "dag/unhold", args)
 
     def forget(self, dag: str, *, limit: int = MANY) -> list[Any]:
         args: dict[str, Argument] = {

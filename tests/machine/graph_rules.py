@@ -18,7 +18,7 @@ from rqueue.model.turns import Rules
 from rqueue.store.scripts import Script
 from rqueue.testing.records import Draft, Record, Special
 from rqueue.testing.spawning import Spawn
-from tests.machine.fleet import Seat, failed
+from tests.machine.fleet import ARCHIVES, Seat, failed
 from tests.machine.graph_hands import GraphHands, Sown
 from tests.machine.graph_invariants import at_rest
 from tests.machine.hands import Dependents
@@ -62,11 +62,12 @@ class GraphMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.client.close()
 
-    @initialize(archive=st.booleans())
-    def begin(self, archive: bool) -> None:
+    @initialize(archive=ARCHIVES)
+    def begin(self, archive: tuple[bool, bool]) -> None:
         """A shard with one lane, and a task that has nothing to do with any DAG."""
         wire = Wire(self.client, self.scripts)
-        self.twin = GraphHands(wire, archive=archive, rules=RULES)
+        there, said = archive
+        self.twin = GraphHands(wire, archive=there, said=said, rules=RULES)
         self.twin.submit([self.draft()])
         for seat in self.seats:
             seat.look(self.twin)
@@ -260,11 +261,11 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(data=st.data(), verb=st.sampled_from(["revive", "revive", "discard"]))
     def resolve(self, data: st.DataObject, verb: str) -> None:
         task = data.draw(st.sampled_from(self.among(State.DEAD_LETTERED)))
-        life = self.twin.model.tasks[task].life
+        life, request = self.twin.model.tasks[task].life, f"d{self.twin.model.now_ms}"
         if verb == "discard":
-            self.twice("discard", lambda: self.twin.discard([task]))
+            self.twice("discard", lambda: self.twin.discard([task], request=request))
         else:
-            self.twin.revive(task, life=life)
+            self.twice("revive", lambda: self.twin.revive(task, life=life, request=request))
 
     @precondition(lambda self: self.committed())
     @rule(
@@ -285,6 +286,12 @@ class GraphMachine(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             self.seats[1].claim(self.twin, 3, start=True)
 
+    @precondition(lambda self: self.twin.sent)
+    @rule(data=st.data())
+    def resend(self, data: st.DataObject) -> None:
+        """A copy of a call by hand comes late, after whatever else came."""
+        self.twin.resend(data.draw(st.sampled_from(self.twin.sent[-8:])))
+
     @rule(data=st.data(), verb=st.sampled_from(["priority", "time", "now", "edit", "other"]))
     def adjust(self, data: st.DataObject, verb: str) -> None:
         """Changes of one task, also of one that nobody sees yet."""
@@ -296,7 +303,7 @@ class GraphMachine(RuleBasedStateMachine):
             case "time":
                 self.twin.reschedule(task, delay_ms=5_000)
             case "now":
-                self.twin.run_now(task, request=f"n{self.twin.model.now_ms}")
+                self.twin.run_now(task)
             case "edit":
                 size = data.draw(st.sampled_from(LENGTHS))
                 self.twin.edit(task, was=record.definition, definition=b"e" * size)
@@ -328,9 +335,9 @@ class GraphMachine(RuleBasedStateMachine):
         self.twin.pass_time(STEP_MS)
 
     @precondition(lambda self: self.twin.model.outbox)
-    @rule()
-    def archive(self) -> None:
-        self.twin.archived(2)
+    @rule(late=st.booleans())
+    def archive(self, late: bool) -> None:
+        self.twin.archived(2, late=late)
 
     @precondition(lambda self: len(self.twin.model.tasks) > 5)
     @rule()

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from rqueue.model.state import FINAL
+from rqueue.store.outbox import GROUP
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from rqueue.testing import (
-    breaking,
     cancelling,
-    claiming,
-    dags,
     noting,
     operating,
     passing,
     telling,
 )
 from rqueue.testing.records import Lease
-from rqueue.testing.verbs import budgets, working
+from rqueue.testing.rounds import Turned
+from rqueue.testing.verbs import working
 from rqueue.testing.verbs.words import Asked
 from tests.machine.invariants import unchanged
 from tests.machine.projection import first_line
-from tests.machine.twin import AGAIN_MS, EVENTS, MANY, TTL_MS, Twin
+from tests.machine.twin import AGAIN_MS, EVENTS, FOR_EVER_MS, MANY, TTL_MS, Twin
 from tests.machine.wire import KEYS
 
 Dependents = Literal["cascade", "unblock"]
+# A decision with all that may be said of it.
+SAID = {"by": "human:ada", "cause": "agent_bug", "note": 'é "n"', "fingerprint": "f"}
 
 
 class Hands(Twin):
@@ -41,8 +42,8 @@ class Hands(Twin):
             "dependents": dependents,
             "limit": MANY,
             "how": self.how,
-            "tries": MANY,
             "request": request,
+            **FREED,
         }
         rows = [(task,) for task in tasks]
         if dependents == "unblock":
@@ -64,7 +65,9 @@ class Hands(Twin):
         return found
 
     def promote(self) -> int:
-        args: dict[str, Argument] = {"limit": MANY, "tries": MANY, "events": EVENTS}
+        args: dict[str, Argument] = {
+            "limit": MANY, "tries": MANY, "events": EVENTS, "woken": MANY, "back": MANY,
+        }  # fmt: skip
         found: int = self.step(
             "promote",
             lambda: self.wire.run("task/promote", args)[2],
@@ -72,26 +75,26 @@ class Hands(Twin):
         )
         return found
 
+    def tidy(self) -> None:
+        """The janitor looks at what is remembered of turns: it goes where nothing is left of any
+        lane of keys.
+        """
+
+        def tidied() -> None:
+            if not any(map(self.model.lane, self.model.lines)):
+                self.model.turned = Turned()
+
+        args: dict[str, Argument] = {"silent_ms": TTL_MS}
+        names = [("turned",)]
+        self.step("tidy", lambda: self.wire.run("queue/tidy", args, names) and None, tidied)
+
     def open_breaker(self, type: str, for_ms: int) -> None:
-        request = secrets.token_hex(4)
-        args: dict[str, Argument] = {
-            "type": type, "for_ms": for_ms, "events": EVENTS, "request": request,
-        }  # fmt: skip
-        self.step(
-            "open",
-            lambda: self.wire.run("breaker/open", args) and None,
-            lambda: breaking.open_for(self.model, type, for_ms),
-        )
+        args: dict[str, Argument] = {"type": type, "for_ms": for_ms, "events": EVENTS}
+        self.by_hand("open", "breaker/open", args)
 
     def close_breaker(self, type: str) -> None:
         args: dict[str, Argument] = {"type": type, "tries": MANY, "events": EVENTS}
-
-        def close() -> None:
-            touched = breaking.close(self.model, type)
-            if touched:
-                claiming.answer(self.model, touched)
-
-        self.step("close", lambda: self.wire.run("breaker/close", args) and None, close)
+        self.by_hand("close", "breaker/close", args)
 
     def drain(self, worker: str) -> None:
         """A worker that is registered is sent home."""
@@ -104,46 +107,43 @@ class Hands(Twin):
             lambda: self.wire.run("worker/register", facts),
             lambda: working.register(self.model, Asked(facts, [])),
         )
-        self.step(
-            "drain",
-            lambda: self.wire.run("worker/drain", said),
-            lambda: working.drain(self.model, Asked(said, [])),
-        )
+        self.by_hand("drain", "worker/drain", said)
 
-    def set_budget(self, name: str, ceiling: int | None, *, afresh: bool, again: bool) -> None:
-        """Sets what an account may cost; where it is sent `again`, nothing changes."""
+    def set_budget(self, name: str, ceiling: int | None, *, afresh: bool) -> None:
+        """Sets what an account may cost."""
         args: dict[str, Argument] = {
             "account": name, "micro_usd": "" if ceiling is None else ceiling,
-            "afresh": int(afresh), "tries": MANY, "request": secrets.token_hex(4),
+            "afresh": int(afresh), "tries": MANY,
         }  # fmt: skip
-        asked = Asked(args, [])
-        for _ in range(1 + again):
-            self.step(
-                "set_budget",
-                lambda: self.wire.run("budget/set", args)[0],
-                lambda: budgets.given(self.model, asked)[0],
-            )
+        self.by_hand("set_budget", "budget/set", args)
 
     def dag_budget(self, dag: str, ceiling: int | None) -> None:
         args: dict[str, Argument] = {
             "dag": dag, "micro_usd": "" if ceiling is None else ceiling, "limit": MANY,
             "tries": MANY,
         }  # fmt: skip
-        micro_usd = str(args["micro_usd"])
-        self.step(
-            "dag_budget",
-            lambda: self.wire.run("dag/budget", args)[0],
-            lambda: dags.set_budget(self.model, dag, micro_usd, limit=MANY),
-        )
+        self.by_hand("dag_budget", "dag/budget", args)
 
-    def note(self, lease: Lease, seq: int, micro_usd: int) -> str:
-        said = noting.Noted(*lease, seq, micro_usd=micro_usd)
-        row = (*lease, seq, "", "", "", micro_usd, 0, 0, 0, 1)
-        word: str = self.step(
-            "note",
-            lambda: self.wire.run("task/note", {"keep": 5}, [row])[1],
-            lambda: noting.note(self.model, said, keep=5),
-        )
+    def note(self, lease: Lease, seq: int | str, micro_usd: int) -> str:
+        """A note of a worker by its number, or one by hand by its name."""
+        number = None if isinstance(seq, str) else seq
+        said = noting.Noted(*lease, number, micro_usd=micro_usd)
+        row = (*lease, "" if number is None else number, "", "", "", micro_usd, 0, 0, 0, 1, "")
+        terms: dict[str, Argument] = {
+            "keep": 5, "archive": int(self.archive), "memo_ms": FOR_EVER_MS,
+            "request": "" if number is not None else seq,
+        }  # fmt: skip
+        answers = self.model.answers
+
+        def expect() -> str:
+            if number is None and str(seq) in answers:
+                return str(answers[str(seq)][1][0])
+            word = noting.note(self.model, said, keep=5)
+            if number is None:
+                answers[str(seq)] = (self.model.now_ms + FOR_EVER_MS, [word])
+            return word
+
+        word: str = self.step("note", lambda: self.wire.run("task/note", terms, [row])[1], expect)
         return word
 
     def unblock(self) -> None:
@@ -154,22 +154,9 @@ class Hands(Twin):
             lambda: telling.unblock(self.model),
         )
 
-    def run_now(self, task: str, *, request: str) -> str | int:
-        args: dict[str, Argument] = {
-            "task": task,
-            "request": request,
-            "tries": MANY,
-            "events": EVENTS,
-        }
-
-        def run() -> str | int:
-            word, *rest = self.wire.run("task/run_now", args)
-            return int(rest[1]) if word == "OK" else str((rest or [word])[0])
-
-        found: str | int = self.step(
-            "run_now", run, lambda: passing.run_now(self.model, task, request=request)
-        )
-        return found
+    def run_now(self, task: str, *, request: str = "") -> None:
+        args: dict[str, Argument] = {"task": task, "tries": MANY, "events": EVENTS}
+        self.by_hand("run_now", "task/run_now", args, request=request)
 
     def expire(self) -> int:
         args: dict[str, Argument] = {"limit": MANY, "how": self.how, "again_ms": AGAIN_MS}
@@ -180,73 +167,51 @@ class Hands(Twin):
         )
         return found
 
-    def revive(self, task: str, *, life: int, definition: bytes = b"", delay_ms: int = 0) -> str:
+    def revive(
+        self, task: str, *, life: int, definition: bytes = b"", delay_ms: int = 0, request: str = ""
+    ) -> list[Any]:
         args: dict[str, Argument] = {
             "task": task,
             "life": life,
             "def": definition,
             "delay": delay_ms,
             "tries": MANY,
-            "events": EVENTS,
+            "terms": self.how,
             "steps": MANY,
             "page": MANY,
+            "review": json.dumps(SAID) if definition else "",
         }
+        return self.by_hand("revive", "task/revive", args, request=request)
 
-        def run() -> str:
-            word, *rest = self.wire.run("task/revive", args)
-            return " ".join([word, *(rest[1:] if word == "OK" else rest)])
-
-        found: str = self.step(
-            "revive",
-            run,
-            lambda: operating.revive(
-                self.model, task, life=life, definition=definition, delay_ms=delay_ms
-            ),
-        )
-        return found
-
-    def discard(self, tasks: Sequence[str]) -> list[str]:
+    def discard(
+        self, tasks: Sequence[str], *, life: int | None = None, request: str = ""
+    ) -> list[str]:
+        """Gives tasks up, each in the life that it has, or all in one that was seen."""
         args: dict[str, Argument] = {"reason": "given up", "how": self.how}
-        words: list[str] = self.step(
-            "discard",
-            lambda: self.wire.run("task/discard", args, [(task,) for task in tasks])[1:],
-            lambda: operating.discard(self.model, tasks),
-        )
-        return words
+        rows = [(task, life or self.life_of(task), "") for task in tasks]
+        return self.by_hand("discard", "task/discard", args, rows, request=request)[1:]
 
-    def set_priority(self, task: str, *, base: int, was: int) -> str:
+    def life_of(self, task: str) -> int:
+        """The life of a task that may be gone."""
+        record = self.model.find(task)
+        return record.life if record is not None else 1
+
+    def escalate(self, task: str, *, life: int, request: str = "") -> list[str]:
+        rows = [(task, life, json.dumps(SAID))]
+        how: dict[str, Argument] = {"how": self.how}
+        return self.by_hand("escalate", "task/escalate", how, rows, request=request)[1:]
+
+    def set_priority(self, task: str, *, base: int, was: int) -> None:
         args: dict[str, Argument] = {"task": task, "priority": base, "was": was}
-        return self.plain(
-            "set_priority",
-            args,
-            operating.set_priority,
-            base=base,
-            was=was,
-        )
+        self.by_hand("set_priority", "task/set_priority", args)
 
-    def reschedule(self, task: str, *, delay_ms: int) -> str:
+    def reschedule(self, task: str, *, delay_ms: int) -> None:
         args: dict[str, Argument] = {"task": task, "delay": delay_ms, "at": ""}
-        found: str = self.step(
-            "reschedule",
-            lambda: " ".join(map(str, self.wire.run("task/reschedule", args))).split(" 1")[0],
-            lambda: operating.reschedule(self.model, task, delay_ms=delay_ms),
-        )
-        return found
+        self.by_hand("reschedule", "task/reschedule", args)
 
-    def edit(self, task: str, *, was: bytes, definition: bytes) -> str:
+    def edit(self, task: str, *, was: bytes, definition: bytes) -> None:
         args: dict[str, Argument] = {"task": task, "was": was, "def": definition}
-        return self.plain("edit", args, operating.edit, was=was, definition=definition)
-
-    def plain(
-        self, verb: str, args: dict[str, Argument], expect: Callable[..., str], **facts: object
-    ) -> str:
-        """A verb about one task that answers with a word, and perhaps what was found."""
-        found: str = self.step(
-            verb,
-            lambda: " ".join(self.wire.run(f"task/{verb}", args)),
-            lambda: expect(self.model, args["task"], **facts),
-        )
-        return found
+        self.by_hand("edit", "task/edit", args)
 
     def watch(self, box: str, tasks: Sequence[str]) -> list[str]:
         args: dict[str, Argument] = {"box": box, "keep_ms": TTL_MS}
@@ -258,29 +223,27 @@ class Hands(Twin):
         return words
 
     def pause(self, what: str) -> None:
-        self.step(
-            "pause",
-            lambda: self.wire.run("queue/pause", {"what": what}) and None,
-            lambda: operating.pause(self.model, what),
-        )
+        self.by_hand("pause", "queue/pause", {"what": what})
 
     def resume(self, what: str) -> None:
         lanes = json.dumps(sorted(self.model.lanes.values()))
         args: dict[str, Argument] = {"what": what, "lanes": lanes, "tries": MANY}
-        self.step(
-            "resume",
-            lambda: self.wire.run("queue/resume", args) and None,
-            lambda: operating.resume(self.model, what),
-        )
+        self.by_hand("resume", "queue/resume", args)
 
-    def archived(self, entries: int) -> int:
+    def archived(self, entries: int, *, late: bool = False) -> int:
+        """The archive has seen entries, and the DAGs that are over; of these none where it was
+        `late`, and read them when they were not.
+        """
         there = [entry for entry, _ in self.wire.dump().content.get("outbox", [])][:entries]
         if not there:
             return 0
+        ended = (dag for dag, graph in self.model.dags.items() if graph.finished_ms is not None)
+        over = [] if late else sorted(ended)
+        args: dict[str, Argument] = {"group": GROUP, "ttl": TTL_MS, "dags": " ".join(over)}
         found: int = self.step(
             "archived",
-            lambda: self.wire.run("queue/archived", {"ttl": TTL_MS}, [(e,) for e in there])[1],
-            lambda: operating.archived(self.model, entries),
+            lambda: self.wire.run("queue/archived", args, [(e,) for e in there])[1],
+            lambda: operating.archived(self.model, entries, over),
         )
         return found
 

@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rqueue.model.budget import DAY, WORKER
-from rqueue.model.lane import lane_of
-from rqueue.model.limit import Limit
 from rqueue.model.state import FINAL, IN_HAND, State
-from rqueue.testing.conversation import Claim
 from rqueue.testing.records import Special
 from tests.machine.projection import View
 
@@ -47,14 +44,17 @@ class Guarantees:
         reachable(after)
 
     def one_outcome(self, verb: str, task: str, was: Task, found: Task) -> None:
-        """G2: one terminal state in a life, and none but revive and discard leaves it."""
+        """G2: one terminal state in a life, and none but revive and discard leaves it; none does
+        after a cancel, which is G20.
+        """
         if was["state"] == found["state"]:
             return
         if was["state"] in FINAL:
+            name = "G20" if was["state"] == State.CANCELLED else "G2"
             assert (verb, was["state"]) in (
                 ("revive", State.DEAD_LETTERED),
                 ("discard", State.DEAD_LETTERED),
-            ), f"G2: {verb} moved {task} out of {was['state']}"
+            ), f"{name}: {verb} moved {task} out of {was['state']}"
         elif found["state"] in FINAL:
             assert (task, found["life"]) not in self.ended, f"G2: {task} ended twice in one life"
             self.ended.add((task, found["life"]))
@@ -62,9 +62,12 @@ class Guarantees:
             assert was["state"] in (State.RUNNING, State.VALIDATING), "G2: completed, never started"
 
     def one_owner(self, verb: str, task: str, was: Task, found: Task) -> None:
-        """G3 and G5: a new token only where the last lease has ended; each is new, epochs rise."""
+        """G3, G5 and G20: a new token only where the last lease has ended, and none after a cancel;
+        each is new, epochs rise.
+        """
         if was["token"] == found["token"]:
             return
+        assert was["state"] != State.CANCELLED, f"G20: {verb} handed out {task} after its cancel"
         assert (task, found["token"]) not in self.claims, f"G5: {task} has an old token again"
         self.claims.add((task, found["token"]))
         assert found["epoch"] == was["epoch"] + 1, f"G5: the epoch of {task} did not rise by one"
@@ -103,47 +106,6 @@ def not_early(verb: str, before: View, after: View, now_ms: int) -> None:
         state = after.tasks[task]["state"]
         if state == State.READY or state in IN_HAND:
             assert due_ms <= now_ms or verb == "run_now", f"G14: {verb} let {task} run early"
-
-
-def in_order(
-    call: Claim, given: Collection[str], after: View, now_ms: int, *, limits: Collection[Limit]
-) -> None:
-    """G15: nothing that this claim might have had is better than the worst it was given; and of a
-    type at rest it was given the one task that tries it, if any. Of a lane of keys that is so with
-    the tasks of one key.
-    """
-    lanes = {number: lane_of(name) for name, number in after.lanes.items()}
-    rests = {type for type, row in after.breakers.items() if "state" in row}
-    gated = rests | after.slowed.keys()
-    shut = {
-        n
-        for n, lane in lanes.items()
-        if {f"lane={n}", f"type={lane.type}"} & after.paused
-        or lane.type in gated
-        or lane.keyed
-        # What cannot be paid is passed by.
-        or (lane.cost and after.budgets)
-        or any(limit.key is None and limit.bears_on(lane.type) for limit in limits)
-    }
-    for task in given:
-        type = lanes[after.tasks[task]["lane"]].type
-        probe = after.breakers.get(type, {}).get("probe", "")
-        assert type not in rests or probe.split(" ")[0] == task, f"{task} passed a breaker"
-
-    def place(task: str) -> tuple[float, str]:
-        found = after.tasks[task]
-        rate = lanes[found["lane"]].micro_rate
-        return found["score"] - rate * (now_ms / 60_000), task
-
-    for task in given:
-        lane, key = after.tasks[task]["lane"], after.tasks[task]["key"]
-        behind = after.keyed.get(lane, {}).get(key, [])
-        assert not behind or place(behind[0]) > place(task), f"G15: {behind[0]} of {key} was better"
-    worst = max(map(place, given), default=None)
-    for number in set(call.lanes) - shut if "queue" not in after.paused else ():
-        left = after.order.get(number, [])
-        if left and worst is not None and not lanes[number].alone:
-            assert place(left[0]) > worst, f"G15: {left[0]} was better than what was given"
 
 
 def within_budget(given: Collection[str], after: View) -> None:

@@ -38,7 +38,7 @@ KEY_MUTATIONS = {
     "a key is shut in one lane and counted in another": Mutation(
         "include/key_gates.lua", "doors[what] or key_gate", "key_gate"
     ),
-    "a turn moves nothing": Mutation("include/advance_turns.lua", "one.step * one.passed", "0"),
+    "a turn moves nothing": Mutation("include/move_on.lua", "one.step * (1 + missed)", "0"),
     "a turn costs all keys the same": Mutation(
         "include/look_at_key.lua", "rules.steps[key] or rules.step", "rules.step"
     ),
@@ -48,7 +48,39 @@ KEY_MUTATIONS = {
         'tonumber(were[i + 1] or "0")',
     ),
     "a key that comes back has lost its turns": Mutation(
-        "include/stand_back.lua", "if now and tonumber(at) > tonumber(now) then", "if false then"
+        "include/advance_turns.lua", "if at > now then", "if false then"
+    ),
+    "a key that was behind makes up for all of it": Mutation(
+        "include/move_on.lua", "(1 + missed)", "1"
+    ),
+    "a key that was behind goes too far": Mutation(
+        "include/move_on.lua",
+        "math.min(at + one.step * (1 + missed), math.max(group.now, at) + one.step)",
+        "at + one.step * (1 + missed)",
+    ),
+    "a lane does not know what another has given": Mutation(
+        "include/advance_turns.lua", " or not one and more", ""
+    ),
+    "a lane does not know what another gives in the same call": Mutation(
+        "include/next_turn.lua", "one and one.at < (given[one.key] or one.at)", "false"
+    ),
+    "a lane looks at a key as if no other had given it something": Mutation(
+        "include/look_at_key.lua", "math.max(at, group.at[key] or at)", "at"
+    ),
+    "lanes of keys take no turns with each other": Mutation(
+        "include/group_turn.lua", "one.at < other.at or one.at == other.at and", "true or"
+    ),
+    "lanes of keys compete by their turns": Mutation(
+        "include/group_turn.lua", "math.min(value, best.points), best", "best.points, best"
+    ),
+    "what is urgent waits for the turn of its key": Mutation(
+        "include/lead_of.lua", "not id and leads.ended or id and score >= best", "true"
+    ),
+    "what became first in the call waits for the turn of its key": Mutation(
+        "include/lead_on.lua", "lane.group.rivals and may_pass(one.gates)", "false"
+    ),
+    "the turns go while there is something to give": Mutation(
+        "queue/tidy.lua", "or is_over()", "or true"
     ),
     "a key that is shut has turns": Mutation(
         "include/line_up.lua", "if not first[1] or shut[i] then", "if not first[1] then"
@@ -72,5 +104,17 @@ KEY_MUTATIONS = {
     ),
     "a key that is slowed down is served": Mutation(
         "include/key_gates.lua", 'redis.call("EXISTS", root .. "slowed") == 1', "false"
+    ),
+}
+# For the machine that does nothing but turns: what is broken here shows too seldom in the other.
+TURN_MUTATIONS = {
+    "a key that is full lends its priority": Mutation(
+        "include/may_lead.lua", "if may_pass(gates) then", "if true then"
+    ),
+    "a key that is full by now lends its priority": Mutation(
+        "include/lead_of.lua", "leads.sure == id and may_pass(leads.gates)", "leads.sure == id"
+    ),
+    "a task that is no head any more stays among them": Mutation(
+        "include/may_lead.lua", "if first ~= id then", "if false then"
     ),
 }

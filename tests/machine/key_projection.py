@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rqueue.testing.model import Model
-from rqueue.testing.turning import by_key
+from rqueue.testing.rounds import by_key
 from tests.machine.wire import Dump
 
 NOW = "@now"
@@ -21,11 +21,11 @@ def server_keys(dump: Dump) -> dict[str, Any]:
     for name, found in dump.named("keyed:").items():
         lane, _, key = name.partition(":")
         keyed.setdefault(int(lane), {})[key] = list(found)
-    turned = numbers(dump.named("turned:"))
+    turned = {key: float(at) for key, at in content.get("turned", {}).items()}
     view = {
         "keyed": keyed,
         "turns": with_due(numbers(dump.named("turns:")), dump, keyed, turned),
-        "turned": {lane: found[NOW] for lane, found in turned.items() if found.get(NOW)},
+        "turned": further(turned),
         "shut": later(numbers(dump.named("shut:")), dump.now_ms),
         "hand": {
             key: {t: int(n) for t, n in got.items()} for key, got in dump.named("hand:").items()
@@ -41,6 +41,11 @@ def server_keys(dump: Dump) -> dict[str, Any]:
     return view
 
 
+def further(turned: dict[str, float]) -> dict[str, float]:
+    """How far all turns have come, if at all, and those of the keys that are further on."""
+    return {key: at for key, at in turned.items() if at > turned.get(NOW, 0) or (key == NOW and at)}
+
+
 def later(shut: dict[int, dict[str, float]], now_ms: int) -> dict[int, dict[str, float]]:
     """The keys that are shut, but for those whose time has come."""
     found = {n: {k: at for k, at in keys.items() if at > now_ms} for n, keys in shut.items()}
@@ -51,14 +56,13 @@ def with_due(
     turns: dict[int, dict[str, float]],
     dump: Dump,
     keyed: Keyed,
-    turned: dict[int, dict[str, float]],
+    turned: dict[str, float],
 ) -> dict[int, dict[str, float]]:
     """The turns of a lane with those of the keys whose time has come."""
     for lane, shut in numbers(dump.named("shut:")).items():
-        were = turned.get(lane, {})
         for key in (key for key, at in shut.items() if at <= dump.now_ms):
             if key in keyed.get(lane, {}):
-                begins = max(were.get(NOW, 0.0), were.get(key, 0.0))
+                begins = max(turned.get(NOW, 0.0), turned.get(key, 0.0))
                 turns.setdefault(lane, {})[key] = begins
     return turns
 
@@ -72,8 +76,8 @@ def numbers(zsets: dict[str, dict[str, str]]) -> dict[int, dict[str, float]]:
 
 
 def check_heads(dump: Dump, keyed: Keyed) -> None:
-    """Every key that may be given a turn has its first task among the heads, and all of those may
-    be claimed.
+    """Every key that may be given a turn has its first task among the heads, no key that is shut
+    has, and all of those may be claimed.
     """
     heads = {int(lane): set(found) for lane, found in dump.named("heads:").items()}
     for lane, found in heads.items():
@@ -81,25 +85,28 @@ def check_heads(dump: Dump, keyed: Keyed) -> None:
     for name, keys in dump.named("turns:").items():
         firsts = {keyed.get(int(name), {}).get(key, ["?"])[0] for key in keys}
         assert firsts <= heads.get(int(name), set()), f"{firsts} are not among the heads"
+    for name, keys in dump.named("shut:").items():
+        firsts = {keyed.get(int(name), {}).get(key, ["?"])[0] for key in keys}
+        assert not firsts & heads.get(int(name), set()), f"{firsts} are among the heads"
 
 
 def model_keys(model: Model) -> dict[str, Any]:
     """The same of the model, where most of it follows from the tasks' states."""
     ready = {n: by_key(model, n) for lane, n in model.lanes.items() if lane.keyed}
     keyed = {n: {k: [r.id for r in own] for k, own in keys.items()} for n, keys in ready.items()}
-    turns = {
-        n: {k: float(line.at(k)) for k in ready[n] if line.shut.get(k, 0) <= model.now_ms}
-        for n, line in model.lines.items()
-    }
-    fresh = {n: dict.fromkeys(keys, 0.0) for n, keys in ready.items() if n not in model.lines}
+    turns = {n: dict(line.turns) for n, line in model.lines.items()}
+    for number, line in model.lines.items():
+        due = (key for key, at in line.shut.items() if at <= model.now_ms)
+        begin = {key: model.turned.begins(key) for key in due if key in ready[number]}
+        turns[number] |= begin
     hand: dict[str, dict[str, int]] = {}
     for record in model.in_hand():
         if record.key:
             hand.setdefault(record.key, {})[record.id] = record.lane
     return {
         "keyed": {n: keys for n, keys in keyed.items() if keys},
-        "turns": {n: keys for n, keys in (turns | fresh).items() if keys},
-        "turned": {n: line.now for n, line in model.lines.items() if line.now},
+        "turns": {n: keys for n, keys in turns.items() if keys},
+        "turned": further({NOW: float(model.turned.now), **model.turned.keys}),
         "shut": later({n: dict(line.shut) for n, line in model.lines.items()}, model.now_ms),
         "hand": hand,
         "full": set(model.crowds.keys),

@@ -69,12 +69,15 @@ def model_money(model: Model) -> dict[str, Any]:
 def server_price(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
     """What a task may cost, has cost, and has set aside."""
     reserved = found.get("reserved", "") if found["state"] in IN_HAND else ""
-    debts = [line.split(" ")[0] for line in found.get("owed", "").splitlines()]
+    owed = [line.split(" ")[:2] for line in found.get("owed", "").splitlines()]
+    notes = dump.content.get(f"notes:{task}", {})
     return {
         "price": found.get("price", "0:0"),
         "reserved": reserved,
-        "cost": int(dump.content.get(f"notes:{task}", {}).get("micro_usd", 0)),
-        "owed": debts,
+        "cost": int(notes.get("micro_usd", 0)),
+        "before": int(notes.get("before", 0)),
+        "late": int(notes.get("late", 0)),
+        "owed": [(token, int(seq.partition("*")[2] or 0)) for token, seq in owed],
     }
 
 
@@ -86,5 +89,7 @@ def model_price(record: Record) -> dict[str, Any]:
         "price": "{}:{}".format(*record.price),
         "reserved": reserved if record.in_hand else "",
         "cost": record.notes.micro_usd,
-        "owed": [token for token, _, _ in record.owed],
+        "before": record.notes.before,
+        "late": record.notes.late,
+        "owed": [(debt.token, debt.past) for debt in record.owed],
     }

@@ -12,7 +12,7 @@ from rqueue.model.budget import DAY, WORKER
 from rqueue.model.lane import Lane
 from rqueue.model.money import cost_class
 from rqueue.testing.records import Draft, Lease
-from tests.machine.rules import BASES, SEATS, WorkMachine
+from tests.machine.rules import BASES, KEYS, SEATS, WorkMachine
 
 # Two of one class, and one of the next.
 PRICES = st.sampled_from([(300_000, 0), (500_000, 600_000), (900_000, 0)])
@@ -32,13 +32,21 @@ class MoneyMachine(WorkMachine):
         self.peaks: dict[str, int] = {}
         self.over = 0
 
-    def priced(self, price: tuple[int, int], base: int) -> Draft:
-        lane = Lane("a", 0.0, cost=cost_class(price[0]))
-        return replace(self.draft(lane, base), price=price)
+    def priced(self, price: tuple[int, int], base: int, key: str = "") -> Draft:
+        lane = Lane("a", 0.0, cost=cost_class(price[0]), keyed=bool(key))
+        return replace(self.draft(lane, base, key), price=price)
 
     @rule(target=tasks, prices=st.lists(PRICES, min_size=1, max_size=3), base=BASES)
     def submit_priced(self, prices: list[tuple[int, int]], base: int) -> object:
         return self.send([self.priced(price, base) for price in prices])
+
+    @rule(
+        target=tasks,
+        many=st.lists(st.tuples(PRICES, KEYS), min_size=1, max_size=4),
+        base=BASES,
+    )
+    def submit_priced_of_keys(self, many: list[tuple[tuple[int, int], str]], base: int) -> object:
+        return self.send([self.priced(price, base, key) for price, key in many])
 
     @rule(target=tasks, price=PRICES, base=BASES, parent=tasks)
     def submit_priced_child(self, price: tuple[int, int], base: int, parent: str) -> object:
@@ -53,13 +61,14 @@ class MoneyMachine(WorkMachine):
         self.set_account(WORKER + self.seats[at].consumer, ceiling, afresh)
 
     def set_account(self, name: str, ceiling: int | None, afresh: bool) -> None:
-        self.twin.set_budget(name, ceiling, afresh=afresh, again=True)
+        self.twin.set_budget(name, ceiling, afresh=afresh)
         if ceiling is None:
             self.peaks.pop(name, None)
             return
-        # What was handed out before may still be spent.
-        row = self.twin.view.accounts[name]
-        committed = int(row["spent"]) + int(row["reserved"])
+        # What was handed out before may still be spent, also while the account had no ceiling.
+        row, hands = self.twin.view.accounts[name], self.twin.model.in_hand()
+        held = sum(max(0, r.reserved or 0) for r in hands if name in (DAY, WORKER + r.owner))
+        committed = int(row["spent"]) + max(int(row["reserved"]), held)
         self.peaks[name] = max(ceiling, committed, 0 if afresh else self.peaks.get(name, 0))
 
     @precondition(lambda self: any(r.dag for r in self.twin.model.tasks.values()))
@@ -69,26 +78,30 @@ class MoneyMachine(WorkMachine):
         self.twin.dag_budget(data.draw(st.sampled_from(dags)), ceiling)
 
     @precondition(lambda self: self.twin.model.in_hand())
-    @rule(data=st.data(), amount=AMOUNTS)
-    def spend(self, data: st.DataObject, amount: int) -> None:
+    @rule(data=st.data(), amount=AMOUNTS, by_hand=st.booleans())
+    def spend(self, data: st.DataObject, amount: int, by_hand: bool) -> None:
         held = sorted((record.id, record.token) for record in self.twin.model.in_hand())
-        self.report(data.draw(st.sampled_from(held)), amount)
+        self.report(data.draw(st.sampled_from(held)), amount, by_hand)
 
-    @rule(held=leases, amount=AMOUNTS)
-    def spend_stale(self, held: Lease, amount: int) -> None:
-        self.report(held, amount)
+    @rule(held=leases, amount=AMOUNTS, by_hand=st.booleans())
+    def spend_stale(self, held: Lease, amount: int, by_hand: bool) -> None:
+        self.report(held, amount, by_hand)
 
-    def report(self, lease: Lease, amount: int) -> None:
-        """A run says what it has cost; sent again it is not counted twice."""
+    def report(self, lease: Lease, amount: int, by_hand: bool) -> None:
+        """A run says what it has cost, by its worker or by hand: what was answered is counted, and
+        sent again it is not counted twice.
+        """
         self.notes[lease] += 1
+        seq = f"hand{lease[0]}{self.notes[lease]}" if by_hand else self.notes[lease]
         record = self.twin.model.tasks[lease[0]]
         before = record.notes.micro_usd
         covered = max(0, record.reserved or 0) if record.held_by(lease[1]) else 0
-        word = self.twin.note(lease, self.notes[lease], amount)
+        word = self.twin.note(lease, seq, amount)
+        assert word == "LOST" or record.notes.micro_usd == before + amount, "a cost is not counted"
         if record.notes.micro_usd > before:
             self.over += max(0, amount - covered)
         view = self.twin.view
-        assert self.twin.note(lease, self.notes[lease], amount) == word
+        assert self.twin.note(lease, seq, amount) == word
         assert not self.twin.view.differences(view), "a note was counted twice"
 
     @invariant()

@@ -72,7 +72,7 @@ class View:
     unpaid: dict[str, list[str]]
     keyed: dict[int, dict[str, list[str]]]
     turns: dict[int, dict[str, float]]
-    turned: dict[int, float]
+    turned: dict[str, float]
     shut: dict[int, dict[str, float]]
     hand: dict[str, dict[str, int]]
     full: set[str]
@@ -83,6 +83,7 @@ class View:
     unblocking: set[str]
     orphans: set[str]
     outbox: list[list[tuple[str, str]]]
+    reviews: list[dict[str, str]]
 
     def differences(self, other: View) -> list[str]:
         """What the other side has otherwise, one line for each."""
@@ -154,6 +155,7 @@ def of_server(dump: Dump) -> View:
             sorted((task, " ".join(line.split(" ")[:2])) for task, line in found.items())
             for _, found in content.get("outbox", [])
         ],
+        reviews=[found for _, found in content.get("reviews", [])],
     )
 
 
@@ -234,6 +236,8 @@ def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
         "parks": int(found.get("parks", 0)),
         "failed_by": found.get("failed_by", ""),
         "poison": found.get("poison", ""),
+        "resolution": found.get("resolution", ""),
+        "reviewed": int(found.get("reviewed", 0)),
         "life": more.get("life", 1),
         "settled": found.get("settled", ""),
         "definition": "".join(pieces) or dump.content.get(f"def:{task}", ""),
@@ -300,6 +304,7 @@ def of_model(model: Model) -> View:
             sorted((task, f"{life} {state}") for task, life, state in entry)
             for entry in model.outbox
         ],
+        reviews=list(model.reviews.values()),
     )
 
 
@@ -336,6 +341,8 @@ def model_task(record: Record) -> dict[str, Any]:
         "parks": record.parks,
         "failed_by": record.failed_by,
         "poison": record.poison,
+        "resolution": record.resolution,
+        "reviewed": record.reviewed_ms,
         "life": record.life,
         "settled": record.settled,
         "definition": record.definition.decode(),

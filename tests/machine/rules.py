@@ -23,7 +23,7 @@ from rqueue.model.state import State
 from rqueue.model.turns import Rules, Turns
 from rqueue.store.scripts import Script
 from rqueue.testing.records import Draft, Lease, Special
-from tests.machine.fleet import Seat, failed, mailed
+from tests.machine.fleet import ARCHIVES, Seat, failed, mailed
 from tests.machine.hands import Hands
 from tests.machine.invariants import unchanged
 from tests.machine.wire import Wire
@@ -85,10 +85,12 @@ class WorkMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.client.close()
 
-    @initialize(target=tasks, archive=st.booleans(), known=st.booleans(), rules=RULES)
-    def begin(self, archive: bool, known: bool, rules: Rules) -> object:
+    @initialize(target=tasks, archive=ARCHIVES, known=st.booleans(), rules=RULES)
+    def begin(self, archive: tuple[bool, bool], known: bool, rules: Rules) -> object:
         """An empty shard, or one whose lanes are known to all."""
-        self.twin = Hands(Wire(self.client, self.scripts), archive=archive, rules=rules)
+        there, said = archive
+        wire = Wire(self.client, self.scripts)
+        self.twin = Hands(wire, archive=there, said=said, rules=rules)
         if not known:
             return multiple()
         made = self.send([self.draft(lane, 50_000_000) for lane in LANES])
@@ -115,9 +117,12 @@ class WorkMachine(RuleBasedStateMachine):
         first = replace(self.draft(lane, base, own), special=Special(idem=key))
         return self.send([first, *(self.draft(lane, base, own) for _ in range(many))])
 
-    @rule(target=tasks, lane=st.sampled_from(KEYED), owns=st.lists(KEYS, min_size=2, max_size=6))
-    def submit_of_many_keys(self, lane: Lane, owns: list[str]) -> object:
-        return self.send([self.draft(lane, 50_000_000, own) for own in owns])
+    @rule(
+        target=tasks,
+        many=st.lists(st.tuples(st.sampled_from(KEYED), KEYS), min_size=2, max_size=6),
+    )
+    def submit_of_many_keys(self, many: list[tuple[Lane, str]]) -> object:
+        return self.send([self.draft(lane, 50_000_000, own) for lane, own in many])
 
     @rule(
         target=tasks,

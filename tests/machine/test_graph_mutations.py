@@ -101,7 +101,7 @@ MUTATIONS = {
         "include/reaches.lua", "if id == target then", "if false then"
     ),
     "what is being given up is revived": Mutation(
-        "task/revive.lua", '"cancel " .. dag) == 1', '"cancel " .. dag) == 2'
+        "include/stays_dead.lua", '"cancel " .. dag) == 1', '"cancel " .. dag) == 2'
     ),
     "a commit leaves the rest of its DAG behind": Mutation(
         "include/next_page.lua",

@@ -66,7 +66,7 @@ MUTATIONS = {
         "include/give_back.lua", 'redis.call("XACK", root .. "ready", "workers", row[4])', ""
     ),
     "a released task waits for a sweep": Mutation(
-        "task/release.lua", "answer_touched(root, now, how.touched, tries)", "false"
+        "task/release.lua", "answer_freed(root, now, how, most)", "false"
     ),
     "a pause is not obeyed": Mutation(
         "include/gates_of.lua", 'if not (paused["queue"]', 'if true or not (paused["queue"]'
@@ -111,13 +111,36 @@ MUTATIONS = {
         "include/holder_row.lua", 'fields.failed_by or ""', '""'
     ),
     "a new life is blamed for the last one": Mutation(
-        "include/begin_life.lua", ', "failed_by", "poison")', ")"
+        "include/begin_life.lua", ', "failed_by", "poison"', ""
+    ),
+    "a new life is reviewed": Mutation("include/begin_life.lua", ', "reviewed", "resolution"', ""),
+    "a revival is not reviewed": Mutation(
+        "task/revive.lua", 'add_review(root, now, task, life, said, "retry", terms.reviews)', ""
+    ),
+    "a revival sent again is judged anew": Mutation(
+        "task/revive.lua", "life and answered(root, request)", "nil"
+    ),
+    "a discard sent again is judged anew": Mutation(
+        "task/discard.lua", "answered(root, request)", "nil"
+    ),
+    "an escalation sent again is reviewed again": Mutation(
+        "task/escalate.lua", "answered(root, request)", "nil"
+    ),
+    "a decision is about any life": Mutation(
+        "include/decided_first.lua", "(not life or lives == life)", "true"
+    ),
+    "a second reviewer is told of a state": Mutation(
+        "include/decided_first.lua", 'return "DECIDED"', 'return "STATE"'
+    ),
+    "a record has no price": Mutation("include/keep_failure.lua", "said[1] - said[4]", "0"),
+    "a record pays for those before it": Mutation(
+        "include/keep_failure.lua", '"recorded_usd", said[1], "recorded_tokens", tokens', '"x", 1'
     ),
     "a new life is the old one": Mutation(
         "include/begin_life.lua", "more.life = (more.life or 1) + 1", ""
     ),
     "a revived task takes a key that another has": Mutation(
-        "task/revive.lua", 'if other and other ~= "COMPLETED" then', "if false then"
+        "include/stays_dead.lua", 'if other and other ~= "COMPLETED" then', "if false then"
     ),
     "a cancelled task keeps its entry": Mutation(
         "include/leave_indexes.lua", "    free_entry(root, entry)\n  elseif", "  elseif"

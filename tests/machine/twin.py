@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rqueue.model.lane import signature
 from rqueue.model.turns import Rules
 from rqueue.store.lanes import lane_words
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from rqueue.store.submits import Row, lanes_text, special
 from rqueue.testing import claiming, passing, settling, submitting
 from rqueue.testing.breaking import type_of
@@ -17,9 +18,13 @@ from rqueue.testing.conversation import Answer, Claim
 from rqueue.testing.limits import limits_of
 from rqueue.testing.model import Model
 from rqueue.testing.records import Draft, Lease, Limits, Verdict
+from rqueue.testing.rounds import line_up
+from rqueue.testing.verbs import VERBS
+from rqueue.testing.verbs.words import Asked
 from tests.machine.graph_invariants import Edges
-from tests.machine.invariants import Guarantees, in_order, unchanged, within_budget
+from tests.machine.invariants import Guarantees, unchanged, within_budget
 from tests.machine.limit_invariants import Ceilings
+from tests.machine.order_invariants import Order
 from tests.machine.projection import of_model, of_server
 from tests.machine.wire import KEYS, Wire, compact
 from tests.machine.words import answer_of, asks, fields, place, priced
@@ -29,18 +34,35 @@ STEP_MS = 10_000
 MOST_PARKS = 3
 LEASE_MS, HANDOFF_MS, PARK_MS, AGAIN_MS = 35_000, 15_000, 25_000, 5_000
 LIMITS = Limits(claim_ms=25_000, timeout_ms=35_000, grace_ms=10_000)
-TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 8, 3, 100, 1000
+TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 10, 3, 100, 1000
+FOR_EVER_MS = 10**12
 # Few enough for a DAG to be full now and then.
 MAX_NODES = 12
+
+
+Rows = Sequence[Sequence[Argument]]
+
+
+class Sent(NamedTuple):
+    """A call by hand that was carried out, and what it was answered."""
+
+    verb: str
+    script: str
+    args: dict[str, Argument]
+    rows: Rows
+    reply: list[Any]
 
 
 class Twin:
     """One verb, both sides; what they answer and all they hold must be the same."""
 
-    def __init__(self, wire: Wire, *, archive: bool, rules: Rules | None = None) -> None:
+    def __init__(
+        self, wire: Wire, *, archive: bool, said: bool = True, rules: Rules | None = None
+    ) -> None:
         self.wire = wire
         self.rules = rules or Rules()
-        self.archive = archive
+        # Whether each call says that there is an archive, or only who has joined one.
+        self.archive = archive and said
         self.model = Model(
             archive=archive,
             max_lanes=MAX_LANES,
@@ -48,13 +70,16 @@ class Twin:
             keep_failures=KEEP,
             result_ttl_ms=TTL_MS,
         )
-        facts = {"ttl": TTL_MS, "events": EVENTS, "max_nodes": MAX_NODES}
-        self.how = compact({"archive": str(int(archive)), **facts})
+        facts = {"ttl": TTL_MS, "events": EVENTS, "max_nodes": MAX_NODES, "reviews": 0}
+        self.how = compact({"archive": str(int(self.archive)), **facts})
         self.guarantees = Guarantees()
         self.edges = Edges()
         self.ceilings = Ceilings(self.rules.limits)
         self.quiet = False
+        self.sent: list[Sent] = []
         wire.reset()
+        if archive and not said:
+            wire.run("queue/join", {"most": 0})
         self.model.now_ms = wire.now_ms
         self.view = of_server(wire.dump())
 
@@ -65,10 +90,45 @@ class Twin:
         self.wire.now_ms += 1
         self.model.now_ms = self.wire.now_ms
         found, wanted = run(), expect()
+        line_up(self.model)
         assert found == wanted, f"{verb}: server {found!r}, model {wanted!r}"
         if not self.quiet:
             self.compare(verb)
         return found
+
+    def by_hand(
+        self, verb: str, script: str, args: dict[str, Argument], rows: Rows = (), *,
+        request: str = "",
+    ) -> list[Any]:  # fmt: skip
+        """A call that an operator makes, under a name of its own."""
+        name = request or f"call-{len(self.sent)}"
+        named: dict[str, Argument] = {**args, "request": name, "memo_ms": FOR_EVER_MS}
+        reply = self.asked_for(verb, script, named, rows)
+        done = reply[0] == "OK" and (not rows or "OK" in reply[1:])
+        if done and args.get("begin") != 0:
+            self.sent.append(Sent(verb, script, named, rows, reply))
+        return reply
+
+    def asked_for(
+        self, verb: str, script: str, args: dict[str, Argument], rows: Rows = ()
+    ) -> list[Any]:
+        each = self.wire.scripts[script].each
+        asked = Asked(args, [dict(zip(each, row, strict=True)) for row in rows])
+        found: list[Any] = self.step(
+            verb,
+            lambda: self.wire.run(script, args, rows),
+            lambda: list(VERBS[script](self.model, asked)),
+        )
+        return found
+
+    def resend(self, sent: Sent) -> None:
+        """G9: a late copy of a call by hand says the same and changes nothing, whatever came
+        between.
+        """
+        before = self.view
+        again = self.asked_for(sent.verb, sent.script, sent.args, sent.rows)
+        assert again == sent.reply, f"G9 {sent.script}: {again} after {sent.reply}"
+        unchanged(f"G9 {sent.script}", before, self.view)
 
     def look(self) -> None:
         """From here on every step is compared."""
@@ -90,7 +150,7 @@ class Twin:
     ) -> list[str]:
         """A settle: a word for each row. G4: where all are LOST, nothing has changed."""
         before = self.view
-        skip = 2 if verb in ("complete", "release", "reap", "renew") else 1
+        skip = 1 if verb in ("start", "validate") else 2
         words: list[str] = self.step(
             verb, lambda: self.wire.run(f"task/{verb}", args, rows)[skip:], expect
         )
@@ -134,6 +194,7 @@ class Twin:
             "tries": MANY,
             "how": self.how,
             "who": "",
+            "most": "",
         }
 
         def run() -> dict[int, tuple[str, str]]:
@@ -206,7 +267,7 @@ class Twin:
             unchanged("G9 claim", before, self.view)
         elif not any(grant.task == self.model.alone.get(call.consumer) for grant in answer.grants):
             fresh = [g.task for g in answer.grants if before.tasks[g.task]["state"] == "READY"]
-            in_order(call, fresh, self.view, self.wire.now_ms, limits=self.rules.limits)
+            Order(call, fresh, self.view, self.wire.now_ms, self.rules).check()
             within_budget(fresh, self.view)
         return answer
 
@@ -253,6 +314,7 @@ class Twin:
             archive=int(self.archive),
             keep=KEEP,
             events=EVENTS,
+            **FREED,
         )
 
     def park(self, leases: Sequence[tuple[str, str, int]], slow_ms: int = 0) -> list[str]:
@@ -264,13 +326,12 @@ class Twin:
             [(*row[:3], "rate_limit", *row[3:]) for row in rows],
             lambda: settling.park(self.model, rows, MOST_PARKS),
             events=EVENTS,
-            most=MOST_PARKS,
+            parks=MOST_PARKS,
+            **FREED,
         )
 
     def release(self, leases: Sequence[Lease]) -> list[str]:
-        return self.words(
-            "release", leases, lambda: settling.release(self.model, leases), tries=MANY
-        )
+        return self.words("release", leases, lambda: settling.release(self.model, leases), **FREED)
 
     def reap(self, verdicts: Sequence[Verdict]) -> list[str]:
         """G6: what was taken had been silent for a lease, by the server's own count."""

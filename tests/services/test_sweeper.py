@@ -155,7 +155,7 @@ async def test_keys_that_were_torn_apart_are_put_right(server: Server) -> None:
 
         assert await client.zrange(keys.hand("a"), 0, -1) == [held.id.ulid.encode()]
         assert not await client.exists(keys.hand("b"))
-        assert await client.zrange(keys.turns(-1), 0, -1) == [b"a", b"b"]
+        assert await client.zrange(keys.turns(-1), 0, -1) == [b"b", b"a"]
         left = await house.queue.claim(worker="w2", n=9)
         assert sorted(one.task.spec.limit_key or "" for one in left) == ["a", "b", "b"]
         for lease in [held, *left]:

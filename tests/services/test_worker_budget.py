@@ -158,8 +158,24 @@ async def test_why_names_the_budget_that_cannot_pay(house: House) -> None:
         await house.queue.set_budget(0.2)
         found = await house.queue.why(task.id)
         assert [hold.what for hold in found.holds] == ["day", "every worker that could"]
-        assert found.holds[0].until is not None
         assert worker.name == "w1"
+
+
+async def test_why_does_not_hope_for_a_day_that_cannot_pay_either(house: House) -> None:
+    task = await house.queue.enqueue("work", {}, estimated_cost_usd=0.5)
+    await house.queue.set_budget(0.2)
+    never = await house.queue.why(task.id)
+    await house.queue.set_budget(0.6)
+    today = (await house.client.time())[0] // 86_400
+    await house.client.hset(
+        house.keys.budget("day"), mapping={"spent": 300_000, "date": str(today)}
+    )
+
+    tomorrow = await house.queue.why(task.id)
+
+    assert (never.holds[0].what, never.holds[0].until, never.earliest) == ("day", None, None)
+    until = tomorrow.holds[0].until
+    assert (tomorrow.holds[0].what, until and until.timestamp()) == ("day", (today + 1) * 86_400)
 
 
 def spender(ctx: Context) -> None:

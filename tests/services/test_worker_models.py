@@ -8,6 +8,7 @@ import pytest
 
 from rqueue import Context, State
 from rqueue.errors import InvalidTask, TaskDead
+from rqueue.model.note import model_of
 from tests.house import House
 from tests.services import kinds
 from tests.services.working import ended, working
@@ -93,6 +94,36 @@ async def test_cost_is_counted_by_model(house: House) -> None:
         cells = worker.desk.ledger.figures.cells
 
     assert cells["task_cost_usd"]["code", "any", "good"] == [0.5]
+
+
+async def test_a_handler_may_name_the_model_that_its_cost_is_for(house: House) -> None:
+    @house.queue.task("code", **MODELS)
+    async def code(ctx: Context) -> None:
+        await ctx.spend(0.5, model="other")
+
+    @house.queue.task("plain")
+    def plain(ctx: Context) -> None:
+        ctx.sync.spend(0.25, tokens_in=1, model="mine")
+        ctx.sync.spend(0.25)
+
+    async with working(house.queue, models=["good"]) as worker:
+        await (await code.enqueue()).result(timeout=10)
+        await (await plain.enqueue()).result(timeout=10)
+        cells = worker.desk.ledger.figures.cells
+
+    assert cells["task_cost_usd"]["code", "any", "other"] == [0.5]
+    assert cells["task_cost_usd"]["plain", "any", "mine"] == [0.25]
+    assert cells["task_cost_usd"]["plain", "any", "unknown"] == [0.25]
+
+
+@pytest.mark.parametrize("model", ["", "a b", 7, "x" * 257])
+async def test_what_a_cost_is_for_is_a_label(house: House, model: Any) -> None:
+    lease = await house.running()
+
+    with pytest.raises(InvalidTask, match="model"):
+        await lease.spend(0.5, model=model)
+    with pytest.raises(InvalidTask, match="model"):
+        model_of(model)
 
 
 @pytest.mark.parametrize("models", ["best", [""], [7], None])

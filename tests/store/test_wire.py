@@ -21,7 +21,7 @@ async def test_what_cannot_be_packed_shifts_nobodys_reply(house: House) -> None:
     bad: Any = object()
 
     with pytest.raises((TypeError, ScriptFault)):
-        await house.queue.shard.run("queue/pause", {"what": bad})
+        await house.queue.shard.run("queue/pause", {"what": bad, "request": "r", "memo_ms": 1})
     found = await asyncio.gather(*(house.task(handle.id) for handle in handles))
 
     assert [task.payload for task in found] == [0, 1, 2]

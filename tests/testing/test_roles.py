@@ -8,6 +8,7 @@ import pytest
 
 from rqueue import Call, Context, Queue, RQueueError
 from rqueue.errors import Forbidden
+from rqueue.store.roles import set_role
 from rqueue.testing import memory
 
 AGENT = "agent:coder"
@@ -27,7 +28,13 @@ async def test_an_agent_creates_nothing() -> None:
         with pytest.raises(Forbidden):
             await queue.submit_plan(PLAN)
         assert box.tasks() == []
-        await queue.set_role(AGENT, "human")
+        for named in (AGENT, "human:ada"):
+            with pytest.raises(Forbidden):
+                await queue.set_role(named, "human")
+            with pytest.raises(Forbidden):
+                await queue.drop_role(named)
+        assert await queue.roles() == {}
+        await set_role(queue.shard, AGENT, "human", by=None)
         assert await queue.roles() == {AGENT: "human"}
         await queue.enqueue("code")
         await queue.submit_plan(PLAN)

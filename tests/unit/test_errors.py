@@ -14,9 +14,11 @@ from rqueue.errors import ConfigError, Reject, Retry, RQueueError
 
 EXAMPLES = [
     errors.WrongState("task_1", found="READY", wanted=["RUNNING"]),
+    errors.AlreadyDecided("task_1", found="READY", life=1, by="human:a"),
     errors.TaskDead("task_1", reason="error", message="no"),
     errors.TaskCancelled("task_1", reason="why"),
     errors.SubtaskFailed("task_1", state="CANCELLED", reason="why"),
+    errors.ResultMissing("task_1", artifact="artifact:art_1"),
     errors.ResultTimeout("task_1", after=3.0),
     errors.LeaseLost("task_1", "1:x"),
     errors.InvalidTask("payload", "is too large"),

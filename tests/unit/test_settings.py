@@ -103,6 +103,43 @@ def test_two_servers_of_one_source_are_refused() -> None:
         Settings.load("mail", url="redis://a", embedded=True)
 
 
+def test_the_archive_is_on_where_there_is_a_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.load("mail").archive == "none"
+    assert Settings.load("mail", embedded=True).archive == "none"
+    assert Settings.load("mail", postgres_url="postgresql://a/b").archive == "postgres"
+
+    Path(".rqueue/postgres").mkdir(parents=True)
+    assert Settings.load("mail", embedded=True).archive == "postgres"
+    assert Settings.load("mail", embedded=True, archive="none").archive == "none"
+    assert Settings.load("mail", embedded=True, data_dir="other").archive == "none"
+    assert Settings.load("mail", url="redis://a").archive == "none"
+    assert Settings(name="mail", embedded=True, archive=None).archive == "postgres"
+
+    monkeypatch.setenv("RQUEUE_POSTGRES_URL", "postgres://c/d")
+    assert Settings.load("mail", url="redis://a").archive == "postgres"
+
+
+def test_the_archives_server_is_the_url_or_the_directory() -> None:
+    url = "postgresql://user:secret@a/b"
+    named = Settings.load("mail", embedded=True, postgres_url=url)
+
+    assert named.archive_server() == url
+    assert "secret" not in repr(named)
+    assert Settings.load("mail", postgres_url=url, archive="none").archive_server() is None
+    assert Settings.load("mail").archive_server() is None
+    own = Settings.load("mail", embedded=True, archive="postgres")
+    assert own.archive_server() == Path(".rqueue")
+
+
+def test_an_archive_without_a_server_says_what_to_set_when_it_is_wanted() -> None:
+    settings = Settings.load("mail", url="redis://a", archive="postgres")
+
+    with pytest.raises(ConfigError, match=r"RQUEUE_POSTGRES_URL.*postgres_url: into") as caught:
+        settings.archive_server()
+
+    assert caught.value.setting == "postgres_url"
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
@@ -115,6 +152,8 @@ def test_two_servers_of_one_source_are_refused() -> None:
         ("profile", "none"),
         ("scale", "0-5"),
         ("archive", "files"),
+        ("postgres_url", "mysql://a"),
+        ("postgres_url", "host=a dbname=b"),
         ("max_payload_bytes", 1),
         ("lease_seconds", 1),
     ],

@@ -125,6 +125,7 @@ def view(task: Task) -> dict[str, JsonValue]:
             "retry": retry_of(task),
             "output": {
                 **{theirs: spec[ours] for theirs, ours in OUTPUT.items()},
+                "artifacts": [*task.spec.artifacts, *(one.reference for one in task.attached)],
                 "data": task.result,
             },
             **lifecycle(task),

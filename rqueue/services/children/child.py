@@ -22,10 +22,12 @@ from rqueue.services.children.messages import (
     LENGTH,
     Answer,
     Ask,
+    Attach,
     Begun,
     Ended,
     Logged,
     Order,
+    Said,
     Spawn,
     Step,
     Stop,
@@ -220,9 +222,7 @@ class Child:
             return Answer(ask.number, error=fault)
 
 
-async def carried_out(
-    said: Note | Spawn | Step | None, ctx: Context
-) -> Task | list[Subtask] | bytes | None:
+async def carried_out(said: Said | None, ctx: Context) -> Task | list[Subtask] | bytes | None:
     """What the worker does for an attempt in another process, in the name of its context."""
     match said:
         case None:
@@ -235,6 +235,9 @@ async def carried_out(
             return await ctx.subtasks(wishes, wait)
         case Step(name, result):
             return await ctx.scribe.step(name, result)
+        case Attach(artifact):
+            await ctx.scribe.attach(artifact)
+            return None
         case _:
             assert_never(said)
 

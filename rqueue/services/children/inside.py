@@ -85,6 +85,7 @@ class Child:
                 case Order():
                     scribe = LineScribe(self.line, message.task, message.token, message.model)
                     self.ctx = ctx = Context(message.token, scribe, worker=message.worker, state={})
+                    ctx.shelf = message.shelf
                     self.orders.put((message, ctx))
                 case Stop():
                     self.stop(message)

@@ -19,7 +19,9 @@ from rqueue.services.children.messages import (
     LENGTH,
     Answer,
     Ask,
+    Attach,
     Logged,
+    Said,
     Spawn,
     Step,
     packed,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from logging import LogRecord
 
+    from rqueue.model.artifact import Artifact
     from rqueue.model.note import Note
     from rqueue.model.subtask import Subtask, Wait, Wish
     from rqueue.model.task import Task
@@ -84,7 +87,7 @@ class Line:
             found += more
         return bytes(found)
 
-    async def ask(self, task: str, token: str, said: Note | Spawn | Step | None = None) -> Any:
+    async def ask(self, task: str, token: str, said: Said | None = None) -> Any:
         """What the worker answers, in whatever event loop this is; raises what its store raised."""
         number = next(self.numbers)
         waiting = self.asked[number] = Future()
@@ -140,6 +143,10 @@ class LineScribe:
         """Keeps what a step gave, or tells what is kept."""
         found: bytes = await self.line.ask(self.task.id, self.token, Step(name, result))
         return found
+
+    async def attach(self, artifact: Artifact) -> None:
+        """Notes an artifact with the task."""
+        await self.line.ask(self.task.id, self.token, Attach(artifact))
 
 
 def plain(wish: Wish) -> Wish:

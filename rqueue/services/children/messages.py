@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from rqueue.model.note import Note
+
 if TYPE_CHECKING:
     from logging import LogRecord
 
     from rqueue.context import Suspended
+    from rqueue.context.artifacts import Shelf
     from rqueue.errors import RQueueError
+    from rqueue.model.artifact import Artifact
     from rqueue.model.attempt import Failed
-    from rqueue.model.note import Note
     from rqueue.model.subtask import Subtask, Wait, Wish
     from rqueue.model.task import Task
 
@@ -34,6 +37,7 @@ class Order:
     worker: str
     max_result_bytes: int
     model: str | None = None
+    shelf: Shelf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +73,25 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Attach:
+    """An artifact that the attempt has put."""
+
+    artifact: Artifact
+
+
+Said = Note | Spawn | Step | Attach
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
-    """From the child: keep this note or this step of the attempt, or spawn this; without any of
-    them, read the task.
+    """From the child: keep this note, this step or this artifact of the attempt, or spawn this;
+    without any of them, read the task.
     """
 
     number: int
     task: str
     token: str
-    said: Note | Spawn | Step | None = None
+    said: Said | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Children:
             worker=ctx.worker,
             max_result_bytes=self.max_result_bytes,
             model=ctx.model,
+            shelf=ctx.shelf,
         )
 
     async def taken(self) -> Child:

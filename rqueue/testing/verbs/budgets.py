@@ -21,7 +21,6 @@ def given(model: Model, asked: Asked) -> Reply:
         asked.text("account"),
         int(micro_usd) if micro_usd else None,
         afresh=asked.number("afresh") == 1,
-        request=asked.text("request"),
     )
     if touched:
         claiming.answer(model, touched)

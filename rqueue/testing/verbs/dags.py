@@ -8,7 +8,7 @@ from rqueue.model.state import FINAL
 from rqueue.testing import dags, planting, spawning
 from rqueue.testing.graphs import counted
 from rqueue.testing.spawning import Spawn
-from rqueue.testing.verbs.roles import refused
+from rqueue.testing.verbs.roles import refusal, refused
 from rqueue.testing.verbs.submitting import draft_of, lanes_of
 from rqueue.testing.verbs.words import text
 
@@ -25,8 +25,8 @@ def submit(model: Model, asked: Asked) -> Reply:
     facts = dict(zip(words[::2], words[1::2], strict=True))
     follow = asked.text("follow")
     dag = asked.text("dag")
-    if planting.is_open(model, dag) and (forbidden := refused(model, asked)) is not None:
-        return ["FORBIDDEN", forbidden]
+    if planting.is_open(model, dag) and (why := refusal(model, asked)) is not None:
+        return list(why)
     return list(planting.plant(model, dag, drafts, facts=facts, lanes=lanes, follow=follow))
 
 
@@ -119,6 +119,12 @@ def read(model: Model, asked: Asked) -> Reply:
     return ["OK", flat(model, graph), graph.members[start : start + asked.number("limit")]]
 
 
+def facts(model: Model, asked: Asked) -> Reply:
+    """What is kept of some DAGs."""
+    known = [dags.there(model, text(row["dag"])) for row in asked.rows]
+    return ["OK", *([] if graph is None else flat(model, graph) for graph in known)]
+
+
 def listed(model: Model, asked: Asked) -> Reply:
     """A page of the DAGs, the newest first."""
     known = [graph for dag in model.dags if (graph := dags.there(model, dag)) is not None]
@@ -147,6 +153,7 @@ def fields_of(model: Model, graph: Graph) -> dict[str, str]:
         "spent": str(graph.spent or ""),
         "refused": graph.refused,
         "finished": str(graph.finished_ms or ""),
+        "archived": "1" if graph.archived else "",
     }
     return {
         "status": graph.status,

@@ -123,7 +123,7 @@ def complete(model: Model, asked: Asked) -> Reply:
 
 def fail(model: Model, asked: Asked) -> Reply:
     """Ends attempts that failed, as the policy decided."""
-    return ["OK", *settling.fail(model, [verdict_of(row) for row in asked.rows])]
+    return ["OK", 0, *settling.fail(model, [verdict_of(row) for row in asked.rows])]
 
 
 def reap(model: Model, asked: Asked) -> Reply:
@@ -157,12 +157,12 @@ def park(model: Model, asked: Asked) -> Reply:
         (*lease, int(row["delay"]), text(row["type"]), int(row["slow_ms"]))
         for lease, row in zip(leases(asked), asked.rows, strict=True)
     ]
-    most = asked.text("most")
-    words = settling.park(model, rows, int(most) if most else None)
+    parks = asked.text("parks")
+    words = settling.park(model, rows, int(parks) if parks else None)
     for row, word in zip(asked.rows, words, strict=True):
         if word == "OK":
             model.tasks[text(row["task"])].reason = text(row["reason"])
-    return ["OK", *words]
+    return ["OK", 0, *words]
 
 
 def release(model: Model, asked: Asked) -> Reply:
@@ -181,7 +181,7 @@ def noted(row: dict[str, Argument]) -> Noted:
     return Noted(
         task=text(row["task"]),
         token=text(row["token"]),
-        seq=int(row["seq"]),
+        seq=int(row["seq"]) if row["seq"] != "" else None,
         progress=raw(row["progress"]),
         checkpoint=raw(row["checkpoint"]),
         line=raw(row["line"]),
@@ -190,7 +190,15 @@ def noted(row: dict[str, Argument]) -> Noted:
         tokens_out=int(row["tokens_out"]),
         more_ms=int(row["more_ms"]),
         timeout_ms=int(row["timeout_ms"]),
+        model=raw(row["model"]),
     )
+
+
+def attach(model: Model, asked: Asked) -> Reply:
+    """Notes an artifact with the task that put it."""
+    lease = asked.text("task"), asked.text("token")
+    said = asked.text("artifact"), raw(asked.args["facts"])
+    return [noting.attach(model, lease, said, most=asked.number("most"))]
 
 
 def step(model: Model, asked: Asked) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rqueue.testing.model import Model
     from rqueue.testing.records import Notes, Record
     from rqueue.testing.verbs.words import Asked, Reply
+
+MENTION = re.compile(rb"art_[0-9A-Za-z]+")
 
 
 def read(model: Model, asked: Asked) -> Reply:
@@ -36,6 +39,23 @@ def outputs(model: Model, asked: Asked) -> Reply:
     return reply
 
 
+def mentions(model: Model, asked: Asked) -> Reply:
+    """The artifacts that anything kept here names, all at once."""
+    kept = b" ".join(
+        text
+        for record in model.tasks.values()
+        for text in (
+            record.definition,
+            record.result,
+            record.notes.progress,
+            record.notes.checkpoint,
+            record.notes.artifacts,
+            *record.steps.values(),
+        )
+    )
+    return ["OK", "0", *sorted(set(MENTION.findall(kept)))]
+
+
 def explain(model: Model, asked: Asked) -> Reply:
     """Where a task stands in the order of a claim, or would if it were READY now."""
     record = model.seen(asked.text("task"))
@@ -51,6 +71,12 @@ def explain(model: Model, asked: Asked) -> Reply:
     facts = [str(model.now_ms), str(record.state), str(record.score), str(record.lane)]
     points = [number(record.priority), str(record.rank or 0)]
     return ["OK", *facts, *points, stands, before.count(record.lane), len(before)]
+
+
+def dependents(model: Model, asked: Asked) -> Reply:
+    """Who waits for a task."""
+    waiting = sorted(record.id for record in model.waiting_for(asked.text("task")))
+    return ["OK", len(waiting), *waiting[: asked.number("limit")]]
 
 
 def row_of(model: Model, record: Record | None) -> Reply:
@@ -89,6 +115,8 @@ def fields_of(record: Record) -> dict[str, str]:
         "token": record.token,
         "more": more_of(record.life),
         "reason": record.reason,
+        "reviewed": number(record.reviewed_ms or None),
+        "resolution": record.resolution,
         "finished": number(record.finished_ms),
         "due": number(record.due_ms or None),
         "priority": number(record.priority),
@@ -125,6 +153,8 @@ def said_in(notes: Notes) -> list[str | bytes]:
     }
     found |= {"progress": notes.progress} if notes.progress else {}
     found |= {"checkpoint": notes.checkpoint} if notes.checkpoint else {}
+    found |= {"artifacts": notes.artifacts} if notes.artifacts else {}
+    found |= {"model": notes.model} if notes.model else {}
     return [word for pair in found.items() for word in pair]
 
 

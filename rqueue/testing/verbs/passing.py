@@ -54,7 +54,21 @@ def answer(model: Model, _: Asked) -> Reply:
 
 def archived(model: Model, asked: Asked) -> Reply:
     """The first entries of the outbox are committed."""
-    return ["OK", operating.archived(model, len(asked.rows))]
+    return ["OK", operating.archived(model, len(asked.rows), asked.text("dags").split())]
+
+
+def join(model: Model, asked: Asked) -> Reply:
+    """The queue has an archive from now on."""
+    model.archiving = asked.number("most")
+    return ["OK"]
+
+
+def leave(model: Model, _: Asked) -> Reply:
+    """It has none any more, unless something waits for it."""
+    if model.outbox:
+        return ["FULL", len(model.outbox)]
+    model.archiving = None
+    return ["OK"]
 
 
 def lead(model: Model, asked: Asked) -> Reply:

@@ -10,7 +10,8 @@ from rqueue.model.state import State
 from rqueue.testing import gating, money
 from rqueue.testing.limits import opens_at, room
 from rqueue.testing.records import TIME
-from rqueue.testing.turning import Line, Turning, by_key, slow_opens
+from rqueue.testing.rounds import Line, Round, by_key, line_up
+from rqueue.testing.turning import Turning, slow_opens
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -71,7 +72,9 @@ def budgets(model: Model, record: Record) -> list[Row]:
     if dag is not None and price > dag:
         rows.append(["budget", f"dag={record.dag}", ""])
     if day is not None and price > day:
-        rows.append(["budget", DAY, str((model.now_ms // money.DAY_MS + 1) * money.DAY_MS)])
+        never = price > (model.money.accounts[DAY].ceiling or 0)
+        tomorrow = str((model.now_ms // money.DAY_MS + 1) * money.DAY_MS)
+        rows.append(["budget", DAY, "" if never else tomorrow])
     return [*rows, ["price", str(price), ""]] if price else rows
 
 
@@ -103,7 +106,7 @@ def opens_of(model: Model, limit: LimitWords) -> str:
 
 def key_gates(model: Model, record: Record, keys: KeyRules) -> list[Row]:
     """The gates that let nothing of its key pass now."""
-    look = Turning(model, record.lane, keys, {})
+    look = Turning(model, record.lane, keys, (Round(model), {}))
     used_up = [limit for limit in look.limits(record.key) if room(model, limit) < 1]
     rows = [["limit", limit[0], opens_of(model, limit)] for limit in used_up]
     what = f"@{record.key}"
@@ -114,14 +117,14 @@ def key_gates(model: Model, record: Record, keys: KeyRules) -> list[Row]:
 
 def turns(model: Model, record: Record, keys: KeyRules) -> list[Row]:
     """How many tasks of its lane have their turn before it, as things are now."""
+    line_up(model)
     line, tasks = model.lines.get(record.lane, Line()), by_key(model, record.lane)
-    if record.key in line.shut or record not in tasks.get(record.key, []):
+    if record.key not in line.turns or record not in tasks.get(record.key, []):
         return []
 
     def places(key: str) -> list[tuple[int, str]]:
         step = keys["steps"].get(key, keys["step"])
-        return [(line.at(key) + step * at, key) for at in range(len(tasks[key]))]
+        return [(line.turns[key] + step * at, key) for at in range(len(tasks[key]))]
 
     mine = places(record.key)[tasks[record.key].index(record)]
-    open_ = [key for key in tasks if key not in line.shut]
-    return [["turn", str(sum(place < mine for key in open_ for place in places(key))), ""]]
+    return [["turn", str(sum(place < mine for key in line.turns for place in places(key))), ""]]

@@ -10,13 +10,17 @@ if TYPE_CHECKING:
 
 
 def given(model: Model, asked: Asked) -> Reply:
-    """Gives a principal a role."""
+    """Gives a principal a role, if who asks may."""
+    if (forbidden := refused(model, asked)) is not None:
+        return ["FORBIDDEN", forbidden]
     model.roles[asked.text("principal")] = asked.text("role")
     return ["OK"]
 
 
 def dropped(model: Model, asked: Asked) -> Reply:
-    """Takes a principal's role away."""
+    """Takes a principal's role away, if who asks may."""
+    if (forbidden := refused(model, asked)) is not None:
+        return ["FORBIDDEN", forbidden]
     model.roles.pop(asked.text("principal"), None)
     return ["OK"]
 
@@ -27,7 +31,7 @@ def listed(model: Model, _: Asked) -> Reply:
 
 
 def refused(model: Model, asked: Asked) -> str | None:
-    """Who of those that ask may not create tasks, and its role."""
+    """Who of those that ask may not, and its role."""
     if not asked.text("who"):
         return None
     who = asked.json("who")
@@ -36,3 +40,13 @@ def refused(model: Model, asked: Asked) -> str | None:
         if role not in who["may"]:
             return f"{principal} {role}"
     return None
+
+
+def refusal(model: Model, asked: Asked) -> tuple[str, str] | None:
+    """Why nothing new is taken now: who asks may not, or too much waits for the archive."""
+    forbidden, said = refused(model, asked), asked.text("most")
+    most = int(said) if said else model.archiving or 0
+    waiting = sum(map(len, model.outbox))
+    if forbidden is not None:
+        return "FORBIDDEN", forbidden
+    return ("FULL", str(waiting)) if most and waiting >= most else None

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from rqueue.model.lane import lane_of
-from rqueue.testing import cancelling, operating, passing, submitting
+from rqueue.testing import cancelling, operating, passing, reviewing, submitting
 from rqueue.testing.records import PLAIN, Draft, Special
-from rqueue.testing.verbs.roles import refused
+from rqueue.testing.verbs.roles import refusal
 from rqueue.testing.verbs.words import raw, text
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def submit(model: Model, asked: Asked) -> Reply:
     """Tasks of several lanes, each for itself."""
     lanes = lanes_of(asked)
-    drafts, forbidden = [draft_of(row, lanes) for row in asked.rows], refused(model, asked)
-    found = submitting.submit(model, drafts, forbidden=forbidden)
+    drafts = [draft_of(row, lanes) for row in asked.rows]
+    found = submitting.submit(model, drafts, refusal=refusal(model, asked))
     return ["OK", 0, *(word for index, pair in found.items() for word in (index, *pair))]
 
 
@@ -104,14 +104,38 @@ def revive(model: Model, asked: Asked) -> Reply:
         life=asked.number("life"),
         definition=raw(asked.args["def"]),
         delay_ms=asked.number("delay"),
+        said=said_in(asked.args["review"]),
     ).split(" ")
     return [word, 0, *rest] if word == "OK" else [word, *rest]
 
 
 def discard(model: Model, asked: Asked) -> Reply:
     """Gives dead tasks up."""
-    tasks = [text(row["task"]) for row in asked.rows]
-    return ["OK", *operating.discard(model, tasks, reason=asked.text("reason"))]
+    return ["OK", *operating.discard(model, decided_in(asked), reason=asked.text("reason"))]
+
+
+def escalate(model: Model, asked: Asked) -> Reply:
+    """Marks dead tasks for whoever may decide about them."""
+    return ["OK", *reviewing.escalate(model, decided_in(asked))]
+
+
+def reviewed(model: Model, asked: Asked) -> Reply:
+    """The reviews of these entries are in the archive."""
+    return ["OK", reviewing.reviewed(model, [text(row["entry"]) for row in asked.rows])]
+
+
+def decided_in(asked: Asked) -> list[reviewing.Decided]:
+    """The tasks that a decision is about, each with the life that was seen and what is said."""
+    return [
+        (text(row["task"]), int(row["life"]) if row["life"] != "" else None, said_in(row["review"]))
+        for row in asked.rows
+    ]
+
+
+def said_in(review: Argument) -> dict[str, str]:
+    """What is said of a decision, by name."""
+    found: dict[str, str] = json.loads(text(review) or "{}")
+    return found
 
 
 def set_priority(model: Model, asked: Asked) -> Reply:
@@ -143,7 +167,7 @@ def reschedule(model: Model, asked: Asked) -> Reply:
 
 def run_now(model: Model, asked: Asked) -> Reply:
     """Ends a task's waiting for its time."""
-    found = passing.run_now(model, asked.text("task"), request=asked.text("request"))
+    found = passing.run_now(model, asked.text("task"))
     if isinstance(found, int):
         return ["OK", 0, found]
     return [found] if found == "GONE" else ["STATE", found]

@@ -7,15 +7,17 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import afterwards, ask, mail, parked
 
-TERMS: dict[str, Argument] = {"type": "code", "for_ms": 60_000, "events": 1000, "request": "r1"}
-OPENED = {"event": "breaker.opened", "task": "code", "detail": "60000"}
+TERMS: dict[str, Argument] = {
+    "type": "code", "for_ms": 60_000, "events": 1000, "request": "r1", "memo_ms": 60_000,
+}  # fmt: skip
+OPENED = {"event": "breaker.opened", "breaker": "code", "detail": "60000"}
 
 
 async def test_an_open_breaker_is_written_down(house: House) -> None:
     assert await ask(house, "breaker/open", TERMS) == ["OK"]
 
     assert await afterwards(house) == {
-        "breaker:code": {"state": "open", "opened": "*", "until": "*", "request": "r1"},
+        "breaker:code": {"state": "open", "opened": "*", "until": "*"},
         "breakers": ["code"],
         "wakes": ["code"],
         "events": [OPENED],

@@ -155,4 +155,4 @@ async def test_so_it_is_of_a_day_and_of_a_worker(house: House, worker: str | Non
         await claimed(house)
         await house.promoter.tick()
 
-    assert await told(house) == [("budget.exhausted", "worker=w1" if worker else "day")]
+    assert await told(house) == [("budget.exhausted", "worker" if worker else "day")]

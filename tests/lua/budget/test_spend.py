@@ -126,6 +126,71 @@ async def test_a_new_life_has_its_own_limit(house: House) -> None:
         await say(house, again, 0.1, seq=2)
 
 
+async def lives_again(house: House, lease: Lease) -> Lease:
+    """Another run of a task that was lost, died and was revived."""
+    await house.age(lease, 3600)
+    await house.reaper.tick()
+    assert (await house.task(lease.id)).state == "DEAD_LETTERED"
+    await house.queue.revive(lease.id)
+    (again,) = await claimed(house)
+    await again.start()
+    return again
+
+
+@pytest.mark.parametrize("before", [0.0, 0.1])
+async def test_a_run_of_a_life_before_is_late_and_leaves_this_one_its_limit(
+    house: House, before: float
+) -> None:
+    await house.reaper.tick()
+    lease = await running(house, max_cost_usd=0.5, max_attempts=1)
+    if before:
+        await say(house, lease, before)
+    again = await lives_again(house, lease)
+    await say(house, again, 0.4)
+
+    for _ in range(2):
+        with pytest.raises(LeaseLost):
+            await say(house, lease, 0.45, seq=2)
+    await say(house, again, 0.1, seq=2)
+
+    total = before + 0.45 + 0.5
+    assert (await account(house))["spent"] == round(total * 1_000_000)
+    assert (await house.task(lease.id)).cost_usd == pytest.approx(total)
+    with pytest.raises(BudgetExceeded):
+        await say(house, again, 0.1, seq=3)
+
+
+async def test_a_late_run_of_this_life_counts_against_it(house: House) -> None:
+    await house.reaper.tick()
+    first = await running(house, max_cost_usd=0.5, max_attempts=2)
+    await house.age(first, 3600)
+    await house.reaper.tick()
+    await house.make_due(first.id)
+    await house.promoter.tick()
+    (second,) = await claimed(house)
+    await second.start()
+
+    with pytest.raises(LeaseLost):
+        await say(house, first, 0.45)
+
+    with pytest.raises(BudgetExceeded):
+        await say(house, second, 0.1)
+
+
+async def test_runs_of_two_lives_before_are_both_late(house: House) -> None:
+    await house.reaper.tick()
+    first = await running(house, max_cost_usd=0.5, max_attempts=1)
+    second = await lives_again(house, first)
+    third = await lives_again(house, second)
+
+    for lease in (first, second):
+        with pytest.raises(LeaseLost):
+            await say(house, lease, 0.5)
+    await say(house, third, 0.5)
+
+    assert (await account(house))["spent"] == 1_500_000
+
+
 @pytest.mark.parametrize("lost", ["cancelled", "reaped", "reaped and claimed by another"])
 async def test_a_run_that_was_lost_says_once_what_it_cost(house: House, lost: str) -> None:
     lease = await running(house, estimated_cost_usd=0.5)

@@ -9,7 +9,7 @@ import pytest
 from rqueue import State
 from rqueue.errors import DagEnded
 from rqueue.store.scripts import Argument
-from rqueue.store.shard import ending
+from rqueue.store.shard import FREED, ending
 from tests.house import House
 from tests.lua.dag.planted import a_plant, fan, planted, run, running, settled
 from tests.lua.task.afterwards import ask
@@ -82,7 +82,7 @@ async def test_what_a_cascade_has_not_reached_is_spared(house: House) -> None:
     await run(plant, a="dead")
     terms = house.queue.shard.terms
     args: dict[str, Argument] = {
-        "reason": "", "dependents": "cascade", "limit": 3, "how": ending(terms), "tries": 9,
+        "reason": "", "dependents": "cascade", "limit": 3, "how": ending(terms), **FREED,
         "request": "r",
     }  # fmt: skip
     assert await ask(house, "task/cancel", args) == ["OK", 2, 3]
@@ -155,9 +155,8 @@ async def test_one_that_is_being_given_up_cannot_go_on(house: House) -> None:
     plant = await planted(house, FORK, on_failure="fail_fast")
     await run(plant, a="dead")
     args: dict[str, Argument] = {
-        "task": plant.ids["a"].ulid, "life": 1, "def": "", "delay": 0, "tries": 9, "events": 9,
-        "steps": 9,
-        "page": 9,
+        "task": plant.ids["a"].ulid, "life": 1, "def": "", "delay": 0, "tries": 9, "steps": 9,
+        "page": 9, "terms": '{"events":9,"reviews":0}', "review": "",
     }  # fmt: skip
     before = await house.dump()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rqueue.store.outbox import GROUP
 from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.dag.planted import Planted, fan, planted, run, running, settled
@@ -15,10 +18,10 @@ async def ending(plant: Planted) -> set[str]:
     return await expiring(plant.house, **plant.names)
 
 
-async def archived(house: House) -> None:
-    """The archive has seen everything that has ended."""
+async def archived(house: House, *over: str) -> None:
+    """The archive has seen everything that has ended, and that these DAGs are over."""
     entries = await house.client.xrange(house.keys.outbox())
-    args: dict[str, Argument] = {"ttl": 60_000}
+    args: dict[str, Argument] = {"group": GROUP, "ttl": 60_000, "dags": " ".join(over)}
     await ask(house, "queue/archived", args, [(entry,) for entry, _ in entries])
 
 
@@ -75,11 +78,11 @@ async def test_the_archive_lets_go_of_what_it_sees_after_the_end(archived_house:
     plant = await planted(house, CHAIN)
     await run(plant, a="done", b="done")
     await plant.forget(archive=1)
-    assert await ending(plant) == {"dag:D", "members:D"}
+    assert await ending(plant) == set()
 
-    await archived(house)
+    await archived(house, "other", plant.dag)
 
-    assert {"task:a", "task:b"} <= await ending(plant)
+    assert {"dag:D", "members:D", "task:a", "task:b"} <= await ending(plant)
 
 
 async def test_what_the_archive_saw_before_the_end_goes_with_it(archived_house: House) -> None:
@@ -93,9 +96,24 @@ async def test_what_the_archive_saw_before_the_end_goes_with_it(archived_house: 
 
     await plant.forget(archive=1)
 
-    assert await ending(plant) == {"dag:D", "members:D", "task:a"}
-    await archived(house)
-    assert {"task:a", "task:b"} <= await ending(plant)
+    assert await ending(plant) == {"task:a"}
+    await archived(house, plant.dag)
+    assert {"dag:D", "members:D", "task:a", "task:b"} <= await ending(plant)
+
+
+async def test_a_dag_that_the_archive_saw_first_goes_with_the_last_step(
+    archived_house: House,
+) -> None:
+    house = archived_house
+    plant = await planted(house, fan(3))
+    await plant.cancel("no need")
+
+    await archived(house, plant.dag)
+
+    assert "dag:D" not in await ending(plant)
+    assert (await plant.after())["dag:D"]["archived"] == "1"
+    await plant.forget(archive=1)
+    assert {"dag:D", "members:D"} <= await ending(plant)
 
 
 async def test_the_archive_lets_go_of_what_has_outlived_its_dag(archived_house: House) -> None:
@@ -116,3 +134,20 @@ async def test_without_an_end_there_is_nothing_to_do(house: House) -> None:
     assert await plant.forget() == ["OK", 0]
     assert await house.dump() == before
     assert await ending(plant) == set()
+
+
+@pytest.mark.parametrize("swept", [True, False])
+async def test_a_dag_whose_row_does_not_say_that_it_is_over_stays(
+    archived_house: House, swept: bool
+) -> None:
+    house = archived_house
+    plant = await planted(house, CHAIN)
+    await run(plant, a="done", b="done")
+    if swept:
+        await plant.forget(archive=1)
+
+    await archived(house)
+    await plant.forget(archive=1)
+
+    assert await ending(plant) == {"task:a", "task:b"}
+    assert "archived" not in (await plant.after())["dag:D"]

@@ -11,7 +11,7 @@ from tests.house import House
 from tests.lua.dag.planted import DIAMOND, Edges, a_plant, fan, planted, run, running, settled
 from tests.lua.dag.test_spawn import row, spawn
 from tests.lua.dag.test_submit import LANE, TASK
-from tests.lua.rows import BASE, submitted
+from tests.lua.rows import BASE, everything, submitted
 from tests.lua.task.afterwards import afterwards, ask, mail, parked
 
 MANY: Edges = {str(at): [] for at in range(5)}
@@ -64,10 +64,10 @@ async def test_it_goes_in_bounded_steps(house: House) -> None:
 async def test_sent_again_it_changes_nothing(house: House) -> None:
     plant = await planted(house, MANY)
     await plant.hold()
-    before = await house.dump()
+    before = await everything(house)
 
     assert await plant.hold() == ["OK", 0]
-    assert await house.dump() == before
+    assert await everything(house) == before
 
 
 async def test_what_runs_runs_on_and_what_it_frees_is_held_back(house: House) -> None:

@@ -21,7 +21,7 @@ async def joined(house: House, parent: str, *, room: int = 10_000, **options: ob
     how = json.loads(ending(house.queue.shard.terms)) | {"max_nodes": room}
     args: dict[str, Argument] = {
         "lanes": lanes_text((PLAIN,)), "max_lanes": 9, "tries": 9, "how": json.dumps(how),
-        "who": "",
+        "who": "", "most": "",
     }  # fmt: skip
     assert await ask(house, "task/submit", args, [row]) == ["OK", 0]
     return row.task

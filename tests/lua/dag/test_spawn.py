@@ -12,6 +12,7 @@ from rqueue.model.ids import new_task_id
 from rqueue.model.lane import Lane
 from rqueue.store import dags
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from rqueue.store.submits import lanes_text
 from tests.house import House
 from tests.lua.dag.planted import planted, running
@@ -39,8 +40,8 @@ async def spawn(house: House, lease: Lease, rows: Sequence[Row], **changes: Any)
     """The reply to a spawn of a task that runs."""
     args: dict[str, Argument] = {
         "parent": lease.id.ulid, "token": lease.token, "wait": "", "rule": "own_dag",
-        "max_nodes": 10, "lanes": lanes_text((PLAIN,)), "max_lanes": 512, "steps": 100,
-        "tries": 100, "gather": "", "part": "", "keep_ms": 60_000, "who": "",
+        "max_nodes": 10, "lanes": lanes_text((PLAIN,)), "max_lanes": 512, "steps": 100, **FREED,
+         "gather": "", "part": "", "keep_ms": 60_000, "who": "",
     }  # fmt: skip
     assert not set(changes) - set(args)
     return await ask(house, "dag/spawn", args | changes, rows)
@@ -106,7 +107,7 @@ async def lease_is_lost(house: House, lease: Lease) -> bool:
     held = (lease.id.ulid, lease.token)
     said = [
         await ask(house, "task/complete", complete, [(*held, "1")]),
-        await ask(house, "task/release", {"tries": 10}, [held]),
+        await ask(house, "task/release", {**FREED, "tries": 10}, [held]),
     ]
     return said == [["OK", 0, "LOST"]] * 2 and await house.dump() == before
 

@@ -148,7 +148,8 @@ async def test_what_is_written_cannot_be_changed(house: House, name: str) -> Non
         "edit": {"was": DEFINITION, "def": "{}"},
         "run_now": {"request": "r", "tries": 9, "events": 9},
         "revive": {
-            "life": 1, "def": "", "delay": 0, "tries": 9, "events": 9, "steps": 9, "page": 9,
+            "life": 1, "def": "", "delay": 0, "tries": 9, "steps": 9, "page": 9, "terms": "{}",
+            "review": "",
         },
     }  # fmt: skip
 
@@ -156,7 +157,7 @@ async def test_what_is_written_cannot_be_changed(house: House, name: str) -> Non
 
     assert said == {verb: ["GONE"] for verb in asked}
     how = ending(house.queue.shard.terms)
-    discarded = await ask(house, "task/discard", {"reason": "", "how": how}, [(task,)])
+    discarded = await ask(house, "task/discard", {"reason": "", "how": how}, [(task, 1, "")])
     assert discarded == ["OK", "GONE"]
     assert await house.dump() == before
 

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from rqueue.store.passage import promote
 from tests.house import House
 from tests.lua.dag.planted import Planted, a_plant, planted, run, settled
 from tests.lua.rows import a_row, submit, submitted
@@ -85,7 +86,7 @@ async def test_one_that_no_parent_failed_for_does_not_run_when_its_time_comes(
     await ask(house, "task/unblock", {"limit": 10, "tries": 10, "events": 9})
     await house.make_due(plant.ids["x"])
 
-    await ask(house, "task/promote", {"limit": 10, "tries": 10, "events": 10})
+    await promote(house.queue.shard)
 
     assert (await plant.states())["x"] == "PENDING"
     await house.promoter.tick()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.house import House
 from tests.lua.dag.planted import Edges, planted, settled
-from tests.lua.rows import submitted
+from tests.lua.rows import everything, submitted
 from tests.lua.task.afterwards import mail, parked
 
 MANY: Edges = {str(at): [] for at in range(5)}
@@ -94,7 +94,7 @@ async def test_sent_again_it_changes_nothing(house: House) -> None:
     plant = await planted(house, MANY)
     await plant.hold()
     await plant.unhold()
-    before = await house.dump()
+    before = await everything(house)
 
     assert await plant.unhold() == ["OK", 0]
-    assert await house.dump() == before
+    assert await everything(house) == before

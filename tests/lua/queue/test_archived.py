@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rqueue import State, TaskId
-from rqueue.store.queue import archived
+from rqueue.store.outbox import GROUP, Entry, archived
 from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
 
-TERMS: dict[str, Argument] = {"ttl": 60_000}
+TERMS: dict[str, Argument] = {"group": GROUP, "ttl": 60_000, "dags": ""}
 
 
 async def completed(house: House, **options: Any) -> TaskId:
@@ -22,6 +22,10 @@ async def completed(house: House, **options: Any) -> TaskId:
 async def entries(house: House) -> list[str]:
     """The ids of the outbox's entries."""
     return [entry.decode() for entry, _ in await house.client.xrange(house.keys.outbox())]
+
+
+def named(rows: list[str]) -> list[Entry]:
+    return [Entry(row, []) for row in rows]
 
 
 async def test_a_completed_task_expires_once_its_row_is_there(archived_house: House) -> None:
@@ -133,7 +137,7 @@ async def test_many_ended_in_one_entry_and_many_entries_in_one_call(archived_hou
     task = await completed(house)
     rows = await entries(house)
 
-    counted = await archived(house.queue.shard, rows)
+    counted = await archived(house.queue.shard, named(rows))
 
     assert (len(rows), counted) == (2, 4)
     names = {f"t{at}": handle.id for at, handle in enumerate(handles)}
@@ -146,19 +150,19 @@ async def test_what_the_archive_group_holds_is_let_go(archived_house: House) -> 
     house = archived_house
     await completed(house)
     key = house.keys.outbox()
-    await house.client.xgroup_create(key, "archive", "0")
-    await house.client.xreadgroup("archive", "a1", {key: ">"})
+    await house.client.xgroup_create(key, GROUP, "0")
+    await house.client.xreadgroup(GROUP, "a1", {key: ">"})
 
-    await archived(house.queue.shard, await entries(house))
+    await archived(house.queue.shard, named(await entries(house)))
 
-    assert (await house.client.xpending(key, "archive"))["pending"] == 0
+    assert (await house.client.xpending(key, GROUP))["pending"] == 0
 
 
 async def test_sent_again_it_changes_nothing(archived_house: House) -> None:
     house = archived_house
     await completed(house)
     rows = await entries(house)
-    await archived(house.queue.shard, rows)
+    await archived(house.queue.shard, named(rows))
     before = await house.dump()
 
     assert await ask(house, "queue/archived", TERMS, [(rows[0],)]) == ["OK", 0]

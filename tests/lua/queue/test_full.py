@@ -8,7 +8,7 @@ import pytest
 
 from rqueue import Lease, State
 from rqueue.errors import Overloaded
-from rqueue.store.queue import archived
+from rqueue.store.outbox import Entry, archived
 from tests.house import House
 from tests.lua.task.afterwards import afterwards, ask, mail, parked
 
@@ -82,7 +82,7 @@ async def test_a_full_server_lets_the_archive_take_what_has_ended(full: House) -
     await lease.complete("done")
     ((entry, _),) = await full.client.xrange(full.keys.outbox())
 
-    assert await archived(full.queue.shard, [entry.decode()]) == 1
+    assert await archived(full.queue.shard, [Entry(entry.decode(), [])]) == 1
 
     assert (await afterwards(full))["outbox"] == []
 

@@ -8,7 +8,7 @@ import pytest
 
 from rqueue import State
 from rqueue.store.scripts import Argument
-from rqueue.store.shard import ending
+from rqueue.store.shard import FREED, ending
 from rqueue.store.sweeping import mend, sweep
 from tests.house import House
 from tests.lua.queue.broken import entry_of, one_of_each, pending, repaired, stream
@@ -220,7 +220,7 @@ async def test_children_that_a_long_fan_out_has_still_to_tell_are_not_touched(
             "dependents": move,
             "limit": 1,
             "how": how,
-            "tries": 0,
+            **FREED,
             "request": "r",
         }
         await ask(house, "task/cancel", args, [(parent.id.ulid,)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.dag.planted import Planted, a_plant, fan, planted, run, running, settled
 from tests.lua.task.afterwards import ask
@@ -54,7 +55,8 @@ async def test_a_cascade_on_its_way_is_not_touched(house: House, step: int) -> N
     plant = await planted(house, fan(5))
     how = '{"archive":"0","ttl":9,"events":9}'
     args: dict[str, Argument] = {
-        "reason": "", "dependents": "cascade", "limit": 2, "how": how, "tries": 0, "request": "r",
+        "reason": "", "dependents": "cascade", "limit": 2, "how": how, "request": "r",
+        **FREED,
     }  # fmt: skip
     await ask(house, "task/cancel", args, [(plant.ids["a"].ulid,)])
     for _ in range(step):

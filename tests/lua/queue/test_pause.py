@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.house import House
+from tests.lua.rows import everything
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
 
 
@@ -56,10 +57,10 @@ async def test_who_waits_is_not_given_what_is_paused(house: House) -> None:
 async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> None:
     lease = await house.running()
     await ask(house, "queue/pause", {"what": "queue"})
-    before = await house.dump()
+    before = await everything(house)
 
     assert await ask(house, "queue/pause", {"what": "queue"}) == ["OK"]
-    assert await house.dump() == before
+    assert await everything(house) == before
     assert set(await afterwards(house, a=lease.id)) == {
         *LANES, *W1, "task:a", "ready", "stats", "paused",
     }  # fmt: skip

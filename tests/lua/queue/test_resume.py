@@ -6,6 +6,7 @@ import pytest
 
 from rqueue.store.scripts import Argument
 from tests.house import House
+from tests.lua.rows import everything
 from tests.lua.task.afterwards import LANES, PARKED, afterwards, ask, mail, parked
 
 TERMS: dict[str, Argument] = {"what": "queue", "lanes": "[1]", "tries": 100}
@@ -91,7 +92,7 @@ async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> 
     await house.queue.enqueue("code")
     await house.queue.pause()
     first = await ask(house, "queue/resume", TERMS)
-    before = await house.dump()
+    before = await everything(house)
 
     assert await ask(house, "queue/resume", TERMS) == first
-    assert await house.dump() == before
+    assert await everything(house) == before

@@ -26,18 +26,31 @@ async def leave(house: House, worker: str) -> None:
     await house.client.hset(house.keys.waiter(f"{worker}/parked"), "until", 1)
 
 
-async def test_where_turns_were_goes_with_the_last_task(house: House) -> None:
-    handles = await house.queue.enqueue_many([{"type": "code", "limit_key": "a"}] * 3)
+async def test_how_far_turns_have_come_goes_with_the_last_task(house: House) -> None:
+    handles = await house.queue.enqueue_many(
+        [{"type": type, "limit_key": "a"} for type in ("code", "code", "review")]
+    )
     await house.queue.claim(worker="w1", n=1)
-    turned = house.keys.turned(-1)
+    turned = house.keys.turned()
+    await house.queue.cancel(handles[1].id)
     assert await tidied(house) == 0
     assert await house.client.exists(turned)
-    for handle in handles[1:]:
-        await house.queue.cancel(handle.id)
+    await house.queue.cancel(handles[2].id)
 
     assert await tidied(house) == 1
 
     assert not await house.client.exists(turned)
+
+
+async def test_turns_of_single_lanes_are_those_of_before(house: House) -> None:
+    await house.queue.enqueue("code", limit_key="a")
+    await house.client.zadd(f"{house.keys.turned()}:-1", {"@now": 5})
+    before = await house.dump()
+
+    assert await tidied(house) == 1
+
+    after = await house.dump()
+    assert set(before) - set(after) == {f"{house.keys.turned()}:-1"}
 
 
 async def test_nothing_to_look_at_is_nothing_to_do(house: House) -> None:

@@ -21,7 +21,18 @@ W1 = {"workers": ["w1"], "waiter:w1": SOME}
 FAILING = {"breaker:code": {"failures": "1", "last_failure": SOME}, "breakers": ["code"]}
 # Fields of a hash that the clock writes; that they are there is what counts.
 CLOCK = frozenset(
-    {"entry", "score", "created", "finished", "due", "discarded", "last_failure", "opened", "until"}
+    {
+        "entry",
+        "score",
+        "created",
+        "finished",
+        "due",
+        "discarded",
+        "last_failure",
+        "opened",
+        "until",
+        "reviewed",
+    }
 )
 # What parked claims share: keys named by the hash of the lanes they serve.
 PARKED = {
@@ -29,6 +40,7 @@ PARKED = {
     "profiles:1": ["*"],
     "profiles:new": ["*"],
 }
+TOOK = re.compile(r'(?<="duration_sec":)[0-9.]+')
 HASH = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{16})\b")
 BY_SCORE = re.compile(
     r"lane:|waiting:|tag:|delayed$|blocked$|deadlines$|dead$|handoffs$|workers$|wakes$|dags$|writing$|dependents:"
@@ -41,16 +53,21 @@ async def ask(
     args: Mapping[str, Argument] | None = None,
     rows: Iterable[Sequence[Argument]] = (),
 ) -> list[Any]:
-    """A script's reply with its words as text."""
-    return [text(word) for word in await house.queue.shard.run(script, args, rows)]
+    """A script's reply with its words as text; a call by hand has a name of its own."""
+    shard = house.queue.shard
+    by_hand = {"request", "memo_ms"} <= set(shard.runner.scripts[script].args)
+    given = {**(shard.by_hand() if by_hand else {}), **(args or {})}
+    return [text(word) for word in await shard.run(script, given, rows)]
 
 
 async def afterwards(house: House, **ids: str) -> dict[str, Any]:
-    """Every key without its root, and what it holds."""
+    """Every key without its root, and what it holds; not what calls by hand were answered."""
     root, names = house.keys.root, {task[-26:]: name for name, task in ids.items()}
     found: dict[str, Any] = {}
     for key, value in (await house.dump()).items():
         short = named(key.removeprefix(root), names)
+        if short.startswith("req:"):
+            continue
         if short.startswith("waiter:"):
             found[short.partition("/")[0]] = SOME
         else:
@@ -59,12 +76,12 @@ async def afterwards(house: House, **ids: str) -> dict[str, Any]:
 
 
 async def expiring(house: House, **ids: str) -> set[str]:
-    """The keys that have an expiry, but for the memos of claims by hand."""
+    """The keys that have an expiry, but for the memos of what is done by hand."""
     root, names = house.keys.root, {task[-26:]: name for name, task in ids.items()}
     found = set()
     for key in await house.client.keys("*"):
         short = named(key.decode().removeprefix(root), names)
-        if await house.client.pttl(key) > 0 and not short.startswith("waiter:"):
+        if await house.client.pttl(key) > 0 and not short.startswith(("waiter:", "req:")):
             found.add(short)
     return found
 
@@ -92,7 +109,8 @@ def plain(key: str, value: Any, names: Mapping[str, str]) -> Any:
         tasks = {entry: named(fields[b"task"].decode(), names) for entry, fields in entries}
         return list(tasks.values()), {tasks[entry]: who.decode() for entry, who in pending}
     if isinstance(value, tuple):
-        return [decoded(fields, names) for _, fields in value[0]]
+        rows = [decoded(fields, names) for _, fields in value[0]]
+        return [row | {"at": SOME} for row in rows] if key == "reviews" else rows
     if key in HASHES:
         return HASHES[key](decoded(value, names))
     if BY_SCORE.match(key):
@@ -100,7 +118,12 @@ def plain(key: str, value: Any, names: Mapping[str, str]) -> Any:
         return sorted(members) if key.startswith("dependents:") else members
     if key.startswith(("task:", "dag:", "breaker:")):
         return task_fields(decoded(value, names))
-    return decoded(value, names)
+    return decoded(value, names) if not key.startswith("failures:") else records(value, names)
+
+
+def records(value: list[bytes], names: Mapping[str, str]) -> list[str]:
+    """The records of attempts, oldest first, however long those took."""
+    return [TOOK.sub(SOME, named(record.decode(), names)) for record in value]
 
 
 # Versions begin at the time; what is counted down to nothing stays as zero.

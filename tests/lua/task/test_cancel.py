@@ -9,13 +9,14 @@ import pytest
 from rqueue import Lease
 from rqueue.errors import LeaseLost
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring, parked
 
 HOW = '{"archive":"0","ttl":60000,"events":1000}'
 TERMS: dict[str, Argument] = {
-    "reason": "no need", "dependents": "cascade", "limit": 1000, "how": HOW, "tries": 100,
-    "request": "r1",
+    "reason": "no need", "dependents": "cascade", "limit": 1000, "how": HOW, "request": "r1",
+    **FREED,
 }  # fmt: skip
 ENDED = {
     "def0": "*", "finished": "*", "lane": "1", "score": "*", "settled": "cancel r1",

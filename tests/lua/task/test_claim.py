@@ -7,6 +7,8 @@ import pytest
 from rqueue.model.lane import Lane, signature
 from rqueue.store.claims import Grant
 from rqueue.store.leases import Held, Settled, complete
+from rqueue.store.queue import pause
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.rows import (
     DEFINITION,
@@ -128,7 +130,7 @@ async def test_sent_again_it_is_a_pure_read_of_what_is_still_held(house: House) 
 async def test_sent_again_it_does_not_give_what_another_holds_now(house: House) -> None:
     task = await submitted(house)
     await claim(house)
-    await house.queue.shard.run("task/release", {"tries": 0}, [Held(task, "1:bits")])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [Held(task, "1:bits")])
     await claim(house, waiter="two", consumer="w2", bits="second")
     before = await house.dump()
 
@@ -178,7 +180,7 @@ async def test_two_conversations_of_one_worker_do_not_disturb_each_other(house: 
 async def test_what_is_paused_is_not_given(house: House, gate: str) -> None:
     rows = [a_row(lane=1), a_row(lane=2)]
     await submit(house, rows, lanes=PAIR)
-    await house.queue.shard.run("queue/pause", {"what": gate})
+    await pause(house.queue.shard, gate)
 
     reply = await claim(house, 2)
 

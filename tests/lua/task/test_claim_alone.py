@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rqueue.model.lane import Lane
 from rqueue.store.leases import Held, Settled, complete
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.rows import BASE, PLAIN, a_row, claim, everything, submit
 
@@ -153,7 +154,7 @@ async def test_a_lost_task_that_was_given_back_frees_the_hands(house: House) -> 
     lost = a_row(lane=1)
     await submit(house, [lost], lanes=[LOST])
     (row,) = (await claim(house, 1, seq=1))[3:]
-    await house.queue.shard.run("task/release", {"tries": 0}, [Held(*row[:2])])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [Held(*row[:2])])
 
     again = await claim(house, 1, seq=2, bits="new")
 

@@ -282,7 +282,7 @@ async def test_a_limited_service_slows_its_key_down_and_no_other(server: Server)
         assert by_key(await claimed(house)) == {"-": 1, "a": 9, "c": 9}
         assert (await house.task(lease.id)).state is State.RETRYING
         events = [event for _, event in await house.client.xrange(house.keys.events())]
-        assert [(e[b"event"], e[b"task"]) for e in events if b"slowed" in e[b"event"]] == [
+        assert [(e[b"event"], e[b"key"]) for e in events if b"slowed" in e[b"event"]] == [
             (b"key.slowed", b"b")
         ]
         assert await house.client.smembers(house.keys.slowed()) == {b"@b"}

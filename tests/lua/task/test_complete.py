@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rqueue.store.leases import Held, Settled, complete, start, validate
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.rows import claim, everything, held, pttl, submitted
 
@@ -145,7 +146,7 @@ async def test_a_claimed_task_must_start_first(house: House) -> None:
 
 async def test_a_stale_token_settles_nothing(house: House) -> None:
     lease = await held(house)
-    await house.queue.shard.run("task/release", {"tries": 0}, [lease])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lease])
     given_back = await house.dump()
     assert await complete(house.queue.shard, [settled(lease, b"1")]) == ["LOST"]
     assert await house.dump() == given_back
@@ -161,7 +162,7 @@ async def test_a_stale_token_settles_nothing(house: House) -> None:
 
 async def test_the_token_of_an_earlier_lease_is_lost_after_the_end(house: House) -> None:
     first = await held(house)
-    await house.queue.shard.run("task/release", {"tries": 0}, [first])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [first])
     reply = await claim(house, waiter="two", start=1, bits="new")
     await complete(house.queue.shard, [Settled(first.task, reply[3].token, b"1")])
     before = await house.dump()
@@ -184,7 +185,7 @@ async def test_a_cancelled_task_is_lost(house: House) -> None:
 async def test_each_gets_its_own_word_and_holds_back_no_other(house: House) -> None:
     done, claimed, lost, other = [await held(house, start=0) for _ in range(4)]
     await start(house.queue.shard, [done, lost, other])
-    await house.queue.shard.run("task/release", {"tries": 0}, [lost])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lost])
 
     answer = await complete(house.queue.shard, [settled(x) for x in (done, claimed, lost, other)])
 

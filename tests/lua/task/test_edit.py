@@ -8,15 +8,15 @@ import pytest
 
 from rqueue.store.leases import Settled, complete
 from tests.house import House
-from tests.lua.rows import DEFINITION, claim, everything, held, submitted, words
+from tests.lua.rows import DEFINITION, claim, everything, held, submitted
+from tests.lua.task.afterwards import ask
 
 SIZES = {"small": "a" * 40, "pieces": "b" * 500, "large": "c" * 600}
 
 
 async def edit(house: House, task: str, was: str, new: str) -> list[Any]:
     args: dict[str, Any] = {"task": task, "was": was, "def": new}
-    found: list[Any] = words(await house.queue.shard.run("task/edit", args))
-    return found
+    return await ask(house, "task/edit", args)
 
 
 @pytest.mark.parametrize("was", SIZES)
@@ -56,11 +56,11 @@ async def test_a_waiting_task_may_be_edited(house: House, state: str) -> None:
 async def test_sent_again_it_is_ok_and_changes_nothing(house: House) -> None:
     task = await submitted(house)
     await edit(house, task, DEFINITION, "new")
-    before = await house.dump()
+    before = await everything(house)
 
     assert await edit(house, task, DEFINITION, "new") == ["OK"]
 
-    assert await house.dump() == before
+    assert await everything(house) == before
 
 
 async def test_one_that_was_changed_since_it_was_seen_is_left_alone(house: House) -> None:

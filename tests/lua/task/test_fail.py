@@ -9,11 +9,12 @@ import pytest
 
 from rqueue import Lease, State
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from rqueue.store.submits import submit
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
 
-TERMS: dict[str, Argument] = {"archive": 0, "keep": 100, "events": 1000}
+TERMS: dict[str, Argument] = {"archive": 0, "keep": 100, "events": 1000, **FREED}
 HELD = {"def0": "*", "holder": "* * w1", "lane": "1", "score": "*", "token": "1:*"}
 FAILED = {"attempts": "1", "reclaims": "0", "reason": "error", "settled": "fail 1:*"}
 AGAIN = HELD | FAILED | {"created": "*", "due": "*", "flags": "f", "state": "RETRYING"}
@@ -33,8 +34,8 @@ def row(
     return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "", *blame)
 
 
-def event(name: str) -> dict[str, str]:
-    return {"event": name, "task": "a", "detail": "error"}
+def event(name: str, detail: str = "error") -> dict[str, str]:
+    return {"event": name, "task": "a", "detail": detail}
 
 
 async def test_a_failed_attempt_waits_for_its_next_one(house: House) -> None:
@@ -42,13 +43,13 @@ async def test_a_failed_attempt_waits_for_its_next_one(house: House) -> None:
 
     said = await ask(house, "task/fail", TERMS, [row(lease)])
 
-    assert said == ["OK", "RETRYING"]
+    assert said == ["OK", 0, "RETRYING"]
     assert await afterwards(house, a=lease.id) == LANES | W1 | {
         "task:a": AGAIN,
         "ready": ([], {}),
         "delayed": ["a"],
-        "failures:a": ['{"attempt":1}'],
-        "events": [event("task.retrying")],
+        "failures:a": ['{"attempt":1,"duration_sec":*}'],
+        "events": [event("task.retrying", "error 1 60000")],
         "stats": {"1:RETRYING": 1, "submitted": 1},
     }
     assert await expiring(house, a=lease.id) == set()
@@ -59,12 +60,12 @@ async def test_a_dead_task_is_listed_and_stays(house: House) -> None:
 
     said = await ask(house, "task/fail", TERMS, [row(lease, delay="")])
 
-    assert said == ["OK", "DEAD_LETTERED"]
+    assert said == ["OK", 0, "DEAD_LETTERED"]
     assert await afterwards(house, a=lease.id) == LANES | W1 | {
         "task:a": DEAD,
         "ready": ([], {}),
         "dead": ["a"],
-        "failures:a": ['{"attempt":1}'],
+        "failures:a": ['{"attempt":1,"duration_sec":*}'],
         "events": [event("task.dead_lettered")],
         "stats": {"1:DEAD_LETTERED": 1, "submitted": 1},
     }
@@ -92,7 +93,7 @@ async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_house: Ho
 
     said = await ask(house, "task/fail", TERMS | {"archive": 1}, [pill])
 
-    assert said == ["OK", "DEAD_LETTERED"]
+    assert said == ["OK", 0, "DEAD_LETTERED"]
     found = await afterwards(house, a=lease.id)
     ((value,),) = [list(entry.values()) for entry in found.pop("outbox")]
     archived = json.loads(value.split(" ", 2)[2])["task"]
@@ -101,7 +102,7 @@ async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_house: Ho
         "task:a": DEAD | {"failed_by": "w1 w2", "poison": "1"},
         "ready": ([], {}),
         "dead": ["a"],
-        "failures:a": ['{"attempt":1}'],
+        "failures:a": ['{"attempt":1,"duration_sec":*}'],
         "events": [
             {"event": "task.poisoned", "task": "a", "detail": "w1 w2"},
             event("task.dead_lettered"),
@@ -148,7 +149,7 @@ async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_house: House) 
     assert snapshot["task"] == {
         name.decode(): v.decode().replace(lease.id.ulid, "a") for name, v in kept.items()
     }
-    assert snapshot["failures"] == ['{"attempt":1}']
+    assert [json.loads(record)["attempt"] for record in snapshot["failures"]] == [1]
     assert json.loads(snapshot["def"]) == {"t": "code", "tags": ["t"]}
 
 
@@ -196,9 +197,11 @@ async def test_the_newest_failures_are_kept(house: House) -> None:
     key = house.keys.failures(lease.id.ulid)
     await house.client.rpush(key, "1", "2", "3")
 
-    await ask(house, "task/fail", TERMS | {"keep": 3}, [row(lease, record="4")])
+    await ask(house, "task/fail", TERMS | {"keep": 3}, [row(lease)])
 
-    assert await house.client.lrange(key, 0, -1) == [b"2", b"3", b"4"]
+    *older, newest = await house.client.lrange(key, 0, -1)
+    assert older == [b"2", b"3"]
+    assert json.loads(newest)["attempt"] == 1
 
 
 async def test_without_a_record_none_is_kept(house: House) -> None:
@@ -231,7 +234,7 @@ async def test_a_stale_token_changes_nothing(house: House) -> None:
 
     said = await ask(house, "task/fail", TERMS, [row(stale), row(stale, delay="")])
 
-    assert said == ["OK", "LOST", "LOST"]
+    assert said == ["OK", 0, "LOST", "LOST"]
     assert await house.dump() == before
     await lease.start()
 
@@ -248,7 +251,7 @@ async def test_an_earlier_failure_is_no_answer_for_a_task_that_completed(house: 
 
     said = await ask(house, "task/fail", TERMS, [row(second)])
 
-    assert said == ["OK", "LOST"]
+    assert said == ["OK", 0, "LOST"]
     assert await house.dump() == before
 
 
@@ -256,7 +259,7 @@ async def test_an_unknown_task_is_lost(house: House) -> None:
     lease = await house.running()
     await house.client.flushall()
 
-    assert await ask(house, "task/fail", TERMS, [row(lease)]) == ["OK", "LOST"]
+    assert await ask(house, "task/fail", TERMS, [row(lease)]) == ["OK", 0, "LOST"]
     assert await house.dump() == {}
 
 
@@ -273,7 +276,7 @@ async def test_many_end_in_one_call_each_as_decided(archived_house: House) -> No
         house, "task/fail", TERMS | {"archive": 1}, [row(one), row(two, ""), row(three, "")]
     )
 
-    assert said == ["OK", "RETRYING", "DEAD_LETTERED", "DEAD_LETTERED"]
+    assert said == ["OK", 0, "RETRYING", "DEAD_LETTERED", "DEAD_LETTERED"]
     found = await afterwards(house, a=one.id, b=two.id, c=three.id)
     assert [sorted(entry) for entry in found["outbox"]] == [["b", "c"]]
     assert found["stats"] == {"1:RETRYING": 1, "1:DEAD_LETTERED": 2, "outbox": 2, "submitted": 3}

@@ -41,6 +41,19 @@ async def test_a_note_is_kept_beside_the_task(house: House) -> None:
     assert found == before
 
 
+async def test_a_cost_is_kept_with_its_model_and_nothing_else_is(house: House) -> None:
+    lease = await held(house)
+    await say(house, lease, usd=0.5, model="big")
+    await say(house, lease, seq=2, progress=1)
+    before = await everything(house)
+
+    assert before[f"notes:{lease.task}"]["model"] == "big"
+    await say(house, lease, seq=2, usd=0.5, model="late")
+    assert await everything(house) == before
+    await say(house, lease, seq=3, tokens_in=1, model="small")
+    assert (await everything(house))[f"notes:{lease.task}"]["model"] == "small"
+
+
 async def test_what_is_said_shows_in_the_task(house: House) -> None:
     lease = await held(house)
     await say(house, lease, progress=50, checkpoint={"at": 7}, line="one", usd=0.5, tokens_out=3)

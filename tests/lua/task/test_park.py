@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from rqueue import Lease
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
 
-TERMS: dict[str, Argument] = {"events": 1000, "most": ""}
+TERMS: dict[str, Argument] = {"events": 1000, "parks": "", **FREED}
 PARKED = {
     "created": "*", "def0": "*", "due": "*", "holder": "* * w1", "lane": "1", "parks": "1",
     "reason": "rate_limit", "score": "*", "settled": "park 1:*", "state": "RETRYING",
     "token": "1:*",
 }  # fmt: skip
-EVENT = {"event": "task.parked", "task": "a", "detail": "rate_limit"}
+EVENT = {"event": "task.rate_limited", "task": "a", "detail": "rate_limit"}
 
 
 def row(lease: Lease) -> tuple[Argument, ...]:
@@ -25,7 +26,7 @@ async def test_a_parked_task_waits_and_no_attempt_is_spent(house: House) -> None
 
     said = await ask(house, "task/park", TERMS, [row(lease)])
 
-    assert said == ["OK", "OK"]
+    assert said == ["OK", 0, "OK"]
     assert await afterwards(house, a=lease.id) == LANES | W1 | {
         "task:a": PARKED,
         "ready": ([], {}),
@@ -55,7 +56,7 @@ async def test_one_whose_output_is_checked_may_be_parked(house: House) -> None:
 
     said = await ask(house, "task/park", TERMS, [row(lease)])
 
-    assert said == ["OK", "OK"]
+    assert said == ["OK", 0, "OK"]
     assert (await afterwards(house))["stats"] == {"1:RETRYING": 1, "submitted": 1}
 
 
@@ -65,7 +66,7 @@ async def test_one_that_has_not_started_is_not_parked(house: House) -> None:
 
     said = await ask(house, "task/park", TERMS, [row(lease)])
 
-    assert said == ["OK", "STATE:CLAIMED"]
+    assert said == ["OK", 0, "STATE:CLAIMED"]
     assert await house.dump() == before
 
 
@@ -99,7 +100,7 @@ async def test_a_stale_token_changes_nothing(house: House) -> None:
     await lease.start()
     before = await house.dump()
 
-    assert await ask(house, "task/park", TERMS, [row(stale)]) == ["OK", "LOST"]
+    assert await ask(house, "task/park", TERMS, [row(stale)]) == ["OK", 0, "LOST"]
     assert await house.dump() == before
 
 
@@ -113,5 +114,7 @@ async def test_sent_again_after_a_later_attempt_it_says_the_same(house: House) -
     await second.complete()
     before = await house.dump()
 
-    assert await ask(house, "task/park", TERMS, [row(first), row(second)]) == ["OK", "OK", "LOST"]
+    said = await ask(house, "task/park", TERMS, [row(first), row(second)])
+
+    assert said == ["OK", 0, "OK", "LOST"]
     assert await house.dump() == before

@@ -7,7 +7,9 @@ from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
 
-TERMS: dict[str, Argument] = {"limit": 100, "tries": 100, "events": 1000}
+TERMS: dict[str, Argument] = {
+    "limit": 100, "tries": 100, "events": 1000, "woken": 100, "back": 100,
+}  # fmt: skip
 READY = {
     "created": "*", "def0": "*", "entry": "*", "lane": "1", "score": "*", "state": "READY",
 }  # fmt: skip

@@ -47,8 +47,11 @@ async def silent(house: House, lease: Lease) -> Lease:
     return lease
 
 
-def event(name: str) -> list[dict[str, str]]:
-    return [{"event": name, "task": "a", "detail": "heartbeat_timeout"}]
+REAPED = {"event": "task.reaped", "task": "a", "detail": "w1"}
+
+
+def event(name: str, more: str = "") -> list[dict[str, str]]:
+    return [REAPED, {"event": name, "task": "a", "detail": f"heartbeat_timeout{more}"}]
 
 
 async def test_a_claim_that_never_started_comes_back_free(house: House) -> None:
@@ -64,6 +67,7 @@ async def test_a_claim_that_never_started_comes_back_free(house: House) -> None:
         },
         "ready": (["a"], {}),
         "lane:1": ["a"],
+        "events": [REAPED],
         "stats": {"submitted": 1},
     }  # fmt: skip
 
@@ -82,8 +86,8 @@ async def test_a_started_one_waits_for_its_next_attempt_in_the_lane_of_its_own(
         | {"owed": f"{lease.token} 0 w1"},
         "ready": ([], {}),
         "delayed": ["a"],
-        "failures:a": ['{"attempt":1}'],
-        "events": event("task.retrying"),
+        "failures:a": ['{"attempt":1,"duration_sec":*}'],
+        "events": event("task.retrying", " 1 60000"),
         "stats": {"2:RETRYING": 1, "submitted": 1},
     }
 
@@ -104,7 +108,7 @@ async def test_one_that_was_lost_too_often_is_dead(archived_house: House) -> Non
         | {"owed": f"{lease.token} 0 w1"},
         "ready": ([], {}),
         "dead": ["a"],
-        "failures:a": ['{"attempt":1}'],
+        "failures:a": ['{"attempt":1,"duration_sec":*}'],
         "events": event("task.dead_lettered"),
         "stats": {"2:DEAD_LETTERED": 1, "submitted": 1, "outbox": 1},
     }
@@ -121,8 +125,33 @@ async def test_a_killer_of_workers_is_called_a_poison_pill(house: House) -> None
         "entry": "*", "finished": "*", "lane": "1", "state": "DEAD_LETTERED",
         "failed_by": "w0 w1", "poison": "1", "owed": f"{lease.token} 0 w1",
     }  # fmt: skip
-    assert [one["event"] for one in found["events"]] == ["task.poisoned", "task.dead_lettered"]
+    assert [one["event"] for one in found["events"]] == [
+        "task.reaped",
+        "task.poisoned",
+        "task.dead_lettered",
+    ]
     assert (await house.task(lease.id)).poison_pill
+
+
+async def test_a_worker_that_is_heard_of_no_more_is_lost_and_that_is_told_once(
+    house: House,
+) -> None:
+    leases = [await silent(house, await house.running()) for _ in range(2)]
+    await house.client.zadd(house.keys.workers(), {"w1": 1})
+
+    await ask(house, "task/reap", TERMS, [row(lease) for lease in leases])
+
+    found = (await afterwards(house))["events"]
+    lost = [one for one in found if one["event"] == "worker.lost"]
+    assert lost == [{"event": "worker.lost", "worker": "w1", "detail": "2"}]
+
+
+async def test_a_worker_that_is_heard_of_is_not_lost_with_its_lease(house: House) -> None:
+    lease = await silent(house, await house.running())
+
+    await ask(house, "task/reap", TERMS, [row(lease)])
+
+    assert "worker.lost" not in [one["event"] for one in (await afterwards(house))["events"]]
 
 
 async def test_without_a_lane_of_its_own_it_stays_where_it_was(house: House) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rqueue.store.claims import Grant, Waiter
 from rqueue.store.leases import Held, start
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.task.afterwards import LANES, PARKED, afterwards, ask, mail, parked
 
@@ -66,7 +67,7 @@ async def test_one_that_was_started_runs_on(house: House) -> None:
 
 async def test_a_later_claim_of_the_task_is_not_taken_back(house: House) -> None:
     _, grant = await mailed(house)
-    await ask(house, "task/release", {"tries": 0}, [(grant.task, grant.token)])
+    await ask(house, "task/release", {**FREED, "tries": 0}, [(grant.task, grant.token)])
     (lease,) = await house.queue.claim(worker="w3", types=["code"])
     before = await house.dump()
     await overdue(house, f"{grant.task}:1")

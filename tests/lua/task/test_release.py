@@ -6,10 +6,11 @@ import pytest
 
 from rqueue import Lease
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.task.afterwards import LANES, PARKED, W1, afterwards, ask, expiring, mail, parked
 
-TERMS: dict[str, Argument] = {"tries": 100}
+TERMS: dict[str, Argument] = {**FREED}
 READY = {
     "def0": "*", "entry": "*", "holder": "* 0 w1", "lane": "1", "score": "*",
     "settled": "release 1:*", "state": "READY", "token": "1:*",
@@ -90,7 +91,7 @@ async def test_more_is_said_where_some_who_wait_were_not_looked_at(house: House)
     leases = await house.queue.claim(worker="w1", types=["code"], n=2)
     one, two = await parked(house, "w2"), await parked(house, "w3")
 
-    said = await ask(house, "task/release", {"tries": 1}, [row(lease) for lease in leases])
+    said = await ask(house, "task/release", {**FREED, "tries": 1}, [row(lease) for lease in leases])
 
     assert said == ["OK", 1, "OK", "OK"]
     assert (len(await mail(house, one)), len(await mail(house, two))) == (1, 0)

@@ -8,6 +8,7 @@ import pytest
 
 from rqueue.store.lanes import read_lanes
 from rqueue.store.leases import Held, Settled, complete, renew, validate
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.rows import age_holder, claim, everything, held, words
 
@@ -156,7 +157,7 @@ async def test_another_worker_cannot_renew_with_the_same_token(house: House) -> 
 
 async def test_a_stale_token_renews_nothing(house: House) -> None:
     lease = await held(house)
-    await house.queue.shard.run("task/release", {"tries": 0}, [lease])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lease])
     assert await renew(house.queue.shard, "w1", [lease]) == ["LOST"]
     await claim(house, waiter="two", start=1, bits="new")
     await silent(house)
@@ -182,7 +183,7 @@ async def test_a_task_that_ended_is_lost(house: House) -> None:
 async def test_each_lease_gets_its_own_word(house: House) -> None:
     kept, late, gone = [await held(house) for _ in range(3)]
     await age_holder(house, late.task, claimed=TIMEOUT * 2, started=TIMEOUT * 2)
-    await house.queue.shard.run("task/release", {"tries": 0}, [gone])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [gone])
 
     answer = await renew(house.queue.shard, "w1", [late, gone, kept])
 

@@ -9,7 +9,8 @@ import pytest
 from rqueue.store.leases import Settled, complete
 from rqueue.store.reaping import read_seen
 from tests.house import House
-from tests.lua.rows import everything, held, submitted, words
+from tests.lua.rows import everything, held, submitted
+from tests.lua.task.afterwards import ask
 
 AT = 4_000_000_000_000
 
@@ -18,8 +19,7 @@ async def reschedule(
     house: House, task: str, *, delay: int | str = "", at: int | str = ""
 ) -> list[Any]:
     args: dict[str, Any] = {"task": task, "delay": delay, "at": at}
-    found: list[Any] = words(await house.queue.shard.run("task/reschedule", args))
-    return found
+    return await ask(house, "task/reschedule", args)
 
 
 async def test_a_ready_task_leaves_lane_and_stream_and_waits(house: House) -> None:
@@ -61,11 +61,11 @@ async def test_a_delay_counts_from_the_servers_now(house: House) -> None:
 async def test_sent_again_with_its_instant_it_changes_nothing(house: House) -> None:
     task = await submitted(house)
     await reschedule(house, task, at=AT)
-    before = await house.dump()
+    before = await everything(house)
 
     assert await reschedule(house, task, at=AT) == ["OK", AT]
 
-    assert await house.dump() == before
+    assert await everything(house) == before
 
 
 async def test_a_scheduled_task_gets_another_time(house: House) -> None:

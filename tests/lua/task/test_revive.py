@@ -11,12 +11,13 @@ from rqueue import Lease, State, TaskId
 from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidGraph, KeyTaken, WrongState
 from rqueue.store.scripts import Argument
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
 
 TERMS: dict[str, Argument] = {
-    "life": 1, "def": "", "delay": 0, "tries": 100, "events": 1000, "steps": 100,
-    "page": 100,
+    "life": 1, "def": "", "delay": 0, "tries": 100, "steps": 100, "page": 100,
+    "terms": '{"events":1000,"reviews":0}', "review": "",
 }  # fmt: skip
 ALIVE = {
     "created": "*", "def0": "*", "flags": "fm", "holder": "* 0 w1", "lane": "1", "more": "*",
@@ -53,6 +54,7 @@ async def test_a_revived_task_may_be_claimed(house: House) -> None:
         "task.revived",
     ]
     assert found == LANES | W1 | {
+        "reviews": [{"task": "a", "life": "1", "at": "*", "resolution": "retry"}],
         "task:a": ALIVE | {"entry": "*", "state": "READY"},
         "ready": (["a"], {}),
         "lane:1": ["a"],
@@ -88,7 +90,7 @@ async def test_its_next_end_belongs_to_its_new_life(archived_house: House) -> No
 async def test_one_without_a_history_has_a_new_life_too(archived_house: House) -> None:
     house = archived_house
     lease = await house.claimed()
-    args: dict[str, Argument] = {"archive": 1, "keep": 100, "events": 1000}
+    args: dict[str, Argument] = {"archive": 1, "keep": 100, "events": 1000, **FREED}
     await ask(
         house,
         "task/fail",
@@ -112,7 +114,7 @@ async def test_with_a_delay_it_waits_first(house: House) -> None:
     assert said == ["OK", 0, "PENDING"]
     assert set(found) == {
         *LANES, *W1, "task:a", "ready", "delayed", "blocked", "waits:a", "failures:a",
-        "events", "stats",
+        "events", "reviews", "stats",
     }  # fmt: skip
     assert found["task:a"] == ALIVE | {"due": "*", "state": "PENDING"}
     assert (found["waits:a"], found["blocked"], found["delayed"]) == (["@time"], ["a"], ["a"])
@@ -189,27 +191,79 @@ async def test_a_claim_that_waits_is_answered(house: House) -> None:
 
 async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> None:
     task = await dead(house)
-    first = await ask(house, "task/revive", about(task))
+    first = await ask(house, "task/revive", about(task, request="r1"))
     before = await house.dump()
 
-    assert await ask(house, "task/revive", about(task)) == first
+    assert await ask(house, "task/revive", about(task, request="r1")) == first
     assert await house.dump() == before
 
 
-async def test_a_late_copy_does_not_revive_the_next_death(house: House) -> None:
+async def test_a_late_copy_gets_its_answer_and_does_not_revive_the_next_death(
+    house: House,
+) -> None:
+    task = await dead(house)
+    first = await ask(house, "task/revive", about(task, request="r1"))
+    await (await claimed(house)).fail(permanent=True)
+    before = await house.dump()
+
+    assert await ask(house, "task/revive", about(task, request="r1")) == first
+    assert await house.dump() == before
+    assert await ask(house, "task/revive", about(task, life=2)) == ["OK", 0, "READY"]
+    assert await ask(house, "task/revive", about(task, request="r1")) == first
+    await (await claimed(house)).complete()
+    assert await ask(house, "task/revive", about(task, request="r1")) == first
+    assert (await house.task(task)).life == 2 + 1
+
+
+async def test_of_two_who_saw_one_life_the_second_is_told(house: House) -> None:
+    task = await dead(house)
+    await ask(house, "task/revive", about(task, request="r1"))
+    before = await house.dump()
+
+    assert await ask(house, "task/revive", about(task, request="r2")) == ["DECIDED", "READY"]
+    assert await house.dump() == before
+
+
+async def test_a_life_that_is_over_is_not_decided_about(house: House) -> None:
     task = await dead(house)
     await ask(house, "task/revive", about(task))
     await (await claimed(house)).fail(permanent=True)
     before = await house.dump()
 
-    assert await ask(house, "task/revive", about(task)) == ["OK", 0, "DEAD_LETTERED"]
+    assert await ask(house, "task/revive", about(task)) == ["DECIDED", "DEAD_LETTERED"]
+    assert await ask(house, "task/revive", about(task, life=3)) == ["STATE", "DEAD_LETTERED"]
     assert await house.dump() == before
-    assert await ask(house, "task/revive", about(task, life=2)) == ["OK", 0, "READY"]
-    assert await ask(house, "task/revive", about(task, life=1)) == ["STATE", "READY"]
 
-    await (await claimed(house)).fail(permanent=True)
-    assert await ask(house, "task/revive", about(task, life=1)) == ["STATE", "DEAD_LETTERED"]
-    assert (await house.task(task)).life == 3
+
+async def test_one_that_was_given_up_is_told_so(house: House) -> None:
+    task, other = await dead(house), (await house.queue.enqueue("code")).id
+    await house.queue.discard(task)
+    await house.queue.cancel(other)
+
+    assert await ask(house, "task/revive", about(task)) == ["DECIDED", "CANCELLED"]
+    assert await ask(house, "task/revive", about(other)) == ["STATE", "CANCELLED"]
+
+
+async def test_what_was_answered_is_kept_for_as_long_as_is_said(house: House) -> None:
+    task = await dead(house)
+
+    await ask(house, "task/revive", about(task, request="r1", memo_ms=60_000))
+
+    key = house.keys.request("r1")
+    assert 0 < await house.client.pttl(key) <= 60_000
+    await house.client.delete(key)
+    late = await ask(house, "task/revive", about(task, request="r1"))
+    assert late == ["DECIDED", "READY"]
+
+
+async def test_what_was_refused_is_judged_anew(house: House) -> None:
+    task = await dead(house, idempotency_key="k")
+    other = (await house.queue.enqueue("code", {}, idempotency_key="k")).id
+    assert (await ask(house, "task/revive", about(task, request="r1")))[0] == "EXISTS"
+
+    await house.queue.cancel(other)
+
+    assert (await ask(house, "task/revive", about(task, request="r1")))[0] == "OK"
 
 
 async def test_only_the_dead_are_revived(house: House) -> None:

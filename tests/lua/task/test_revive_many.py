@@ -8,7 +8,8 @@ import pytest
 
 from rqueue import State
 from rqueue.errors import InvalidGraph
-from rqueue.store import tasks
+from rqueue.store import resolving
+from rqueue.store.resolving import Revival
 from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.dag.planted import Planted, fan, planted, run, running, settled
@@ -62,7 +63,7 @@ async def test_it_waits_from_the_first_call_on(house: House) -> None:
     assert waiting(found) == ["@parents"]
     assert (await plant.steps(), found["blocked"]) == ({"revive": "0"}, ["end"])
     assert (await house.task(plant.ids["end"])).blocked_by == ()
-    await revive(plant)
+    await go_on(plant)
     assert (await house.task(plant.ids["end"])).blocked_by == tuple(
         sorted(plant.ids[name] for name in "012")
     )
@@ -72,7 +73,7 @@ async def test_its_parents_are_told_in_bounded_steps(house: House) -> None:
     plant = await dead_end(house)
     await revive(plant)
 
-    said = [await revive(plant) for _ in range(3)]
+    said = [await go_on(plant) for _ in range(3)]
 
     found = await plant.after()
     assert said == [["OK", 2, "PENDING"], ["OK", 2, "PENDING"], ["OK", 0, "PENDING"]]
@@ -82,15 +83,38 @@ async def test_its_parents_are_told_in_bounded_steps(house: House) -> None:
     ]
     assert "parents" not in found["task:end"]
     before = await house.dump()
-    assert await revive(plant) == ["OK", 0, "PENDING"]
+    assert await go_on(plant) == ["OK", 0, "PENDING"]
     assert await house.dump() == before
+
+
+async def test_what_begins_is_answered_as_before_however_far_the_rest_is(house: House) -> None:
+    plant = await dead_end(house)
+    first = await revive(plant, request="r1")
+    await go_on(plant)
+    before = await house.dump()
+
+    assert await revive(plant, request="r1") == first == ["OK", 2, "PENDING"]
+    assert await revive(plant, request="r2") == ["DECIDED", "PENDING"]
+    assert await house.dump() == before
+
+
+async def test_a_caller_goes_on_until_all_are_told(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = await dead_end(house)
+    monkeypatch.setattr(resolving, "PARENTS", 3)
+
+    (state,) = await resolving.revive_all(house.queue.shard, [Revival(plant.ids["end"].ulid, 1)])
+
+    assert state is State.PENDING
+    assert (waiting(await plant.after()), await plant.steps()) == ([*"0123456"], {})
 
 
 async def test_it_runs_when_all_have_ended_and_not_before_all_know(house: House) -> None:
     plant = await dead_end(house)
     waiter = await parked(house, n=1, type="other")
     await revive(plant)
-    await revive(plant)
+    await go_on(plant)
 
     await run(plant, **dict.fromkeys("0123456", "done"))
 
@@ -116,8 +140,9 @@ async def test_a_circle_through_a_parent_that_does_not_know_of_it_yet_is_found(
 @pytest.mark.parametrize("told", [0, 1, 2])
 async def test_the_services_go_on_where_a_caller_died(house: House, told: int) -> None:
     plant = await dead_end(house)
-    for _ in range(1 + told):
-        await revive(plant)
+    await revive(plant)
+    for _ in range(told):
+        await go_on(plant)
 
     await settled(house)
 
@@ -144,7 +169,7 @@ async def test_one_whose_parent_is_cancelled_meanwhile_is_given_up(house: House)
 async def test_one_that_ends_while_its_parents_are_told_stays_so(house: House, end: str) -> None:
     plant = await dead_end(house)
     await revive(plant)
-    await revive(plant)
+    await go_on(plant)
 
     if end == "cancelled":
         await house.queue.cancel(plant.ids["end"])
@@ -170,7 +195,8 @@ async def test_one_that_waits_for_a_failure_is_told_of_it(
     if when == "before":
         await revive(plant)
         await run(plant, **dict.fromkeys(names, ends))
-    await tasks.revive(house.queue.shard, plant.ids["end"], life=1)
+    life = 1 if when == "after" else None
+    await resolving.revive(house.queue.shard, Revival(plant.ids["end"].ulid, life))
     if when == "after":
         await run(plant, **dict.fromkeys(names, ends))
     await settled(house)
@@ -218,7 +244,7 @@ async def test_the_caller_is_told_what_to_do_where_there_are_too_many_edges(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant = await dead_end(house, edges={"after": ["end"]})
-    monkeypatch.setattr(tasks, "EDGES", 6)
+    monkeypatch.setattr(resolving, "EDGES", 6)
 
     with pytest.raises(
         InvalidGraph, match=r"when more of them have ended, or discard it"

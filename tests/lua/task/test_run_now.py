@@ -6,11 +6,12 @@ import pytest
 
 from rqueue.store.scripts import Argument
 from tests.house import House
+from tests.lua.rows import everything
 from tests.lua.task.afterwards import afterwards, ask, mail, parked
 
 
 def about(task: str, request: str = "r1") -> dict[str, Argument]:
-    return {"task": task, "request": request, "tries": 100, "events": 1000}
+    return {"task": task, "request": request, "tries": 100, "events": 1000, "memo_ms": 60_000}
 
 
 async def test_one_task_may_run_whatever_its_time(house: House) -> None:
@@ -26,12 +27,12 @@ async def test_one_task_may_run_whatever_its_time(house: House) -> None:
 
 async def test_a_task_that_is_ready_stays_so(house: House) -> None:
     task = (await house.queue.enqueue("code")).id
-    before = await house.dump()
+    before = await everything(house)
 
     said = await ask(house, "task/run_now", about(task.ulid))
 
     assert said == ["OK", 0, 0]
-    assert await house.dump() == before
+    assert await everything(house) == before
 
 
 async def test_an_unknown_task_is_gone(house: House) -> None:
@@ -76,13 +77,13 @@ async def test_one_that_waits_for_a_parent_goes_on_waiting(house: House) -> None
 async def test_the_same_request_again_gets_the_same_answer(house: House) -> None:
     task = (await house.queue.enqueue("code", {}, delay=60)).id
     first = await ask(house, "task/run_now", about(task.ulid))
-    before = await house.dump()
+    before = await everything(house)
 
     again = await ask(house, "task/run_now", about(task.ulid))
     other = await ask(house, "task/run_now", about(task.ulid, "r2"))
 
     assert (first, again, other) == (["OK", 0, 1], ["OK", 0, 1], ["OK", 0, 0])
-    assert await house.dump() == before
+    assert await everything(house) == before
 
 
 async def test_a_claim_that_waits_is_answered(house: House) -> None:

@@ -8,14 +8,15 @@ import pytest
 
 from rqueue.model.lane import Lane
 from rqueue.store.leases import Held, Settled, complete
+from rqueue.store.shard import FREED
 from tests.house import House
-from tests.lua.rows import BASE, a_row, claim, everything, held, submit, submitted, words
+from tests.lua.rows import BASE, a_row, claim, everything, held, submit, submitted
+from tests.lua.task.afterwards import ask
 
 
 async def set_priority(house: House, task: str, priority: int, was: int = BASE) -> list[Any]:
     args: dict[str, Any] = {"task": task, "priority": priority, "was": was}
-    found: list[Any] = words(await house.queue.shard.run("task/set_priority", args))
-    return found
+    return await ask(house, "task/set_priority", args)
 
 
 async def test_a_ready_task_moves_in_its_lane(house: House) -> None:
@@ -45,11 +46,11 @@ async def test_the_age_of_an_ageing_task_still_counts(house: House) -> None:
 async def test_sent_again_it_changes_nothing(house: House) -> None:
     task = await submitted(house)
     await set_priority(house, task, 1_000_000)
-    before = await house.dump()
+    before = await everything(house)
 
     assert await set_priority(house, task, 1_000_000) == ["OK"]
 
-    assert await house.dump() == before
+    assert await everything(house) == before
 
 
 async def test_what_was_set_last_is_the_base_of_the_next(house: House) -> None:
@@ -82,7 +83,7 @@ async def test_a_task_in_hand_comes_back_at_its_new_place(house: House, begun: i
     assert await set_priority(house, lease.task, 1_000_000) == ["OK"]
 
     assert "lane:1" not in await everything(house)
-    await house.queue.shard.run("task/release", {"tries": 0}, [Held(*lease)])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [Held(*lease)])
     assert (await everything(house))["lane:1"] == {lease.task: 1_000_000.0}
 
 

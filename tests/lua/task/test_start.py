@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rqueue.store.leases import Held, Settled, complete, start, validate
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.rows import (
     age_holder,
@@ -57,7 +58,7 @@ async def test_a_task_claimed_running_is_started_already(house: House) -> None:
 
 async def test_a_stale_token_starts_nothing(house: House) -> None:
     lease = await held(house, start=0)
-    await house.queue.shard.run("task/release", {"tries": 0}, [lease])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lease])
     given_back = await house.dump()
 
     assert await start(house.queue.shard, [lease]) == ["LOST"]

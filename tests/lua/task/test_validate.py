@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rqueue.store.leases import Held, Settled, complete, validate
+from rqueue.store.shard import FREED
 from tests.house import House
 from tests.lua.rows import age_holder, claim, everything, held
 
@@ -49,7 +50,7 @@ async def test_a_task_that_has_not_started_is_not_validated(house: House) -> Non
 
 async def test_a_stale_token_validates_nothing(house: House) -> None:
     lease = await held(house)
-    await house.queue.shard.run("task/release", {"tries": 0}, [lease])
+    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lease])
     await claim(house, waiter="two", consumer="w2", start=1, bits="new")
     before = await house.dump()
 

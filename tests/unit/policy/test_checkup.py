@@ -13,6 +13,7 @@ from rqueue.policy.checkup import (
     Persistence,
     QueueFacts,
     ServerFacts,
+    SinkFacts,
     eviction,
     judge_queue,
     judge_server,
@@ -157,6 +158,23 @@ def test_a_queue_is_led_and_served(facts: QueueFacts, levels: list[Level]) -> No
     found: list[Finding] = judge_queue(facts)
 
     assert [finding.level for finding in found] == levels
+
+
+@pytest.mark.parametrize(
+    ("sink", "level", "found"),
+    [
+        (SinkFacts("ops", 30_000), Level.OK, "it has had its notices"),
+        (SinkFacts("ops", 30_000, 60_000), Level.OK, "it has had its notices"),
+        (SinkFacts("ops", 30_000, 61_000), Level.WARN, "it lacks a notice that is 61 s old"),
+        (SinkFacts("ops", 121_000, 10**9), Level.WARN, "nobody has served it for 121 s"),
+    ],
+)
+def test_a_sink_is_served_and_told(sink: SinkFacts, level: Level, found: str) -> None:
+    *_, finding = judge_queue(QueueFacts("q", "s1", sinks=(sink,)))
+
+    assert (finding.level, finding.found) == (level, found)
+    assert finding.what == "queue q: sink ops"
+    assert bool(finding.advice) is (level is Level.WARN)
 
 
 def test_what_nobody_can_do_is_a_line_for_each_kind_as_far_as_there_is_room() -> None:

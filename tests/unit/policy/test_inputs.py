@@ -7,12 +7,13 @@ from typing import Any, get_args
 import pytest
 
 from rqueue.errors import InvalidTask
+from rqueue.model.artifact import described
 from rqueue.model.dag import Trigger
-from rqueue.model.ids import new_task_id
+from rqueue.model.ids import new_artifact_id, new_task_id
 from rqueue.model.reference import Output, divided, output_of, previous
 from rqueue.model.spec import TaskSpec
 from rqueue.model.state import FINAL, State
-from rqueue.policy.inputs import Given, Returned, given, wanted
+from rqueue.policy.inputs import Given, Returned, artifacts_wanted, given, wanted
 
 ONE, TWO = new_task_id(), new_task_id()
 DONE = Returned(State.COMPLETED, b"[1]")
@@ -37,6 +38,17 @@ def test_what_may_be_looked_at_is_apart() -> None:
 
     assert wanted(spec) == [ONE]
     assert given(spec, {ONE: DONE}) == Given({"y": 1}, {output_of(ONE): [1]})
+
+
+def test_an_artifact_is_given_by_its_facts_and_looked_at_as_it_is() -> None:
+    one = described(id=new_artifact_id(), name="a.txt", size=1, sha256="a" * 64)
+    spec = a_spec(inputs={"x": one.reference, "all": [one.reference]}, context_refs=[one.reference])
+
+    assert artifacts_wanted(spec) == [one.id]
+    facts = {**one.model_dump(mode="json", exclude_none=True)}
+    assert given(spec, {}, {one.id: one}) == Given(
+        {"y": 1, "x": facts, "all": [facts]}, {one.reference: one}
+    )
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)

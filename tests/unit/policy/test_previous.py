@@ -6,6 +6,7 @@ import pytest
 
 from rqueue.model.attempt import AttemptRecord, Reason
 from rqueue.policy.previous import MOST_CHARS, asks, given, line_of, lines_of
+from tests.unit.policy.tracebacks import PYTHON_3_13
 
 FIRST = AttemptRecord(attempt=1, reason=Reason.INVALID_OUTPUT, error="regex: no", model="best")
 SECOND = AttemptRecord(attempt=2, reason=Reason.TIMEOUT)
@@ -23,6 +24,18 @@ def test_of_a_traceback_only_what_was_raised_is_told() -> None:
     record = AttemptRecord(attempt=1, error=error)
 
     assert line_of(record) == "attempt 1 failed, error: ValueError: no"
+
+
+def test_of_its_message_the_first_line_is_told() -> None:
+    record = AttemptRecord(attempt=1, error=f"{PYTHON_3_13}\nask later")
+
+    assert line_of(record).endswith("error: bank.wire.Refused: order 19 of 'edsger' is closed")
+
+
+def test_of_a_text_that_is_no_traceback_all_is_told() -> None:
+    record = AttemptRecord(attempt=1, error="Traceback: none\nwas kept")
+
+    assert line_of(record) == "attempt 1 failed, error: Traceback: none\nwas kept"
 
 
 def test_the_last_ten_are_told_and_no_text_without_end() -> None:

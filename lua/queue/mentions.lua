@@ -1,0 +1,44 @@
+-- mentions: no move
+--
+-- The ids of artifacts that stand anywhere in a page of the shard's keys: in definitions, results,
+-- notes and steps. A script, so that it runs on the node that has the shard.
+--
+-- KEYS  1 ready       stream  routes the call to the shard
+-- ARGV  1 root        prefix of every key of the shard
+--       2 cursor      "0", or what the page before said
+--       3 limit       about how many keys are looked at
+-- TOUCHES task:<id> def:<id> result:<id> notes:<id> steps:<id> + every other string and hash
+-- FLAGS no-writes allow-oom
+-- REPLY OK <cursor, "0" at the end> [id of an artifact]...
+
+-- @include fields_of
+-- @include def_of
+
+local root, cursor, limit = ARGV[1], ARGV[2], ARGV[3]
+
+local function texts_of(key)
+  local kind = redis.call("TYPE", key).ok
+  if kind == "string" then
+    return { redis.call("GET", key) }
+  elseif kind ~= "hash" then
+    return {}
+  end
+  local fields, flat = fields_of(key)
+  -- A small task's definition is cut into pieces: an id may be cut, too.
+  flat[#flat + 1] = fields.def0 and def_of(root, "", fields)
+  return flat
+end
+
+local page = redis.call("SCAN", cursor, "MATCH", root .. "*", "COUNT", limit)
+local reply, seen = { "OK", page[1] }, {}
+for _, key in ipairs(page[2]) do
+  for _, text in ipairs(texts_of(key)) do
+    for id in string.gmatch(text, "art_%w+") do
+      if not seen[id] then
+        seen[id] = true
+        reply[#reply + 1] = id
+      end
+    end
+  end
+end
+return reply

@@ -1,0 +1,26 @@
+-- recount: no move
+--
+-- Sets the counter of the outbox to what is in it, as a walk has found: only if the outbox and the
+-- counter are still as they were then. An entry never changes, and new ones come behind the others:
+-- as many entries with the same last one are the same. Sent again it says the same.
+--
+-- KEYS  1 outbox      stream  what has ended
+--       2 stats       hash    counters
+-- ARGV  1 entries     how many entries the walk has seen
+--       2 last        the last of them; "" for none
+--       3 counter     what the counter was
+--       4 counted     how many tasks are in the entries
+-- FLAGS allow-oom
+-- REPLY OK | STATE <counter>: something has changed
+
+local outbox, stats = KEYS[1], KEYS[2]
+local entries, last, counter, counted = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+
+local newest = redis.call("XREVRANGE", outbox, "+", "-", "COUNT", 1)[1]
+local found = redis.call("HGET", stats, "outbox") or "0"
+if redis.call("XLEN", outbox) ~= entries or (newest and newest[1] or "") ~= last
+  or (tonumber(found) ~= counter and found ~= counted) then
+  return { "STATE", found }
+end
+redis.call("HSET", stats, "outbox", counted)
+return { "OK" }

@@ -1,0 +1,31 @@
+-- forget: no move
+--
+-- Forgets sinks that no notifier has served for long, with all that they were still to be told: one
+-- that was taken out of the configuration must not keep notices for ever.
+--
+-- KEYS  1 sinks       zset    sinks by the last time that a notifier served them
+-- ARGV  1 root        prefix of every key of the shard
+--       2 silent_ms   how long nobody has served them
+--       3 limit       how many at most
+-- TOUCHES sink:<name> undelivered:<name> noticed notices
+-- FLAGS allow-oom
+-- REPLY OK <forgotten>
+
+-- @include now_ms
+-- @include want_again
+-- @include trim_notices
+
+local sinks = KEYS[1]
+local root, silent_ms, limit = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+local before = string.format("%.0f", now_ms() - silent_ms)
+local silent = redis.call("ZRANGEBYSCORE", sinks, "-inf", before, "LIMIT", 0, limit)
+for _, sink in ipairs(silent) do
+  redis.call("ZREM", sinks, sink)
+  redis.call("DEL", root .. "sink:" .. sink, root .. "undelivered:" .. sink)
+end
+if #silent > 0 then
+  want_again(root)
+  trim_notices(root)
+end
+return { "OK", #silent }

@@ -1,0 +1,33 @@
+-- serve: no move
+--
+-- A notifier delivers to this sink: it has a place in the stream of notices, the first time behind
+-- all that is there; and what all sinks want together becomes a notice from now on.
+--
+-- KEYS  1 notices     stream  what sinks are still to be told
+--       2 noticed     set     names of the events that some sink wants
+--       3 sinks       zset    sinks by the last time that a notifier served them
+-- ARGV  1 root        prefix of every key of the shard
+--       2 sink        its name
+--       3 wants       names of events, blanks between
+-- TOUCHES sink:<name>
+-- FLAGS allow-oom
+-- REPLY OK
+
+-- @include now_ms
+-- @include want_again
+
+local notices, noticed, sinks = KEYS[1], KEYS[2], KEYS[3]
+local root, sink, wants = ARGV[1], ARGV[2], ARGV[3]
+
+local key = root .. "sink:" .. sink
+local row = redis.call("HMGET", key, "last", "wants")
+if not row[1] then
+  local newest = redis.call("XREVRANGE", notices, "+", "-", "COUNT", 1)[1]
+  redis.call("HSET", key, "last", newest and newest[1] or "0-0")
+end
+redis.call("HSET", key, "wants", wants)
+redis.call("ZADD", sinks, string.format("%.0f", now_ms()), sink)
+if row[2] ~= wants or redis.call("EXISTS", noticed) == 0 then
+  want_again(root)
+end
+return { "OK" }

@@ -1,0 +1,63 @@
+-- take: no move
+--
+-- Hands a notifier what it has to tell a sink, and keeps that from other notifiers for a while:
+-- what is to be tried again, then what is new. Sent again under the same taker it hands out the
+-- same. What the sink does not want is passed over.
+--
+-- KEYS  1 notices     stream  what sinks are still to be told
+-- ARGV  1 root        prefix of every key of the shard
+--       2 sink        its name
+--       3 taker       a name for this call alone
+--       4 lease_ms    how long nobody else is handed them
+--       5 limit       how many at most
+--       6 window      how many may be taken and not delivered, all notifiers together
+--       7 page        how many new ones are looked at
+-- TOUCHES sink:<name> undelivered:<name> sinks
+-- FLAGS allow-oom
+-- REPLY OK <more> [[notice, tries, name, value, ...]]... | GONE
+
+-- @include now_ms
+-- @include open_notices
+-- @include new_notices
+-- @include notice_row
+-- @include trim_notices
+
+local notices = KEYS[1]
+local root, sink, taker, lease_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local limit, window, page = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+
+local key, undelivered = root .. "sink:" .. sink, root .. "undelivered:" .. sink
+local row = redis.call("HMGET", key, "last", "wants")
+if not row[1] then
+  return { "GONE" }
+end
+
+local now = now_ms()
+local open = open_notices(key, undelivered, now, taker)
+local picked, fresh, more = open.mine, false, false
+if #picked == 0 then
+  local room = math.min(limit - #open.due, window - open.kept - #open.due)
+  picked, fresh = open.due, true
+  more = #picked > limit
+  if room > 0 then
+    more = new_notices(key, notices, row, { picked = picked, room = room, page = page })
+  end
+end
+
+local reply = { "OK", more and 1 or 0 }
+for at = 1, math.min(#picked, limit) do
+  local notice, tries = picked[at][1], picked[at][2] + (fresh and 1 or 0)
+  local found = notice_row(root, notice, tries)
+  if not found then
+    redis.call("ZREM", undelivered, notice)
+    redis.call("HDEL", key, notice)
+  elseif fresh then
+    redis.call("ZADD", undelivered, string.format("%.0f", now + lease_ms), notice)
+    redis.call("HSET", key, notice, tries .. " " .. taker)
+  end
+  reply[#reply + 1] = found or nil
+end
+if redis.call("HGET", key, "last") ~= row[1] then
+  trim_notices(root)
+end
+return reply

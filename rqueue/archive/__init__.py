@@ -1,0 +1,1 @@
+"""The archive: what has ended, kept for ever in PostgreSQL. The only room that speaks to it."""

@@ -1,0 +1,280 @@
+"""What Redis kept of an ended task, as a row of the archive. The bytes may be anyone's.
+
+A row is written as a line of COPY in its text form: what is plain about a task is a few words, and
+nothing but those is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from rqueue.archive.attempts import failure_lines
+from rqueue.archive.copying import (
+    INT_DIGITS,
+    MAX_ERROR,
+    MAX_NAME,
+    NULL,
+    escaped,
+    hexed,
+    json_of,
+    number_in,
+    quoted,
+)
+from rqueue.archive.costs import spent
+from rqueue.archive.record import record_of
+from rqueue.model.ids import TaskId
+from rqueue.model.lane import POINT
+from rqueue.model.scale import DEFAULT_PRIORITY
+from rqueue.model.state import FINAL, State
+from rqueue.model.ulid import number_of, ulid_of
+from rqueue.store.values import UNREADABLE, dag_in, entry_ms, holder_in, life, natural
+
+if TYPE_CHECKING:
+    from rqueue.store.outbox import Kept, Line
+
+# Fields that a definition without options has: its type and, unless it is empty, its payload.
+PLAIN = frozenset({"t", "p"})
+
+COLUMNS = (
+    "id", "life", "state", "type", "dag_id", "parent_id", "agent_name", "worker", "model",
+    "priority", "attempts", "reclaims", "parks", "epoch", "created_ms", "started_ms",
+    "finished_ms", "discarded_ms", "reason", "error", "cancel_reason", "poison_pill",
+    "cost_micro_usd", "tokens_input", "tokens_output", "idempotency_sha", "external_sha", "tags",
+    "definition", "is_spec", "result", "is_output", "record", "digest",
+)  # fmt: skip
+
+
+class Unfit(Exception):
+    """Nothing that can be a row; the text says why."""
+
+
+@dataclass(slots=True)
+class Row:
+    """An ended life, ready to be copied."""
+
+    ulid: str
+    life: int
+    columns: dict[str, str]
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def dag(self) -> str | None:
+        """The ULID of its DAG, if it is one of several tasks."""
+        found = self.columns.get("dag_id")
+        return None if found is None else ulid_of(int(found, 16))
+
+    @property
+    def digest(self) -> str:
+        """What makes it the same end as another."""
+        return self.columns["digest"]
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether a reviewer has given it up since it died."""
+        return "discarded_ms" in self.columns
+
+    def line(self) -> bytes:
+        """The row as COPY reads it. What is no character at all stands in the raw bytes alone."""
+        get = self.columns.get
+        text = "\t".join([get(name, NULL) for name in COLUMNS]) + "\n"
+        return text.encode(errors="replace")
+
+    @property
+    def has_json(self) -> bool:
+        """Whether something of it is to be read as JSON."""
+        return "t" in (self.columns["is_spec"], self.columns["is_output"])
+
+    def without_json(self) -> Row:
+        """The same row where PostgreSQL cannot hold the JSON: the bytes alone are kept."""
+        columns = {**self.columns, "is_spec": "f", "is_output": "f"}
+        return Row(self.ulid, self.life, columns, self.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a line of the outbox says: a life, and how it ended."""
+
+    life: int
+    state: str
+    copy: bytes = b""
+
+
+def told_in(line: Line) -> Told:
+    """The parts of a line; Unfit where it is none of ours."""
+    life, _, rest = line.value.partition(b" ")
+    state, _, copy = rest.partition(b" ")
+    try:
+        told = Told(natural(life), state.decode(), copy)
+    except ValueError:
+        raise Unfit("the line of the outbox is not one of ours") from None
+    if told.state not in FINAL:
+        raise Unfit("the line of the outbox names no final state")
+    return told
+
+
+def row_of(line: Line, kept: Kept, lane_type: str | None = None) -> Row:
+    """The row of an ended task. Raises Unfit where there is nothing to make it of; `lane_type` is
+    what its lane says where the definition cannot be read.
+    """
+    try:
+        return made_of(line, kept, lane_type)
+    except UNREADABLE as error:
+        # Of what nobody foresaw only the kind: its text may repeat what the row held.
+        raise Unfit(f"{type(error).__name__} in reading it") from error
+
+
+def made_of(line: Line, kept: Kept, lane_type: str | None) -> Row:
+    """The row, if all that is needed for one can be read."""
+    told = told_in(line)
+    words = [word.decode(errors="surrogateescape") for word in kept.flat]
+    fields = dict(zip(words[::2], words[1::2], strict=True))
+    try:
+        ulid = line.task.decode()
+        number = number_of(ulid)
+        state, now = State(fields["state"]), life(fields.get("more", ""))
+    except UNREADABLE:
+        raise Unfit("nothing is kept of the task, or nothing that can be read") from None
+    if now != told.life or told.state != state:
+        raise Unfit(f"the task is {state} in its life {now} by now")
+    columns = {
+        "id": f"{number:032x}",
+        "life": str(told.life),
+        "state": state.value,
+        **moments(fields, number >> 80),
+        **counters(fields),
+        **content(kept, fields, lane_type),
+    }
+    if kept.notes:
+        columns |= spent(kept)
+    if fields.get("flags"):
+        columns |= place(fields)
+    if state is not State.COMPLETED:
+        columns |= ending(fields, state)
+    columns["digest"] = digest(told, fields, kept)
+    row = Row(ulid, told.life, columns)
+    if kept.failures:
+        attempts = failure_lines(columns["id"], columns["type"], kept.failures)
+        row.failures, columns["error"] = attempts.lines, attempts.error
+        if state is State.DEAD_LETTERED or "discarded" in fields:
+            # What its last attempt has said is in that one's record.
+            columns.setdefault("model", attempts.model)
+    return row
+
+
+def moments(fields: Mapping[str, str], made_ms: int) -> dict[str, str]:
+    """The times of its life, as the server's milliseconds."""
+    try:
+        claimed, started, owner = holder_in(fields.get("holder", "0 0 "))
+        begun = entry_ms(fields["entry"]) if "entry" in fields else made_ms
+        created = natural(fields["created"]) if "created" in fields else begun
+        finished = natural(fields["finished"])
+    except UNREADABLE:
+        raise Unfit("the times that are kept cannot be read") from None
+    found = {"created_ms": str(created), "finished_ms": str(finished)}
+    ms = started or claimed
+    if ms:
+        found |= {"started_ms": str(ms), "worker": escaped(owner[:MAX_NAME])}
+    if "discarded" in fields:
+        found["discarded_ms"] = number_in(fields, "discarded")
+    return found
+
+
+def counters(fields: Mapping[str, str]) -> dict[str, str]:
+    """What is counted about a task."""
+    epoch = fields.get("token", "0").partition(":")[0]
+    return {
+        "epoch": number_in({"epoch": epoch}, "epoch", INT_DIGITS),
+        "attempts": number_in(fields, "attempts", INT_DIGITS),
+        "reclaims": number_in(fields, "reclaims", INT_DIGITS),
+        "parks": number_in(fields, "parks", INT_DIGITS),
+        "poison_pill": "t" if fields.get("poison") == "1" else "f",
+        "cost_micro_usd": "0",
+        "tokens_input": "0",
+        "tokens_output": "0",
+    }
+
+
+def content(kept: Kept, fields: Mapping[str, str], lane_type: str | None) -> dict[str, str]:
+    """The definition, the result and all else, as bytes; and what SQL asks for of them."""
+    spec = json_of(kept.definition)
+    options: Mapping[str, Any] = spec if isinstance(spec, dict) else {}
+    found = {
+        "type": escaped(str(options.get("t") or lane_type or "unknown")[:MAX_NAME]),
+        "priority": priority(options, fields),
+        "definition": hexed(kept.definition),
+        "is_spec": "f" if spec is None else "t",
+        "is_output": "f",
+        "record": hexed(record_of(kept, fields)),
+    }
+    if kept.result:
+        found["result"] = hexed(kept.result)
+        is_json = kept.result == b"null" or json_of(kept.result) is not None
+        found["is_output"] = "t" if is_json else "f"
+    if not options.keys() <= PLAIN:
+        found |= asked(options)
+    return found
+
+
+def asked(options: Mapping[str, Any]) -> dict[str, str]:
+    """What a task that is not plain was asked to be."""
+    found: dict[str, str] = {}
+    if isinstance(options.get("agent_name"), str):
+        found["agent_name"] = escaped(options["agent_name"][:MAX_NAME])
+    parent = options.get("parent_id")
+    if isinstance(parent, str):
+        with suppress(*UNREADABLE):
+            found["parent_id"] = f"{TaskId.parse(parent).uuid.int:032x}"
+    tags = options.get("tags")
+    if isinstance(tags, list) and tags:
+        # No door lets a longer one in, and the index on them would refuse the row.
+        found["tags"] = escaped("{" + ",".join(quoted(str(tag)[:MAX_NAME]) for tag in tags) + "}")
+    return found
+
+
+def place(fields: Mapping[str, str]) -> dict[str, str]:
+    """Its DAG, and the names that lead to it."""
+    found: dict[str, str] = {}
+    try:
+        dag = dag_in(fields["flags"])
+        more = dict(json.loads(fields.get("more") or "{}"))
+    except UNREADABLE:
+        return found
+    if dag is not None:
+        found["dag_id"] = f"{number_of(dag.ulid):032x}"
+    for name, key in (("idem", "idempotency_sha"), ("ext", "external_sha")):
+        if isinstance(more.get(name), str):
+            found[key] = escaped(more[name][:MAX_NAME])
+    return found
+
+
+def ending(fields: Mapping[str, str], state: State) -> dict[str, str]:
+    """Why it did not complete."""
+    found: dict[str, str] = {}
+    if "reason" in fields:
+        found["reason"] = escaped(fields["reason"][:MAX_NAME])
+    if state is State.CANCELLED and "why" in fields:
+        found["cancel_reason"] = escaped(fields["why"][:MAX_ERROR])
+    return found
+
+
+def digest(told: Told, fields: Mapping[str, str], kept: Kept) -> str:
+    """What makes two ends of a life the same: state, time, definition, result."""
+    state = fields["state"] if "discarded" not in fields else State.DEAD_LETTERED.value
+    head = f"{told.life} {state} {fields['finished']} {len(kept.definition)} ".encode()
+    return hexed(sha256(head + kept.definition + kept.result).digest()[:16])
+
+
+def priority(options: Mapping[str, Any], fields: Mapping[str, str]) -> str:
+    """The priority that it was given, or has been given since."""
+    try:
+        if "priority" in fields:
+            return repr(int(fields["priority"]) / POINT)
+        given = options.get("priority", DEFAULT_PRIORITY)
+        return repr(float(given)) if isinstance(given, int | float) else NULL
+    except UNREADABLE:
+        return NULL

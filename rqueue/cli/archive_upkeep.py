@@ -1,0 +1,194 @@
+"""`rqueue archive metrics, prune, restore, verify, leave`: the archive kept in order."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rqueue.cli.exits import nothing
+from rqueue.cli.moments import when
+from rqueue.cli.output import Columns, Printer, note
+from rqueue.cli.session import on_queue
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rqueue.client.rebuilding import Restored
+    from rqueue.client.verifying import Verified
+    from rqueue.model.metrics import Period, QueueMetrics
+    from rqueue.queue import Queue
+
+# Lives that are named one by one; a program gets all.
+NAMED = 20
+
+
+def seconds(value: float | None) -> str:
+    """A time for people."""
+    return "" if value is None else f"{value:.2f}s"
+
+
+def worst(row: QueueMetrics) -> str:
+    """The agent that failed most of all, if one did."""
+    rates = sorted(row.error_rates_per_agent.items(), key=lambda one: (-one[1], one[0]))
+    return f"{rates[0][0]} {rates[0][1]:.0%}" if rates and rates[0][1] else ""
+
+
+COLUMNS: Columns[QueueMetrics] = {
+    "START": lambda row: f"{row.start:%Y-%m-%d %H:%M}",
+    "CREATED": lambda row: str(row.tasks_created),
+    "COMPLETED": lambda row: str(row.tasks_completed),
+    "FAILED": lambda row: str(row.tasks_failed),
+    "LATENCY": lambda row: seconds(row.average_latency),
+    "HEARTBEAT": lambda row: seconds(row.worker_heartbeat_delay),
+    "WORST AGENT": worst,
+}
+
+
+@click.command()
+@click.option(
+    "--period",
+    type=click.Choice(["minute", "hour", "day"]),
+    default="day",
+    show_default=True,
+    help="What a row stands for.",
+)
+@click.option("--since", callback=when, metavar="TIME", help="From this time on. [default: lately]")
+@click.option("--until", callback=when, metavar="TIME", help="Before this time.")
+@on_queue
+async def metrics(
+    queue: Queue,
+    out: Printer,
+    *,
+    period: Period,
+    since: datetime | None,
+    until: datetime | None,
+) -> None:
+    """Show what was counted in each minute, hour or day.
+
+    The rows of task_queue_metrics. The last one is of a time that is not over.
+    """
+    rows = await queue.upkeep.metrics(period, since=since, until=until)
+    out.rows(rows, COLUMNS, lambda row: {**asdict(row), "start": row.start.isoformat()})
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only count what would go.")
+@on_queue
+async def prune(queue: Queue, out: Printer, *, dry_run: bool) -> None:
+    """Delete what the archive need not keep.
+
+    By the queue's setting `retention`; by default nothing ever goes.
+    """
+    found = await queue.upkeep.prune(dry_run=dry_run)
+    counted = {each.name: getattr(found, each.name) for each in fields(found)}
+    lines = [f"{name.replace('_', ' '):16} {number}" for name, number in counted.items()]
+    out.one({**counted, "dry_run": dry_run}, *lines)
+    if queue.settings.retention.is_for_ever:
+        note("all is kept for ever: set `retention` for less")
+
+
+@click.command()
+@click.option("--task", metavar="ID", help="This task, by its id or its producer's own.")
+@click.option("--dag", metavar="ID", help="This DAG.")
+@click.option(
+    "--all/--incomplete",
+    "whole",
+    default=True,
+    show_default=True,
+    help="All of a DAG, or what of it did not complete.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@on_queue
+async def restore(
+    queue: Queue, out: Printer, *, task: str | None, dag: str | None, whole: bool, dry_run: bool
+) -> None:
+    """Put an ended task or DAG back as new work.
+
+    It has new ids and the same definition, and says in its header restored-from which it was.
+    """
+    if (task is None) == (dag is None):
+        raise click.UsageError("give one of --task and --dag")
+    if task is not None:
+        if not whole:
+            raise click.UsageError("--incomplete is said of a DAG")
+        done = await queue.upkeep.restore_task(task, dry_run=dry_run)
+    else:
+        named = str(dag)
+        done = await queue.upkeep.restore_dag(named, incomplete=not whole, dry_run=dry_run)
+    tell_restored(out, done, dry_run=dry_run)
+
+
+def tell_restored(out: Printer, done: Restored, *, dry_run: bool) -> None:
+    """Says what was put back."""
+    word = "would become" if dry_run else "is" if done.created else "was restored before as"
+    document = {
+        "tasks": done.tasks,
+        "dag": done.dag,
+        "notes": done.notes,
+        "created": done.created,
+        "dry_run": dry_run,
+    }
+    head = [] if done.dag is None else [f"{done.dag} {'would have' if dry_run else 'has'}:"]
+    shown = "a new one" if dry_run else None
+    out.one(document, *head, *(f"{old} {word} {shown or new}" for old, new in done.tasks.items()))
+    for line in () if out.as_json else done.notes:
+        note(line)
+
+
+@click.command()
+@click.option("--repair", is_flag=True, help="Send again what is lost; mend the counter.")
+@on_queue
+async def verify(queue: Queue, out: Printer, *, repair: bool) -> None:
+    """Compare the archive with what Redis still has.
+
+    Nothing stops meanwhile. Exit 1 where something is lost, or differs.
+    """
+    with out.working("compare"):
+        found = await queue.upkeep.verify(repair=repair)
+    out.one(document_of(found), *lines_of(found))
+    if not found.is_whole:
+        raise nothing()
+
+
+@click.command()
+@on_queue
+async def leave(queue: Queue, out: Printer) -> None:
+    """Let the queue be without an archive.
+
+    Refused while something waits for it. End its archivers first, and say `archive: none`: one that
+    still says postgres joins the archive to the queue again.
+    """
+    await queue.upkeep.leave()
+    out.one({"left": queue.name}, f"queue {queue.name} has no archive")
+    if queue.settings.archive != "none":
+        note("this process still says archive: postgres")
+
+
+def document_of(found: Verified) -> dict[str, Any]:
+    """What was found, for programs."""
+    lives = ("lost", "different")
+    said = {each.name: getattr(found, each.name) for each in fields(found)}
+    named = {name: [{"id": id, "life": life} for id, life in said[name]] for name in lives}
+    return {**said, **named, "whole": found.is_whole}
+
+
+def lines_of(found: Verified) -> list[str]:
+    """What was found, for people."""
+    counted = "busy" if found.counter is None else f"{found.counted} (counter {found.counter})"
+    lines = [
+        f"{'ended in Redis':16} {found.looked_at}",
+        f"{'on their way':16} {found.pending}",
+        f"{'outbox':16} {counted}",
+        f"{'lost':16} {len(found.lost)}",
+        f"{'different':16} {len(found.different)}",
+        f"{'quarantine':16} {found.quarantined}",
+        f"{'conflicts':16} {found.conflicts}",
+    ]
+    lines += [f"{'missing month':16} {name}" for name in found.missing_months]
+    for word, lives in (("lost", found.lost), ("different", found.different)):
+        lines += [f"{id} life {life} is {word}" for id, life in lives[:NAMED]]
+    lines += [f"{'sent again':16} {found.resent}"] if found.resent else []
+    mended = found.recounted is not None
+    return lines + ([f"{'counter set to':16} {found.recounted}"] if mended else [])

@@ -1,0 +1,152 @@
+"""`rqueue dead report`: what was decided on a day, as the dated page dlq-review-{date}.md."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rqueue.cli.changing import instant
+from rqueue.cli.dead_show import row_of
+from rqueue.cli.output import Printer, clean, note
+from rqueue.cli.session import on_queue
+from rqueue.cli.timeline import clock
+from rqueue.clock import SYSTEM
+from rqueue.policy.headline import headline
+
+if TYPE_CHECKING:
+    from rqueue.model.review import Review
+    from rqueue.queue import Queue
+
+# What means something to Markdown inside a line, links that are made of bare addresses included.
+MARKS = re.compile(r"[\\`*_{}\[\]<>|~&@#$!]|(?<=:)//|(?<=www)\.", re.IGNORECASE)
+DIR = click.Path(file_okay=False, path_type=Path)
+DAY = timedelta(days=1)
+TITLES = ("Time", "By", "Task", "Type", "Error", "Resolution", "Cause", "Note")
+
+
+@click.command()
+@click.option("--date", type=click.DateTime(["%Y-%m-%d"]), help="This day. [default: today, UTC]")
+@click.option("--since", metavar="TIME", help="From this instant on, instead of a day.")
+@click.option("--until", metavar="TIME", help="Before this instant.")
+@click.option("-o", "--output", type=DIR, default=Path(), help="The directory. [default: this one]")
+@on_queue
+async def report(
+    queue: Queue,
+    out: Printer,
+    *,
+    date: datetime | None,
+    since: str | None,
+    until: str | None,
+    output: Path,
+) -> None:
+    """Write what was decided about dead tasks on a day into dlq-review-{date}.md.
+
+    With --json it is printed instead, one decision a line.
+    """
+    if date is not None and (since is not None or until is not None):
+        raise click.UsageError("give --date, or --since and --until")
+    low, high = span_of(date, since, until)
+    found = [review async for review in queue.reviews(since=low, until=high)]
+    if out.as_json:
+        for review in found:
+            out.json(row_of(review))
+        return
+    path = output / f"dlq-review-{name_of(low, high)}.md"
+    write(path, page(queue.name, low, high, found))
+    click.echo(clean(str(path)))
+    note(f"{len(found)} decision{'s' * (len(found) != 1)}")
+
+
+def write(path: Path, lines: Iterable[str]) -> None:
+    """Writes a page; wrong usage where that cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join([*lines, ""]), "utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from error
+
+
+def span_of(
+    date: datetime | None, since: str | None, until: str | None
+) -> tuple[datetime, datetime]:
+    """From when until when: a day of UTC, or what was said."""
+    if since is None and until is None:
+        day = (date or SYSTEM.now()).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
+        return day, day + DAY
+    high = SYSTEM.now() if until is None else aware(until, "--until")
+    low = high.replace(hour=0, minute=0, second=0, microsecond=0)
+    low = low if since is None else aware(since, "--since")
+    if low >= high:
+        raise click.UsageError("--since is before --until")
+    return low, high
+
+
+def aware(text: str, option: str) -> datetime:
+    """An instant in UTC; wrong usage without a time zone."""
+    found = instant(text, option)
+    if found.utcoffset() is None:
+        raise click.UsageError(f"{option} {text}: say the time zone, such as a Z for UTC")
+    return found.astimezone(UTC)
+
+
+def name_of(low: datetime, high: datetime) -> str:
+    """The day, or the first and the last."""
+    first, last = low.date(), (high - timedelta(microseconds=1)).date()
+    return f"{first}" if first == last else f"{first}_{last}"
+
+
+def page(queue: str, low: datetime, high: datetime, found: Sequence[Review]) -> Iterator[str]:
+    """The lines of the page."""
+    yield f"# Dead tasks: decisions of {name_of(low, high).replace('_', ' to ')}"
+    yield ""
+    yield f"Queue {escaped(queue)}, from {clock(low)} until {clock(high)} UTC."
+    yield ""
+    if not found:
+        yield "Nothing was decided."
+        return
+    counts = Counter(review.resolution for review in found)
+    yield ", ".join(f"{escaped(word)} {number}" for word, number in counts.most_common()) + "."
+    yield ""
+    yield f"| {' | '.join(TITLES)} |"
+    yield f"|{' --- |' * len(TITLES)}"
+    for review in found:
+        yield f"| {' | '.join(cells(review))} |"
+    for review in found:
+        if review.diff:
+            yield from changed(review)
+
+
+def cells(review: Review) -> Iterator[str]:
+    """A decision as a row."""
+    later = f" until {clock(review.not_before)}" if review.not_before else ""
+    error = f"{review.reason}: {headline(review.error)}" if review.error else review.reason
+    yield clock(review.at)
+    yield escaped(review.by)
+    yield escaped(f"{review.task}, life {review.life}")
+    yield escaped(review.type)
+    yield escaped(error) + (f" ({review.fingerprint})" if review.fingerprint else "")
+    yield escaped(review.resolution) + later
+    yield escaped(review.cause)
+    yield escaped(review.note)
+
+
+def changed(review: Review) -> Iterator[str]:
+    """How a payload was changed, a step a line; as ASCII no text in it ends the block."""
+    yield ""
+    yield f"## Changed: {escaped(review.task)}, life {review.life}"
+    yield ""
+    yield "```json"
+    yield from (json.dumps(step) for step in review.diff)
+    yield "```"
+
+
+def escaped(text: str) -> str:
+    """A text that is what it says in one line of Markdown, whatever stands in it."""
+    return MARKS.sub(lambda found: f"\\{found[0]}", clean(text))

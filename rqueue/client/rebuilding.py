@@ -1,0 +1,226 @@
+"""Ended tasks as new work: new ids, the same definitions, linked to the old.
+
+What made a task the same as another is left behind: its keys are the old one's, and would answer
+for the new. Times that are over are left behind, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rqueue.model.ids import TaskId, new_dag_id, new_task_id
+from rqueue.model.plan import Plan, PlanTask
+from rqueue.model.reference import listed, output_of, task_in, tasks_in
+from rqueue.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
+
+    from rqueue.archive.past import Past
+    from rqueue.model.dag import DagSpec
+    from rqueue.model.ids import DagId
+    from rqueue.model.reference import Reference
+    from rqueue.model.spec import TaskSpec
+
+# Headers of a restored task: which one it was, and in which DAG.
+FROM, FROM_DAG = "restored-from", "restored-from-dag"
+MOST_HEADERS = 32
+# Said anew for the new task, or not at all.
+LEFT = frozenset({
+    "type", "payload", "name", "parent_id", "dag_id", "depends_on", "inputs", "context_refs",
+    "idempotency_key", "dedupe", "dedupe_fields", "if_exists", "external_id", "at", "delay_sec",
+    "headers",
+})  # fmt: skip
+TIMES = frozenset({"deadline", "on_deadline"})
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was put back: old ids and new ones, and what could not be as it was."""
+
+    tasks: dict[TaskId, TaskId]
+    dag: DagId | None = None
+    notes: tuple[str, ...] = ()
+    created: bool = True
+
+
+@dataclass(slots=True)
+class Rebuilding:
+    """Ended tasks that are to be begun anew. `known` are others that the archive has, `there` those
+    that the queue has and that may be waited for.
+    """
+
+    lives: Mapping[TaskId, Past]
+    known: Mapping[TaskId, Past]
+    there: AbstractSet[TaskId]
+    now: datetime
+    specs: dict[TaskId, TaskSpec] = field(default_factory=dict)
+    ids: dict[TaskId, TaskId] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Reads what was asked for, and gives new ids. What cannot be read is left out."""
+        for id, past in self.lives.items():
+            spec, unreadable = past.spec()
+            if unreadable is None:
+                self.specs[id] = spec
+            else:
+                self.note(id, f"is left out: {unreadable}")
+        for id, spec in list(self.specs.items()):
+            if spec.parent_id in self.specs:
+                self.note(id, f"is left out: {spec.parent_id} spawns it anew")
+                del self.specs[id]
+        self.drop_idle()
+        self.ids = {id: new_task_id() for id in self.specs}
+
+    def drop_idle(self) -> None:
+        """Leaves out what would run only if another failed, where none of those runs."""
+        for id, spec in list(self.specs.items()):
+            if spec.trigger != "all_success" and not set(spec.depends_on) & set(self.specs):
+                self.note(id, f"is left out: its trigger is {spec.trigger}, and none runs")
+                del self.specs[id]
+
+    def plan(self, spec: DagSpec) -> Plan:
+        """All of it as one DAG."""
+        names = [one.name for one in self.specs.values() if one.name]
+        tasks = []
+        for old, new in self.ids.items():
+            name = self.specs[old].name
+            shown = str(new) if name is None or names.count(name) > 1 else name
+            fields = self.fields(old)
+            after = [self.ids.get(one, one) for one in fields.pop("depends_on")]
+            tasks.append(PlanTask(shown, new, fields, after))
+        return Plan(new_dag_id(), spec, tasks)
+
+    def fields(self, old: TaskId) -> dict[str, Any]:
+        """The fields of one task, as a producer would give them; what it waits for by old ids."""
+        spec = self.specs[old]
+        left = LEFT | TIMES if self.is_late(old, spec) else LEFT
+        dumped = spec.model_dump(mode="json", exclude_defaults=True, exclude=set(left))
+        if "priority" in dumped:
+            dumped["scale"] = "native"
+        payload, inputs = self.filled(old, spec)
+        return {
+            **dumped,
+            **({"inputs": inputs} if inputs else {}),
+            **({"context_refs": refs} if (refs := self.references(spec.context_refs)) else {}),
+            "type": spec.type,
+            "payload": payload,
+            "headers": self.headers(old, spec),
+            "depends_on": self.awaited(old, spec),
+        }
+
+    def is_late(self, old: TaskId, spec: TaskSpec) -> bool:
+        """Whether its deadline is over."""
+        if spec.deadline is None or spec.deadline > self.now:
+            return False
+        self.note(old, f"has no deadline any more: that was {spec.deadline:%Y-%m-%d %H:%M} UTC")
+        return True
+
+    def headers(self, old: TaskId, spec: TaskSpec) -> dict[str, str]:
+        """Its headers, and where it comes from."""
+        link = {FROM: str(old)}
+        dag = self.lives[old].dag
+        if dag is not None:
+            link[FROM_DAG] = str(dag)
+        found = {**spec.headers, **link}
+        if len(found) <= MOST_HEADERS:
+            return found
+        self.note(old, "has no room for a header that says where it comes from")
+        return dict(spec.headers)
+
+    def awaited(self, old: TaskId, spec: TaskSpec) -> list[TaskId]:
+        """What it waits for: of what was before it, all that runs anew, or is there."""
+        found = []
+        for parent in map(TaskId.parse, filter(is_ours, spec.depends_on)):
+            if parent in self.ids or (parent in self.there and not self.is_done(parent)):
+                found.append(parent)
+            elif not self.is_done(parent):
+                self.note(old, f"does not wait for {parent}, which is gone")
+        others = [name for name in spec.depends_on if not is_ours(name)]
+        if others:
+            self.note(old, f"does not wait for {', '.join(others)}")
+        return found
+
+    def is_done(self, task: TaskId) -> bool:
+        """Whether it has completed and does not run anew."""
+        past = self.known.get(task)
+        return task not in self.ids and past is not None and past.state == State.COMPLETED
+
+    def is_given(self, task: TaskId) -> bool:
+        """Whether its output can be a part of another's payload."""
+        return self.is_done(task) and not self.known[task].is_stowed
+
+    def filled(self, old: TaskId, spec: TaskSpec) -> tuple[Any, dict[str, Any]]:
+        """Its payload with the outputs that are there for good, and references to the others."""
+        payload, inputs = spec.payload, {}
+        for argument, given in spec.inputs.items():
+            tasks = [task_in(one) for one in listed(given)]
+            if all(task is not None and self.is_given(task) for task in tasks):
+                values = [self.known[task].output() for task in tasks if task is not None]
+                whole = values[0] if isinstance(given, str) else values
+                payload = {**payload, argument: whole} if isinstance(payload, Mapping) else payload
+            else:
+                inputs[argument] = self.reference(given)
+        return payload, inputs
+
+    def reference(self, given: Reference) -> Reference:
+        """References by the new ids."""
+        return self.renamed(given) if isinstance(given, str) else self.references(given)
+
+    def references(self, given: Iterable[str]) -> list[str]:
+        """Several references by the new ids."""
+        return [self.renamed(one) for one in given]
+
+    def renamed(self, reference: str) -> str:
+        """A reference by the new id, if it is to one that runs anew."""
+        task = task_in(reference)
+        return output_of(self.ids[task]) if task in self.ids else reference
+
+    def note(self, task: TaskId, what: str) -> None:
+        """Remembers what is not as it was."""
+        self.notes.append(f"{task} {what}")
+
+
+def incomplete(lives: Mapping[TaskId, Past]) -> dict[TaskId, Past]:
+    """What has not completed, and whose output is too large or is needed beside one that is not
+    there yet: part of a list cannot be filled in, nor can a reference in a text.
+    """
+    chosen = {id for id, past in lives.items() if past.state != State.COMPLETED}
+    while True:
+        large = {id for id, past in lives.items() if past.is_stowed} | chosen
+        more = {task for id in chosen for task in inseparable(lives[id].spec()[0], large)}
+        more &= lives.keys() - chosen
+        if not more:
+            return {id: past for id, past in lives.items() if id in chosen}
+        chosen |= more
+
+
+def inseparable(spec: TaskSpec, running: AbstractSet[TaskId]) -> set[TaskId]:
+    """The tasks that must run for this one to be given what it asks for, where those `running` give
+    what can only be referred to.
+    """
+    found = set(tasks_in(spec.context_refs))
+    for given in spec.inputs.values():
+        tasks = set(tasks_in(listed(given)))
+        if tasks & running:
+            found |= tasks
+    return found
+
+
+def referred(lives: Mapping[TaskId, Past]) -> list[TaskId]:
+    """The tasks that these wait for or are given outputs of, and that are not among them."""
+    found: dict[TaskId, None] = {}
+    for past in lives.values():
+        spec, _ = past.spec()
+        ours = [TaskId.parse(name) for name in spec.depends_on if is_ours(name)]
+        found |= dict.fromkeys([*ours, *tasks_in(spec.references()), *tasks_in(spec.context_refs)])
+    return [task for task in found if task not in lives]
+
+
+def is_ours(name: str) -> bool:
+    """Whether a task is named by our id."""
+    return isinstance(name, TaskId)

@@ -1,0 +1,214 @@
+"""Compares what Redis still has of ended tasks with the archive. Nothing stops meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rqueue.archive import verifying
+from rqueue.archive.rows import Unfit, row_of
+from rqueue.archive.verifying import life_in
+from rqueue.model.ids import TaskId
+from rqueue.model.state import FINAL, State
+from rqueue.store import outbox, sweeping
+from rqueue.store.outbox import Kept, Line
+from rqueue.store.queue import tally
+from rqueue.store.values import UNREADABLE, life, moment, natural
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rqueue.archive.connection import Archive
+    from rqueue.archive.verifying import Life
+    from rqueue.clock import Clock
+    from rqueue.settings import Settings
+    from rqueue.store.shard import Shard
+
+PAGE = 250
+# How often the outbox is counted while tasks end and are archived.
+TRIES = 3
+# A row is pruned at any time of the hour after its days are over.
+PRUNED = timedelta(hours=1)
+
+
+@dataclass(slots=True)
+class Verified:
+    """What was found. `looked_at` ended lives are in Redis; of these `pending` wait in the outbox,
+    `lost` are neither there nor in the archive, `different` have another content there. `counter`
+    and `counted` are the outbox as it is counted and as it is, None where it never stood still;
+    `recounted` is what the counter was set to.
+    """
+
+    looked_at: int = 0
+    pending: int = 0
+    lost: list[tuple[TaskId, int]] = field(default_factory=list)
+    different: list[tuple[TaskId, int]] = field(default_factory=list)
+    counter: int | None = None
+    counted: int | None = None
+    missing_months: list[str] = field(default_factory=list)
+    quarantined: int = 0
+    conflicts: int = 0
+    resent: int = 0
+    recounted: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing, and nothing differs."""
+        found = (self.lost, self.different, self.missing_months)
+        return not any(found) and self.counter == self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An ended life as Redis has it: its digest as the archive would write it, None where it can be
+    no row; how it ended and when, or when a dead one was discarded.
+    """
+
+    life: Life
+    state: str
+    digest: bytes | None
+    ended: datetime | None
+
+
+class Verifier:
+    """Looks at all that one queue has ended, a page at a time."""
+
+    def __init__(self, archive: Archive, shard: Shard, settings: Settings, clock: Clock) -> None:
+        self.archive = archive
+        self.shard = shard
+        self.settings = settings
+        self.clock = clock
+
+    async def verify(self) -> Verified:
+        """What is there, what waits, and what should be there."""
+        found = Verified()
+        suspects: list[Seen] = []
+        async for page in self.pages():
+            found.looked_at += len(page)
+            suspects += await self.compare(page, found)
+        found.lost = await self.still_missing(suspects, found)
+        await self.count(found)
+        queue = self.settings.name
+        found.quarantined, found.conflicts = await verifying.counts(self.archive, queue)
+        found.missing_months = await verifying.missing_months(self.archive, self.clock.now())
+        return found
+
+    async def repair(self, found: Verified) -> None:
+        """Puts what is lost into the outbox again, and the counter of that right."""
+        if found.counter != found.counted:
+            await self.recount(found)
+        lives = [(task.ulid, life) for task, life in found.lost]
+        found.resent = await outbox.resend(self.shard, lives)
+
+    async def pages(self) -> AsyncIterator[list[Seen]]:
+        """The ended lives that Redis has, each at least once."""
+        cursor = sweeping.START
+        while True:
+            names = await sweeping.walk(self.shard, ["task"], cursor, limit=PAGE)
+            ulids = [name.partition(":")[2] for name in names.names]
+            yield [seen async for seen in self.ended(ulids)]
+            cursor = names.cursor
+            if cursor == sweeping.START:
+                return
+
+    async def ended(self, ulids: list[str]) -> AsyncIterator[Seen]:
+        """Those of these tasks that have ended."""
+        left = ulids
+        while left:
+            page = await outbox.read_page(self.shard, left)
+            for ulid, kept in zip(left, page, strict=False):
+                seen = seen_in(ulid, kept)
+                if seen is not None:
+                    yield seen
+            left = left[len(page) :]
+
+    async def compare(self, page: Sequence[Seen], found: Verified) -> list[Seen]:
+        """Notes what the archive has otherwise; what it has not."""
+        rows = await verifying.digests(self.archive, [seen.life for seen in page])
+        for seen in page:
+            row = rows.get(seen.life)
+            if row is not None and seen.digest is not None and row != seen.digest:
+                found.different.append(seen.life)
+        return [seen for seen in page if seen.life not in rows and not self.is_pruned(seen)]
+
+    def is_pruned(self, seen: Seen) -> bool:
+        """Whether the archive need not have it any longer."""
+        policy = self.settings.retention
+        days = {
+            State.COMPLETED: policy.completed_days,
+            State.CANCELLED: policy.cancelled_days,
+            State.DEAD_LETTERED: policy.dead_days,
+        }[State(seen.state)]
+        if days is None or seen.ended is None:
+            return False
+        return seen.ended < self.clock.now() - timedelta(days=days) + PRUNED
+
+    async def still_missing(self, suspects: Sequence[Seen], found: Verified) -> list[Life]:
+        """Those that are not on their way either. An entry leaves the outbox only after its row is
+        there: what is not in the outbox now has a row now, or none at all.
+        """
+        missing = {seen.life for seen in suspects}
+        if not missing:
+            return []
+        async for page in outbox.walk(self.shard):
+            waiting = {one for entry in page for one in map(life_in, entry.lines) if one in missing}
+            found.pending += len(waiting)
+            missing -= waiting
+        lost: list[Life] = []
+        for part in parts(sorted(missing)):
+            rows = await verifying.digests(self.archive, part)
+            names = [task for task, _ in part]
+            aside = await verifying.set_aside(self.archive, self.settings.name, names)
+            ended = {seen.life async for seen in self.ended([task.ulid for task in names])}
+            # One that lives again, or has expired meanwhile, is nothing to look for.
+            lost += [one for one in part if one not in rows and one not in aside and one in ended]
+        return lost
+
+    async def count(self, found: Verified) -> None:
+        """Counts the outbox while it stands still."""
+        for _ in range(TRIES):
+            before = await self.counter()
+            seen = await outbox.measure(self.shard)
+            if (seen, before) == (await outbox.measure(self.shard), await self.counter()):
+                found.counter, found.counted = before, seen.tasks
+                return
+
+    async def recount(self, found: Verified) -> None:
+        """Sets the counter of the outbox to what is in it, if that stands still meanwhile."""
+        for _ in range(TRIES):
+            counter = await self.counter()
+            seen = await outbox.measure(self.shard)
+            if await outbox.recount(self.shard, seen, counter):
+                found.recounted = seen.tasks
+                return
+
+    async def counter(self) -> int:
+        """How many tasks the outbox is said to have."""
+        return (await tally(self.shard)).counters.get("outbox", 0)
+
+
+def seen_in(ulid: str, kept: Kept) -> Seen | None:
+    """An ended life; None for a task that has not ended, or that nothing can be read of."""
+    fields = dict(zip(kept.flat[::2], kept.flat[1::2], strict=True))
+    state = fields.get(b"state", b"").decode(errors="replace")
+    if state not in FINAL:
+        return None
+    try:
+        task, number = TaskId.parse(ulid), life(fields.get(b"more", b"").decode())
+        discarded = fields.get(b"discarded")
+        ended = moment(natural(discarded or fields.get(b"finished", b"")))
+    except UNREADABLE:
+        return None
+    how = state if discarded is None else State.DEAD_LETTERED.value
+    try:
+        row = row_of(Line(ulid.encode(), f"{number} {state}".encode()), kept)
+    except Unfit:
+        return Seen((task, number), how, None, ended)
+    return Seen((task, number), how, bytes.fromhex(row.columns["digest"].lstrip("\\x")), ended)
+
+
+def parts(lives: Sequence[Life]) -> Iterable[Sequence[Life]]:
+    """Lives in portions that one call asks for."""
+    return (lives[start : start + PAGE] for start in range(0, len(lives), PAGE))

@@ -1,0 +1,232 @@
+"""Brings what has ended from the outbox into the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.archive.copying import escaped
+from rqueue.archive.dags import dag_facts
+from rqueue.archive.late import is_late, late_in
+from rqueue.archive.quick import row_for
+from rqueue.archive.reviews import is_fit, write_reviews
+from rqueue.archive.rows import Row, Unfit, told_in
+from rqueue.archive.writer import Batch, Ended, Refused, Writer, Written
+from rqueue.store import reviews
+from rqueue.store.outbox import (
+    Entry,
+    Kept,
+    Line,
+    archived,
+    collect,
+    join,
+    read_dags,
+    read_page,
+    snapshot_in,
+)
+from rqueue.store.values import UNREADABLE, dag_in
+
+if TYPE_CHECKING:
+    from rqueue.store.reader import Reader
+    from rqueue.store.shard import Shard
+
+# Rows that are committed together: a commit costs as much as some hundred rows.
+TOGETHER = 2_000
+MOST_BYTES = 16_000_000
+# A tick ends after about so many tasks: the next one goes on at once.
+MOST = 50_000
+# While PostgreSQL works on one batch, the next is made ready, and one before is let go of.
+HANDS = 3
+# Entries that are asked for at first: each may have as many tasks as a worker ends in one call.
+FIRST = 20
+# How long an archiver may take over a batch before another does it, too.
+IDLE_MS = 60_000
+# How often it says that the queue has an archive, should a server have lost that.
+JOIN_SEC = 60.0
+UNKNOWN = "unknown"
+NUMBER = re.compile(rb"-?\d{1,9}")
+MOST_REVIEWS = 10_000
+
+# A line of an entry of the outbox, and what is kept of its task.
+Found = tuple[str, Line, Kept]
+
+
+@dataclass(slots=True)
+class Archived:
+    """What one tick did: tasks that are archived now, and what of them was there before, differed
+    from what was there, or could be no row; and decisions about dead tasks. `next_ms` is 1 where
+    there is more to do at once.
+    """
+
+    tasks: int = 0
+    repeated: int = 0
+    conflicts: int = 0
+    quarantined: int = 0
+    reviews: int = 0
+    next_ms: int = 0
+
+
+class Archiver:
+    """Takes entries of the outbox, commits their rows, lets the entries go, in that order. Any
+    number may run: a row that is there already changes nothing.
+    """
+
+    name = "archiver"
+    interval_sec = 1.0
+
+    def __init__(self, shard: Shard, reader: Reader, writer: Writer, *, name: str) -> None:
+        self.shard = shard
+        self.reader = reader
+        self.writer = writer
+        self.reader_name = name
+        self.limits = [FIRST] * HANDS
+        self.prepared = False
+        self.joined_at: float | None = None
+
+    async def tick(self) -> Archived:
+        """Archives all that is there, in bounded steps. What PostgreSQL does not take because it
+        is away stays in the outbox.
+        """
+        await self.join()
+        if not self.prepared:
+            await self.writer.prepare()
+            self.prepared = True
+        done = Archived()
+        hands = [self.work(hand, done) for hand in range(HANDS)]
+        # All of them end first: what one holds is not dealt with by the next tick as well.
+        for ended in await asyncio.gather(*hands, self.copy_reviews(done), return_exceptions=True):
+            if ended is not None:
+                raise ended
+        done.next_ms = int(done.tasks >= MOST or done.reviews >= MOST_REVIEWS)
+        return done
+
+    async def join(self) -> None:
+        """Says now and then that the queue has an archive: before PostgreSQL is asked, since tasks
+        end while that is away.
+        """
+        now = self.writer.clock.monotonic()
+        if self.joined_at is None or now - self.joined_at >= JOIN_SEC:
+            await join(self.shard)
+            self.joined_at = now
+
+    async def copy_reviews(self, done: Archived) -> None:
+        """Archives what was decided about dead tasks, the oldest first, and then lets it go. What
+        can be no row stays where it is, and in no other's way.
+        """
+        last = ""
+        while done.reviews < MOST_REVIEWS and (page := await reviews.page(self.shard, after=last)):
+            last = page[-1].entry
+            rows = [review for review in page if is_fit(review)]
+            await write_reviews(self.writer.archive, self.writer.queue, rows)
+            done.reviews += await reviews.reviewed(self.shard, [review.entry for review in rows])
+
+    async def work(self, hand: int, done: Archived) -> None:
+        """Deals with one batch after the other, until nothing is left or it is enough."""
+        name = f"{self.reader_name}/{hand}"
+        while done.tasks < MOST:
+            limit = self.limits[hand]
+            entries = await collect(self.shard, name, idle_ms=IDLE_MS, limit=limit)
+            if not entries:
+                return
+            written, over = Written(), set[str]()
+            async for batch in self.batches(entries):
+                written.add(await self.writer.write(batch))
+                over.update(batch.over)
+            tasks = await archived(self.shard, entries, over)
+            done.tasks += tasks
+            done.repeated += written.repeated
+            done.conflicts += written.conflicts
+            done.quarantined += written.quarantined
+            self.limits[hand] = limit_for(limit, sum(len(entry.lines) for entry in entries))
+
+    async def batches(self, entries: Sequence[Entry]) -> AsyncIterator[Batch]:
+        """What entries hold, in portions that memory holds."""
+        batch, size = Batch(), 0
+        async for page in self.pages(entries):
+            for entry, line, kept in page:
+                try:
+                    if is_late(line):
+                        batch.late.append(late_in(line))
+                        continue
+                    row = row_for(line, kept)
+                    if row.columns.get("type") == UNKNOWN:
+                        row = await self.typed(row, kept)
+                    batch.ended.append(Ended(row, entry, line, kept))
+                except Unfit as error:
+                    batch.refused.append(Refused(entry, line, kept, str(error)))
+                size += len(kept.definition) + len(kept.result) + len(line.value)
+                if size >= MOST_BYTES:
+                    yield await self.with_dags(batch)
+                    batch, size = Batch(), 0
+        yield await self.with_dags(batch)
+
+    async def pages(self, entries: Sequence[Entry]) -> AsyncIterator[Iterable[Found]]:
+        """The lines of the entries, with what is kept of their tasks: by the line itself where the
+        task may live again, or a late cost is all that it tells; else by its keys.
+        """
+        copied: list[Found] = []
+        waiting: list[tuple[str, Line]] = []
+        for entry in entries:
+            for line in entry.lines:
+                copy = Kept(()) if is_late(line) else copy_in(line)
+                if copy is None:
+                    waiting.append((entry.id, line))
+                else:
+                    copied.append((entry.id, line, copy))
+        yield copied
+        done = 0
+        while done < len(waiting):
+            page = waiting[done : done + TOGETHER]
+            tasks = [line.task.decode(errors="replace") for _, line in page]
+            kept = await read_page(self.shard, tasks)
+            yield ((entry, line, each) for (entry, line), each in zip(page, kept, strict=False))
+            done += len(kept)
+
+    async def typed(self, row: Row, kept: Kept) -> Row:
+        """The row with the type that its lane tells, where its definition cannot be read."""
+        fields = dict(zip(kept.flat[::2], kept.flat[1::2], strict=True))
+        number = fields.get(b"lane", b"")
+        lane = await self.reader.lane(int(number)) if NUMBER.fullmatch(number) else None
+        if lane is not None:
+            row.columns["type"] = escaped(lane.type)
+        return row
+
+    async def with_dags(self, batch: Batch) -> Batch:
+        """A batch with the DAGs of its tasks, as they are now."""
+        named = {each.row.dag for each in batch.ended}
+        named.update(dag_named(each.kept) for each in batch.refused)
+        dags = sorted(dag for dag in named if dag is not None)
+        for dag, fields in zip(dags, await read_dags(self.shard, dags), strict=True):
+            if fields:
+                batch.dags.append(dag_facts(dag, fields))
+                batch.over += [dag] if "finished" in fields else []
+        return batch
+
+
+def copy_in(line: Line) -> Kept | None:
+    """The snapshot that a line brings along; None where it has none that can be read."""
+    if line.value.count(b" ") == 1:
+        return None
+    try:
+        copy = told_in(line).copy
+        return snapshot_in(copy) if copy else None
+    except (Unfit, *UNREADABLE):
+        return None
+
+
+def dag_named(kept: Kept) -> str | None:
+    """The ULID of the DAG of a task that can be no row; None where it has none."""
+    fields = dict(zip(kept.flat[::2], kept.flat[1::2], strict=True))
+    try:
+        dag = dag_in(fields.get(b"flags", b"").decode())
+    except UNREADABLE:
+        return None
+    return None if dag is None else dag.ulid
+
+
+def limit_for(limit: int, tasks: int) -> int:
+    """How many entries to ask for, so that they have about as many tasks as belong together."""
+    return max(1, min(TOGETHER, round(limit * TOGETHER / max(tasks, 1))))

@@ -1,0 +1,285 @@
+"""The outbox: what has ended, handed to one archiver at a time until its rows are committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from rqueue.errors import OutboxNotEmpty, ScriptFault
+from rqueue.store.replies import ok, text
+from rqueue.store.shard import BYTES, CHUNK
+
+if TYPE_CHECKING:
+    from rqueue.store.connection import Client
+    from rqueue.store.scripts import Argument
+    from rqueue.store.shard import Shard
+
+GROUP = "archive"
+# Tasks that one call reads for the archive; it ends sooner where they are large.
+PAGE = 500
+NUL = b"\0"
+# Where a short definition stands in the hash of its task.
+PIECES = tuple(b"def%d" % digit for digit in range(8))
+# Tasks that one call lets go of: each has a few keys that begin to expire.
+TOGETHER = 250
+
+T = TypeVar("T")
+Flat = Sequence[bytes]
+
+
+class Line(NamedTuple):
+    """What an entry of the outbox says of one task: `<life> <state> [snapshot]`, or of a cost that
+    one of its runs told late: `<life> COST <facts>`.
+    """
+
+    task: bytes
+    value: bytes
+
+
+class Entry(NamedTuple):
+    """An entry of the outbox: the tasks that ended in one call."""
+
+    id: str
+    lines: list[Line]
+
+
+class Seen(NamedTuple):
+    """The outbox as a walk has found it: its entries, the tasks in them, and the last entry."""
+
+    entries: int
+    tasks: int
+    last: str
+
+
+@dataclass(slots=True)
+class Kept:
+    """All that is kept of an ended task: its hash, flat, and what stands beside it."""
+
+    flat: Flat
+    definition: bytes = b""
+    result: bytes = b""
+    failures: Flat = ()
+    notes: Flat = ()
+    logs: Flat = ()
+    parents: Flat = ()
+    steps: Flat = field(default=())
+
+
+async def join(shard: Shard) -> None:
+    """Says that the queue has an archive, to those as well whose settings do not."""
+    await shard.run("queue/join", {"most": shard.terms.max_outbox})
+
+
+async def leave(shard: Shard) -> None:
+    """Says that it has none any more; raises OutboxNotEmpty."""
+    reply = await shard.run("queue/leave")
+    if text(reply[0]) == "FULL":
+        raise OutboxNotEmpty(int(reply[1]))
+    ok("queue/leave", "", reply)
+
+
+async def is_joined(shard: Shard) -> bool:
+    """Whether somebody has said that the queue has an archive."""
+    key = shard.keys.archiving()
+    connection = shard.runner.connection
+    return bool(await connection.call(lambda client: client.exists(key), what="archiving"))
+
+
+async def collect(shard: Shard, archiver: str, *, idle_ms: int, limit: int) -> list[Entry]:
+    """What an archiver is to deal with next: what it holds, else what archivers hold that have
+    been silent for `idle_ms`, else what is new. Sent again it gives the same.
+    """
+    args: dict[str, Argument] = {
+        "group": GROUP,
+        "archiver": archiver,
+        "idle_ms": idle_ms,
+        "limit": limit,
+    }
+    (found,) = ok("queue/collect", "", await shard.run("queue/collect", args))
+    return [Entry(text(id), [Line(*pair) for pair in pairs(words)]) for id, words in found]
+
+
+async def read_page(shard: Shard, page: Sequence[str]) -> list[Kept]:
+    """What is kept of the first of these tasks, as many as one call reads; an empty hash where
+    nothing is. Of one that has a key of another type nothing can be read: it stands in no other's
+    way.
+    """
+    try:
+        found = await read(shard, page[:PAGE], joined=True)
+        for place, row in enumerate(found):
+            if is_torn(row):
+                (found[place],) = await read(shard, [page[place]], joined=False)
+    except ScriptFault as fault:
+        if "WRONGTYPE" not in str(fault.reply):
+            raise
+        return [Kept(())] if len(page) == 1 else await read_page(shard, page[: len(page) // 2])
+    return [kept_in(*row) for row in found]
+
+
+async def read(shard: Shard, tasks: Sequence[str], *, joined: bool) -> list[Any]:
+    """The rows of some tasks, plain ones with their words joined or not."""
+    args: dict[str, Argument] = {"limit": BYTES, "joined": int(joined)}
+    reply = await shard.run("queue/ended", args, [(task,) for task in tasks])
+    return list(ok("queue/ended", "", reply))
+
+
+def is_torn(row: Sequence[Any]) -> bool:
+    """Whether a word of a joined hash has a NUL of its own."""
+    words, count = row[0], row[1]
+    return isinstance(words, bytes) and words.count(NUL) != max(count - 1, 0)
+
+
+def kept_in(words: bytes | Flat, count: int, definition: bytes, *rest: Any) -> Kept:
+    """What a row tells of a task."""
+    flat: Flat = words.split(NUL) if isinstance(words, bytes) else words
+    if not count:
+        flat = ()
+    elif not definition:
+        fields = dict(pairs(flat))
+        definition = b"".join([fields.get(piece, b"") for piece in PIECES])
+    return Kept(flat, definition, *rest)
+
+
+async def read_dags(shard: Shard, dags: Sequence[str]) -> list[dict[str, str]]:
+    """The hashes of DAGs, as text; empty where there is none (any more)."""
+    found: list[dict[str, str]] = []
+    for start in range(0, len(dags), CHUNK):
+        for flat in await read_dag_page(shard, dags[start : start + CHUNK]):
+            found.append(dict(pairs([word.decode(errors="replace") for word in flat])))
+    return found
+
+
+async def read_dag_page(shard: Shard, page: Sequence[str]) -> list[Flat]:
+    """The hashes of a page of DAGs; an empty one where the key is of another type."""
+    try:
+        reply = await shard.run("dag/facts", {}, [(dag,) for dag in page])
+        return list(ok("dag/facts", "", reply))
+    except ScriptFault as fault:
+        if "WRONGTYPE" not in str(fault.reply):
+            raise
+    half = len(page) // 2
+    if not half:
+        return [()]
+    return [*await read_dag_page(shard, page[:half]), *await read_dag_page(shard, page[half:])]
+
+
+async def oldest_ms(shard: Shard) -> int | None:
+    """How long the first entry has been waiting; None where there is none."""
+    found: Any = await shard.runner.connection.ask(
+        [("XRANGE", shard.keys.outbox(), "-", "+", "COUNT", 1), ("TIME",)], what="XRANGE"
+    )
+    (page, (seconds, micros)) = found
+    if not page:
+        return None
+    began = int(text(page[0][0]).partition("-")[0])
+    return max(0, int(seconds) * 1000 + int(micros) // 1000 - began)
+
+
+async def archived(shard: Shard, entries: Sequence[Entry], dags: Iterable[str] = ()) -> int:
+    """Lets go of entries whose rows are committed, and of what was kept for them; how many tasks
+    they had. `dags` are those whose rows say that they have ended. What is not there any more
+    changes nothing.
+    """
+    args: dict[str, Argument] = {
+        "group": GROUP, "ttl": shard.terms.result_ttl_ms, "dags": " ".join(dags),
+    }  # fmt: skip
+    tasks = 0
+    for portion in portions(entries):
+        rows = [(entry.id,) for entry in portion]
+        tasks += int(ok("queue/archived", "", await shard.run("queue/archived", args, rows))[0])
+    return tasks
+
+
+def portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Entries in groups that one call deals with; one entry is never divided."""
+    group: list[Entry] = []
+    tasks = 0
+    for entry in entries:
+        group.append(entry)
+        tasks += len(entry.lines)
+        if tasks >= TOGETHER:
+            yield group
+            group, tasks = [], 0
+    if group:
+        yield group
+
+
+def pairs(words: Sequence[T]) -> Iterator[tuple[T, T]]:
+    """The names and values of a flat list."""
+    return zip(words[::2], words[1::2], strict=True)
+
+
+def snapshot_in(copy: bytes) -> Kept:
+    """What a script wrote down of a task that may live again; raises ValueError where it is not
+    readable. The bytes of its parts are what they were.
+    """
+    found: Any = json.loads(copy.decode(errors="surrogateescape"))
+    hash = found["task"]
+    return Kept(
+        flat=[raw(word) for pair in hash.items() for word in pair],
+        definition=raw(found["def"]),
+        failures=[raw(each) for each in found["failures"]],
+        notes=[raw(word) for pair in dict(found["notes"]).items() for word in pair],
+        logs=[raw(each) for each in found["logs"]],
+        parents=[raw(each) for each in found["parents"]],
+        steps=[raw(each) for each in found["steps"]],
+    )
+
+
+def raw(word: str) -> bytes:
+    """A text of a snapshot as the bytes that it was."""
+    return str(word).encode(errors="surrogateescape")
+
+
+async def walk(shard: Shard, *, limit: int = PAGE) -> AsyncIterator[list[Entry]]:
+    """What waits, the oldest first, a page at a time; nothing is taken."""
+    key, low = shard.keys.outbox(), "-"
+    while True:
+        send = partial(page_of, key=key, low=low, limit=limit)
+        found: Any = await shard.runner.connection.call(send, what="outbox")
+        if not found:
+            return
+        low = f"({text(found[-1][0])}"
+        yield [Entry(text(id), [Line(*pair) for pair in lines.items()]) for id, lines in found]
+
+
+async def measure(shard: Shard) -> Seen:
+    """How much the outbox has."""
+    entries, tasks, last = 0, 0, ""
+    async for page in walk(shard):
+        entries += len(page)
+        tasks += sum(len(entry.lines) for entry in page)
+        last = page[-1].id
+    return Seen(entries, tasks, last)
+
+
+async def page_of(client: Client, *, key: str, low: str, limit: int) -> Any:
+    """A page of a stream."""
+    return await client.xrange(key, low, "+", count=limit)
+
+
+async def recount(shard: Shard, seen: Seen, counter: int) -> bool:
+    """Sets the counter of the outbox, which was `counter`, to what a walk has seen in it; whether
+    both were still the same.
+    """
+    args: dict[str, Argument] = {
+        "entries": seen.entries,
+        "last": seen.last,
+        "counter": counter,
+        "counted": seen.tasks,
+    }
+    return text((await shard.run("queue/recount", args))[0]) == "OK"
+
+
+async def resend(shard: Shard, lives: Sequence[tuple[str, int]]) -> int:
+    """Puts ended lives into the outbox that are neither there nor in the archive; how many. What
+    lives again, or has not ended, is passed over.
+    """
+    sent = 0
+    for start in range(0, len(lives), TOGETHER):
+        rows = lives[start : start + TOGETHER]
+        sent += int(ok("queue/resend", "", await shard.run("queue/resend", {}, rows))[0])
+    return sent

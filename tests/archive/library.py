@@ -1,0 +1,74 @@
+"""A queue whose archive is a real PostgreSQL, and the hands to end tasks in every way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rqueue import Lease, TaskId
+from rqueue.archive.connection import Archive
+from rqueue.archive.migrating import migrate_all
+from rqueue.archive.writer import Writer, extras_of
+from rqueue.clock import SYSTEM
+from rqueue.services.archiver import Archiver
+from tests.house import House, opened
+from tests.postgres import Database
+from tests.servers import Server
+
+Found = list[tuple[Any, ...]]
+
+
+@dataclass(slots=True)
+class Library:
+    """A house, its archive, and what looks into it."""
+
+    house: House
+    archive: Archive
+    database: Database
+    archiver: Archiver
+
+    def another(self, name: str = "a2") -> Archiver:
+        """One more archiver of the same queue."""
+        queue = self.house.queue
+        writer = Writer(self.archive, queue.name, SYSTEM, extras_of(queue.settings))
+        return Archiver(queue.shard, queue.runtime.reader, writer, name=name)
+
+    def ask(self, statement: str, *values: object) -> Found:
+        """The rows of one statement."""
+        return self.database.psql(statement, *values)
+
+    def count(self, table: str = "task_lives") -> int:
+        ((number,),) = self.ask(f"SELECT count(*) FROM rqueue.{table}")
+        return int(number)
+
+    async def outbox(self) -> int:
+        """Entries that wait."""
+        found: int = await self.house.client.xlen(self.house.keys.outbox())
+        return found
+
+    async def completed(self, result: Any = None, **options: Any) -> TaskId:
+        lease = await self.house.running(**options)
+        await lease.complete(result)
+        return lease.id
+
+    async def dead(self, **options: Any) -> Lease:
+        lease = await self.house.running(**{"max_attempts": 1, **options})
+        await lease.fail("error", "boom")
+        return lease
+
+
+@asynccontextmanager
+async def library(server: Server, database: Database, **settings: Any) -> AsyncIterator[Library]:
+    """A library on these servers, its tables made, left in good order."""
+    url = database.url
+    async with opened(server, archive="postgres", postgres_url=url, **settings) as house:
+        archive = Archive(lambda: url, timeout_sec=2)
+        await migrate_all(archive, SYSTEM.now())
+        found = Library(house, archive, database, archiver=None)  # type: ignore[arg-type]
+        found.archiver = found.another("a1")
+        try:
+            yield found
+        finally:
+            await archive.aclose()

@@ -1,0 +1,152 @@
+"""The window of idempotency keys beyond Redis: what has completed is not done again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from rqueue.errors import ConfigError, StoreUnavailable
+from rqueue.services.roster import roster
+from rqueue.settings import Settings
+from tests.archive.reading.library import Library, founded
+from tests.postgres import Database
+from tests.servers import Server
+
+
+@pytest.fixture
+async def long_window(valkey: Server, postgres: Database) -> AsyncIterator[Library]:
+    """A library that is asked before each submit with a key."""
+    async with founded(valkey, postgres, dedupe_archive=True) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("given", "setting"),
+    [
+        ({"archive": "none"}, "dedupe_archive"),
+        ({"archive": "postgres"}, "dedupe_archive"),
+        ({"postgres_url": "postgresql://x/y", "dedupe_window_sec": 60}, "dedupe_window_sec"),
+    ],
+)
+def test_a_window_that_cannot_be_kept_is_refused(given: dict[str, Any], setting: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Settings(name="q", url="redis://x", dedupe_archive=True, **given)
+
+    assert refused.value.setting == setting
+
+
+async def test_what_completed_once_is_not_done_again(long_window: Library) -> None:
+    task = await long_window.completed(idempotency_key="order-7")
+    await long_window.moved()
+
+    again = await long_window.queue.enqueue("code", idempotency_key="order-7")
+
+    assert (again.id, again.created) == (task.id, False)
+    assert await again.result(timeout=5) is None
+    assert await long_window.house.client.keys("*task:*") == []
+    other = await long_window.queue.enqueue("code", idempotency_key="order-8")
+    assert other.created
+
+
+async def test_content_counts_as_a_key(long_window: Library) -> None:
+    task = await long_window.completed(payload={"a": [1, 2]}, dedupe="content")
+    await long_window.moved()
+
+    same = await long_window.queue.enqueue("code", {"a": [1, 2]}, dedupe="content")
+    new = await long_window.queue.enqueue("code", {"a": [1, 3]}, dedupe="content")
+
+    assert (same.id, same.created, new.created) == (task.id, False, True)
+
+
+async def test_what_died_or_was_cancelled_never_blocks(long_window: Library) -> None:
+    await long_window.dead(idempotency_key="dead")
+    waiting = await long_window.queue.enqueue("code", delay=60, idempotency_key="cancelled")
+    await waiting.cancel()
+    gone = await long_window.dead(idempotency_key="discarded")
+    await long_window.queue.discard(gone.id)
+    await long_window.moved()
+
+    for key in ("dead", "cancelled", "discarded"):
+        assert (await long_window.queue.enqueue("code", idempotency_key=key)).created
+
+
+async def test_a_key_that_is_free_when_the_task_starts_does_not_block(long_window: Library) -> None:
+    await long_window.completed(idempotency_key="k", unique="until_start")
+    await long_window.moved()
+
+    again = await long_window.queue.enqueue("code", idempotency_key="k", unique="until_start")
+
+    assert again.created
+
+
+async def test_many_are_asked_for_by_one_question(
+    long_window: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = [(await long_window.completed(idempotency_key=f"k{n}")).id for n in range(3)]
+    await long_window.moved()
+    past = long_window.queue.runtime.past
+    assert past is not None
+    asked: list[list[str]] = []
+    rows = past.rows
+
+    async def counted(statement: str, given: Any) -> Any:
+        asked.append(given["shas"])
+        return await rows(statement, given)
+
+    monkeypatch.setattr(past, "rows", counted)
+    calls = [{"type": "code", "idempotency_key": f"k{n}"} for n in range(6)]
+    handles = await long_window.queue.enqueue_many([*calls, {"type": "code"}, calls[0]])
+
+    assert len(asked) == 1
+    assert len(asked[0]) == 6
+    assert [handle.id for handle in handles[:3]] == done
+    assert [handle.created for handle in handles] == [False] * 3 + [True] * 4 + [False]
+    await long_window.queue.enqueue("code")
+    assert len(asked) == 1
+
+
+async def test_the_inbox_asks_as_well(long_window: Library) -> None:
+    task = await long_window.completed(idempotency_key="order-7")
+    await long_window.moved()
+    house = long_window.house
+    for key in ("order-7", "order-8"):
+        document = json.dumps({"type": "code", "idempotency_key": key})
+        await house.client.xadd(house.keys.inbox(), {"task": document})
+
+    (inbox,) = [one for one in roster(long_window.queue.place, "s1") if one.name == "inbox"]
+    await inbox.tick()
+
+    live = [found.spec.idempotency_key async for found in long_window.queue.find()]
+    assert live == ["order-8"]
+    assert (await long_window.queue.get(task.id)).state == "COMPLETED"
+
+
+async def test_without_the_archive_a_key_is_refused_and_nothing_is_sent(
+    valkey: Server, own_pg: Database
+) -> None:
+    async with founded(valkey, own_pg, dedupe_archive=True, call_timeout_sec=1) as library:
+        own_pg.stop()
+        before = await library.house.dump()
+
+        with pytest.raises(StoreUnavailable):
+            await library.queue.enqueue("code", idempotency_key="k")
+        with pytest.raises(StoreUnavailable):
+            await library.queue.enqueue_many([{"type": "code", "idempotency_key": "k"}])
+
+        assert await library.house.dump() == before
+        assert (await library.queue.enqueue("code")).created
+        own_pg.start()
+        assert (await library.queue.enqueue("code", idempotency_key="k")).created
+
+
+async def test_a_queue_that_does_not_ask_pays_nothing(
+    one_library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one_library.completed(idempotency_key="k")
+    await one_library.moved()
+    monkeypatch.setattr(one_library.queue.runtime.past, "rows", None)
+
+    assert (await one_library.queue.enqueue("code", idempotency_key="k")).created

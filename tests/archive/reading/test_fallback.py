@@ -1,0 +1,188 @@
+"""Fallbacks: a caller need not know whether a task is in Redis or in the archive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from rqueue import Queue
+from rqueue.errors import (
+    ConfigError,
+    DagNotFound,
+    StoreUnavailable,
+    TaskCancelled,
+    TaskDead,
+    TaskNotFound,
+    WrongState,
+)
+from rqueue.model.forms import view
+from rqueue.model.ids import new_dag_id, new_task_id
+from tests.archive.reading.library import Library, founded
+from tests.house import House, opened
+from tests.postgres import Database
+from tests.servers import Server
+
+
+async def test_a_queue_without_an_archive_asks_nobody(alone: House) -> None:
+    assert alone.queue.runtime.past is None
+    with pytest.raises(TaskNotFound):
+        await alone.queue.get(new_task_id())
+    with pytest.raises(DagNotFound):
+        await alone.queue.dag_desk.graph(new_dag_id())
+    with pytest.raises(ConfigError, match="RQUEUE_POSTGRES_URL"):
+        _ = alone.queue.archived
+
+
+async def test_a_producer_that_does_not_know_the_archive_asks_nobody(valkey: Server) -> None:
+    async with opened(valkey, archive="postgres") as house:
+        with pytest.raises(TaskNotFound):
+            await house.queue.get(new_task_id())
+
+
+async def test_an_archive_that_is_away_is_told_apart_from_a_task_that_is_nowhere(
+    valkey: Server, own_pg: Database
+) -> None:
+    async with founded(valkey, own_pg, call_timeout_sec=1) as library:
+        task = await library.completed(result=7)
+        await library.archive()
+        live = await library.queue.enqueue("code")
+        own_pg.stop()
+
+        assert (await library.queue.get(task.id)).result == 7
+        assert (await live.task()).id == live.id
+        await library.forget()
+        for name in (task.id, "mine"):
+            with pytest.raises(StoreUnavailable):
+                await library.queue.get(name)
+        with pytest.raises(StoreUnavailable):
+            await library.queue.archived.count()
+
+        own_pg.start()
+        assert (await library.queue.get(task.id)).result == 7
+
+
+async def test_an_archive_without_tables_says_what_to_do(
+    valkey: Server, bare_postgres: Database
+) -> None:
+    async with founded(valkey, bare_postgres, migrated=False) as library:
+        desk = library.queue.archived
+        with pytest.raises(ConfigError, match="rqueue archive migrate"):
+            await library.queue.get(new_task_id())
+        with pytest.raises(ConfigError, match="rqueue archive migrate"):
+            await desk.count()
+        with pytest.raises(ConfigError, match="rqueue archive migrate"):
+            await desk.spend()
+
+
+async def test_an_archive_of_an_older_release_says_what_to_do(one_library: Library) -> None:
+    one_library.sql("DROP VIEW rqueue.spending")
+
+    with pytest.raises(ConfigError, match="rqueue archive migrate"):
+        await one_library.queue.archived.spend()
+
+
+async def test_a_role_without_rights_is_told_so(valkey: Server, postgres: Database) -> None:
+    async with founded(valkey, postgres) as library:
+        library.sql("CREATE ROLE visitor LOGIN")
+        url = postgres.url.replace("://rqueue", "://visitor")
+        assert url != postgres.url
+        async with opened(valkey, postgres_url=url) as house:
+            with pytest.raises(ConfigError, match="role"):
+                await house.queue.get(new_task_id())
+        library.sql("GRANT USAGE ON SCHEMA rqueue TO visitor")
+        library.sql("GRANT SELECT ON ALL TABLES IN SCHEMA rqueue TO visitor")
+        async with opened(valkey, postgres_url=url) as house:
+            assert await house.queue.archived.count() == 0
+            assert await house.queue.archived.spend(("type", "day")) == []
+        library.sql("DROP OWNED BY visitor")
+        library.sql("DROP ROLE visitor")
+
+
+async def test_a_result_is_found_wherever_it_is(library: Library) -> None:
+    task = await library.completed(result={"a": 1}, external_id="mine")
+    dead = await library.dead()
+    waiting = await library.queue.enqueue("code", delay=60)
+    await waiting.cancel("no longer")
+    await library.moved()
+
+    queue: Queue = library.queue
+    handle = type(waiting)
+    assert await handle(task.id, True, queue).result(timeout=5) == {"a": 1}
+    assert await handle(task.id, True, queue).status() == "COMPLETED"
+    with pytest.raises(TaskDead, match="it broke"):
+        await handle(dead.id, True, queue).result(timeout=5)
+    with pytest.raises(TaskCancelled, match="no longer"):
+        await handle(waiting.id, True, queue).result(timeout=5)
+    assert await queue.view("mine", "A") == view(task, "A")
+    assert await queue.view(task.id, "C") == view(task, "C")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda queue, id: queue.set_priority(id, 1),
+        lambda queue, id: queue.edit(id, {"a": 2}),
+        lambda queue, id: queue.revive(id),
+        lambda queue, id: queue.reschedule(id, delay=1),
+        lambda queue, id: queue.discard(id),
+    ],
+)
+async def test_what_is_only_in_the_archive_cannot_be_changed(
+    one_library: Library, change: Any
+) -> None:
+    dead = await one_library.dead()
+    await one_library.moved()
+    before = one_library.sql("SELECT * FROM rqueue.task_lives")
+
+    with pytest.raises(TaskNotFound):
+        await change(one_library.queue, dead.id)
+
+    assert one_library.sql("SELECT * FROM rqueue.task_lives") == before
+    assert not await one_library.queue.cancel(dead.id)
+    with pytest.raises(WrongState):
+        await one_library.queue.why(dead.id)
+
+
+async def test_a_dag_that_has_left_redis_is_drawn_from_the_archive(library: Library) -> None:
+    queue = library.queue
+    async with queue.dag("a diamond", budget_usd=5) as dag:
+        end = dag.add(queue.call("code"), name="end", after=["left", "right"])
+        dag.add(queue.call("code"), name="left", after=["top"])
+        dag.add(queue.call("code"), name="right", after=["top"])
+        dag.add(queue.call("code"), name="top")
+    for _ in range(4):
+        (lease,) = await queue.claim(worker="w1")
+        await lease.start()
+        await lease.complete()
+    before = await queue.dag_desk.graph(dag.id)
+    lone = await library.completed()
+    await library.moved()
+
+    found = await queue.dag_desk.graph(dag.id)
+    assert found.dag == before.dag
+    assert found.dag.status == "completed"
+    assert {id: sorted(up) for id, up in found.parents.items()} == {
+        id: sorted(up) for id, up in before.parents.items()
+    }
+    assert (await queue.dag_desk.graph(end.id)).dag == before.dag
+    assert (await queue.dag_desk.get(str(lone.id))).total == 1
+    with pytest.raises(DagNotFound):
+        await queue.dag_desk.graph(new_dag_id())
+
+
+async def test_a_connection_that_is_cut_is_an_outage_and_the_next_call_works(
+    one_library: Library,
+) -> None:
+    task = await one_library.completed()
+    await one_library.moved()
+    assert (await one_library.queue.get(task.id)).id == task.id
+    one_library.database.drop_connections()
+
+    try:
+        await one_library.queue.get(task.id)
+    except StoreUnavailable as error:
+        assert isinstance(error.__cause__, psycopg.Error)  # noqa: PT017 (either may happen)
+
+    assert (await one_library.queue.get(task.id)).id == task.id

@@ -1,0 +1,159 @@
+"""Late costs: one row each, whatever comes first, and however often it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from rqueue.archive.late import is_late, late_in
+from rqueue.archive.rows import Unfit
+from rqueue.archive.writer import Batch, Writer, Written
+from rqueue.clock import SYSTEM
+from rqueue.model.ids import TaskId
+from rqueue.model.ulid import ulid_of
+from rqueue.store.outbox import Line
+from tests.archive.kept import Kept
+from tests.archive.library import Library
+from tests.archive.test_pruning import EDGE, SECOND, pruned
+from tests.archive.test_rows import a_kept
+from tests.archive.test_writer import ended, made_at
+
+NOW = SYSTEM.now()
+SAID = {
+    "at": "1794962239618", "token": "1:bits", "seq": "3", "owner": "w1", "model": "org/big",
+    "micro_usd": "250000", "tokens_in": "3", "tokens_out": "4",
+}  # fmt: skip
+
+
+def a_line(task: TaskId, life: int = 1, **changes: Any) -> Line:
+    told = json.dumps({**SAID, **changes})
+    return Line(task.ulid.encode(), f"{life} COST {told}".encode())
+
+
+def costs(shelf: Library) -> list[tuple[Any, ...]]:
+    return shelf.ask(
+        "SELECT life, cost_micro_usd, tokens_input, tokens_output FROM rqueue.life_costs"
+    )
+
+
+def test_a_line_tells_all_of_a_late_cost() -> None:
+    task = made_at(NOW)
+
+    found = late_in(a_line(task, 2))
+
+    assert (found.task, found.life, found.epoch) == (task.uuid, 2, 1)
+    assert (found.token, found.seq, found.worker, found.model) == ("1:bits", 3, "w1", "org/big")
+    assert found[7:10] == (250_000, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["owner", "model"])
+def test_what_is_no_label_is_not_told(name: str) -> None:
+    found = late_in(a_line(made_at(NOW), 1, **{name: "a\0b\ud800"}))
+
+    assert {"owner": found.worker, "model": found.model}[name] is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"1 COST", b"1 COST ", b"1 COST []", b"1 COST {}", b"1 COST \xff", b"x COST {}",
+        b"1 COST " + b"[" * 100_000,
+        *(a_line(made_at(NOW), 1, **{name: wrong}).value for name, wrong in [
+            ("token", "no number"), ("token", None), ("token", "x:1"), ("seq", -1), ("at", "soon"),
+            ("micro_usd", "1" * 16), ("micro_usd", "x"), ("tokens_in", None), ("at", 2**53 - 1),
+        ]),
+        a_line(made_at(NOW), 10**9).value,
+    ],
+)  # fmt: skip
+def test_a_line_that_is_none_of_ours_is_unfit(line: bytes) -> None:
+    assert is_late(Line(b"", line))
+    with pytest.raises(Unfit):
+        late_in(Line(made_at(NOW).ulid.encode(), line))
+
+
+def test_a_task_of_another_shape_is_unfit() -> None:
+    with pytest.raises(Unfit):
+        late_in(Line(b"\xff", a_line(made_at(NOW)).value))
+
+
+@pytest.mark.parametrize("order", list(permutations(["life", "cost", "again"])))
+async def test_whatever_comes_first_it_is_counted_once(
+    shelf: Library, order: tuple[str, ...]
+) -> None:
+    task = made_at(NOW)
+    batches = {"life": Batch([ended(task)]), "cost": Batch(late=[late_in(a_line(task))])}
+    batches["again"] = batches["cost"]
+
+    written = [await shelf.archiver.writer.write(batches[name]) for name in order]
+
+    assert costs(shelf) == [(1, 250_000, 3, 4)]
+    assert sum(each.rows for each in written) == 2
+    assert sum(each.repeated for each in written) == 1
+
+
+async def test_in_one_batch_it_is_counted_once(shelf: Library) -> None:
+    task = made_at(NOW)
+    late = [late_in(a_line(task)), late_in(a_line(task)), late_in(a_line(task, token="2:bits"))]
+
+    assert await shelf.archiver.writer.write(Batch([ended(task)], late=late)) == Written(
+        rows=3, repeated=1
+    )
+
+    assert costs(shelf) == [(1, 500_000, 6, 8)]
+
+
+async def test_several_archivers_count_it_once(shelf: Library) -> None:
+    tasks = [made_at(NOW, n) for n in range(20)]
+    late = [late_in(a_line(task)) for task in tasks]
+    lives = [ended(task) for task in tasks]
+    writers = [shelf.another(f"b{n}").writer for n in range(4)]
+
+    async def write(writer: Writer, at: int) -> None:
+        first = [Batch(lives), Batch(late=late)][:: 1 if at % 2 else -1]
+        for batch in first:
+            await writer.write(batch)
+
+    await asyncio.gather(*(write(writer, at) for at, writer in enumerate(writers)))
+
+    assert set(costs(shelf)) == {(1, 250_000, 3, 4)}
+    assert (shelf.count(), shelf.count("late_costs"), shelf.count("quarantine")) == (20, 20, 0)
+
+
+async def test_what_redis_has_of_a_late_cost_is_not_the_lifes(shelf: Library) -> None:
+    task = made_at(NOW)
+    notes = [
+        b"micro_usd", b"950000", b"before", b"200000", b"late", b"250000", b"tokens_in", b"9",
+        b"before_in", b"2", b"late_in", b"3", b"tokens_out", b"4", b"late_out", b"4",
+    ]  # fmt: skip
+    row = ended(task, a_kept({b"flags": b"n"}, notes=notes))
+
+    await shelf.archiver.writer.write(Batch([row], late=[late_in(a_line(task))]))
+
+    assert costs(shelf) == [(1, 750_000, 7, 4)]
+    assert shelf.ask(
+        "SELECT cost_micro_usd, tokens_input, tokens_output FROM rqueue.task_lives"
+    ) == [(500_000, 4, 0)]
+
+
+async def test_a_line_that_is_none_of_ours_holds_back_no_other(shelf: Library) -> None:
+    task = TaskId.parse(ulid_of(7 << 76 | 2 << 62))
+    await shelf.house.client.xadd(shelf.house.keys.outbox(), {task.ulid: "1 COST {}"})
+    await shelf.completed()
+
+    done = await shelf.archiver.tick()
+
+    assert (done.tasks, done.quarantined, shelf.count()) == (2, 1, 1)
+
+
+async def test_late_costs_go_with_their_life(kept: Kept) -> None:
+    tasks = [kept.life(EDGE - SECOND), kept.life(EDGE)]
+    writer = Writer(kept.archive, "house", SYSTEM)
+    await writer.write(Batch(late=[late_in(a_line(task)) for task in tasks]))
+
+    await pruned(kept)
+
+    assert kept.database.psql("SELECT task_id FROM rqueue.late_costs") == [(tasks[1].uuid,)]

@@ -1,0 +1,172 @@
+"""Rows: what Redis kept of an ended task, whatever it holds; the quick way and the long agree."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rqueue.archive.quick import quick_row, row_for
+from rqueue.archive.record import record_of, whole_of
+from rqueue.archive.rows import COLUMNS, Unfit, row_of
+from rqueue.store.outbox import Kept, Line
+
+ULID = b"01M7P1CC32E7X8ED4M707VY400"
+HASH = {
+    b"state": b"COMPLETED", b"lane": b"1", b"entry": b"1794962239593-0", b"score": b"299",
+    b"def0": b'{"t":"send","p":{"to":"ada"}}', b"token": b"1:bits",
+    b"holder": b"1794962239613 1794962239616 w1", b"finished": b"1794962239618",
+}  # fmt: skip
+DEFINITION = HASH[b"def0"]
+LINE = Line(ULID, b"1 COMPLETED")
+
+
+def a_kept(
+    changes: dict[bytes, bytes] | None = None,
+    *,
+    definition: bytes = DEFINITION,
+    result: bytes = b'{"ok":true}',
+    **beside: Any,
+) -> Kept:
+    hash = {**HASH, **(changes or {})}
+    flat = [word for pair in hash.items() for word in pair]
+    return Kept(flat, definition, result, **beside)
+
+
+def columns(kept: Kept, line: Line = LINE) -> dict[str, str]:
+    """The row as COPY reads it, by column."""
+    words = row_for(line, kept).line().decode().removesuffix("\n").split("\t")
+    return dict(zip(COLUMNS, words, strict=True))
+
+
+def test_a_plain_row_is_made_the_quick_way() -> None:
+    quick = quick_row(LINE, a_kept())
+
+    assert quick is not None
+    assert quick.line() == row_of(LINE, a_kept()).line()
+    assert quick.digest == row_of(LINE, a_kept()).digest
+    assert quick.without_json().line() == row_of(LINE, a_kept()).without_json().line()
+
+
+@settings(deadline=None)
+@given(
+    changes=st.dictionaries(
+        st.sampled_from([*HASH, b"flags", b"created", b"attempts", b"priority", b"more", b"x"]),
+        st.binary(max_size=30) | st.sampled_from(list(HASH.values())),
+        max_size=3,
+    ),
+    definition=st.binary(max_size=40)
+    | st.sampled_from([
+        DEFINITION, b'{"t":"send"}', b'{"t":"a\\u0000"}', b'{"t":"x","priority":20.0}', b"[]",
+        b'{"t":"x","priority":20}', b'{"t":"a b"}', b'{"t":1}', b'{"t":"\xc3\xa4"}', b"",
+    ]),
+    result=st.binary(max_size=20) | st.sampled_from([b"", b"null", b'"\\u0000"', b"1", b"NaN"]),
+)  # fmt: skip
+@example(changes={b"holder": b"1 0 w1"}, definition=DEFINITION, result=b"")
+@example(changes={b"holder": b'1 2 "'}, definition=DEFINITION, result=b"")
+@example(changes={b"token": b""}, definition=DEFINITION, result=b"")
+@example(changes={b"token": b"007:x"}, definition=DEFINITION, result=b"")
+@example(changes={b"entry": b""}, definition=DEFINITION, result=b"")
+@example(changes={b"entry": b"1"}, definition=DEFINITION, result=b"")
+@example(changes={b"holder": b" 1 w"}, definition=DEFINITION, result=b"")
+@example(changes={b"finished": b"01"}, definition=DEFINITION, result=b"")
+@example(changes={b"token": b"99999999999999999999:x"}, definition=DEFINITION, result=b"")
+def test_the_quick_way_gives_what_the_long_one_gives_or_nothing(
+    changes: dict[bytes, bytes], definition: bytes, result: bytes
+) -> None:
+    kept = a_kept(changes, definition=definition, result=result)
+    try:
+        expected = row_of(LINE, kept).line()
+    except Unfit:
+        assert quick_row(LINE, kept) is None
+        return
+
+    quick = quick_row(LINE, kept)
+
+    assert quick is None or quick.line() == expected
+    assert expected.count(b"\t") == len(COLUMNS) - 1
+    assert expected.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"COMPLETED", b"x COMPLETED", b"1 RUNNING", b"1", b"-1 COMPLETED", b"\xff \xff"]
+)
+def test_a_line_that_is_none_of_ours_is_unfit(value: bytes) -> None:
+    with pytest.raises(Unfit, match="outbox"):
+        row_for(Line(ULID, value), a_kept())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {b"state": b"RUNNING"},
+        {b"state": b"CANCELLED"},
+        {b"state": b"\xff"},
+        {b"more": b'{"life":2}'},
+        {b"more": b"[]"},
+        {b"finished": b"soon"},
+        {b"holder": b"?"},
+    ],
+)
+def test_a_task_that_did_not_end_so_is_unfit(changes: dict[bytes, bytes]) -> None:
+    with pytest.raises(Unfit):
+        row_for(LINE, a_kept(changes))
+
+
+def test_a_task_of_which_nothing_is_kept_is_unfit() -> None:
+    with pytest.raises(Unfit, match="nothing is kept"):
+        row_for(LINE, Kept(()))
+
+
+def test_what_it_cost_in_this_life_is_told() -> None:
+    notes = [b"micro_usd", b"700", b"before", b"200", b"tokens_in", b"3", b"model", b"m\t1"]
+
+    found = columns(a_kept({b"flags": b"n"}, notes=notes))
+
+    assert (found["cost_micro_usd"], found["tokens_input"], found["model"]) == ("500", "3", r"m\t1")
+
+
+def test_a_definition_that_postgres_cannot_hold_as_json_is_kept_as_bytes() -> None:
+    definition = b'{"t":"send","p":"a\\u0000b"}'
+
+    found = columns(a_kept(definition=definition))
+
+    assert (found["is_spec"], found["type"]) == ("f", "unknown")
+    assert bytes.fromhex(found["definition"][3:]) == definition
+
+
+def test_two_ends_that_differ_have_different_digests() -> None:
+    same = columns(a_kept())["digest"]
+
+    others = [
+        columns(a_kept(result=b"1"))["digest"],
+        columns(a_kept(definition=b'{"t":"send"}'))["digest"],
+        columns(a_kept({b"finished": b"1794962239619"}))["digest"],
+    ]
+    assert len({same, *others}) == 4
+
+
+def test_a_discarded_task_has_the_digest_of_its_death() -> None:
+    dead = a_kept({b"state": b"DEAD_LETTERED"}, result=b"")
+    gone = a_kept({b"state": b"CANCELLED", b"discarded": b"1794962239700"}, result=b"")
+
+    one = columns(dead, Line(ULID, b"1 DEAD_LETTERED"))
+    two = columns(gone, Line(ULID, b"1 CANCELLED"))
+
+    assert one["digest"] == two["digest"]
+    assert two["discarded_ms"] == "1794962239700"
+
+
+def test_bytes_that_are_no_text_come_out_of_a_record_as_they_were() -> None:
+    kept = a_kept({b"why": b"\xff\0"}, failures=[b"\xfe"])
+    fields = {b"why".decode(): b"\xff\0".decode(errors="surrogateescape")}
+
+    record = json.loads(record_of(kept, fields))
+    whole = json.loads(whole_of(kept, ULID))
+
+    assert record["task"]["why"].encode(errors="surrogateescape") == b"\xff\0"
+    assert record["failures"][0].encode(errors="surrogateescape") == b"\xfe"
+    assert whole["definition"].encode() == DEFINITION

@@ -1,0 +1,88 @@
+"""Artifacts that only the archive still names are not swept; large results come back from it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rqueue.clock import SYSTEM
+from rqueue.errors import ConfigError, StoreUnavailable
+from rqueue.testing.clock import ManualClock
+from tests.archive.library import Library, library
+from tests.house import opened
+from tests.postgres import Database
+from tests.servers import Server
+
+LARGE = "x" * 400_000
+
+
+async def forgotten(shelf: Library) -> str:
+    """A task with a large result, archived, of which Redis knows nothing any more."""
+    lease = await shelf.house.running()
+    await lease.complete(LARGE)
+    await shelf.archiver.tick()
+    await shelf.house.client.flushall()
+    shelf.house.queue.clock = ManualClock(SYSTEM.now() + timedelta(days=40))
+    return lease.id
+
+
+async def test_a_large_result_comes_back_from_the_archive_and_is_not_swept(
+    valkey: Server, pg: Database, tmp_path: Path
+) -> None:
+    async with library(valkey, pg, artifacts_url=f"file://{tmp_path}/kept") as shelf:
+        task = await forgotten(shelf)
+
+        assert (await shelf.house.queue.artifacts.sweep()).found == []
+
+        assert (await shelf.house.queue.get(task)).result == LARGE
+        shelf.ask("DELETE FROM rqueue.task_lives")
+        assert len((await shelf.house.queue.artifacts.sweep()).found) == 1
+
+
+async def test_nothing_is_swept_while_the_archive_cannot_say(
+    valkey: Server, own_pg: Database, tmp_path: Path
+) -> None:
+    async with library(valkey, own_pg, artifacts_url=f"file://{tmp_path}/kept") as shelf:
+        task = await forgotten(shelf)
+        own_pg.stop()
+
+        with pytest.raises(StoreUnavailable):
+            await shelf.house.queue.artifacts.sweep()
+
+        own_pg.start()
+        assert (await shelf.house.queue.get(task)).result == LARGE
+
+
+@pytest.mark.parametrize("archive", ["postgres", "none"])
+async def test_who_does_not_know_where_the_archive_is_sweeps_nothing(
+    valkey: Server, pg: Database, tmp_path: Path, archive: str
+) -> None:
+    place = f"file://{tmp_path}/kept"
+    async with (
+        library(valkey, pg, artifacts_url=place) as shelf,
+        opened(valkey, archive=archive, artifacts_url=place) as other,
+    ):
+        task = await forgotten(shelf)
+        other.queue.clock = shelf.house.queue.clock
+        await shelf.another().tick()
+
+        for dry_run in (True, False):
+            with pytest.raises(ConfigError, match="RQUEUE_POSTGRES_URL") as raised:
+                await other.queue.artifacts.sweep(dry_run=dry_run)
+            assert raised.value.setting == "postgres_url"
+
+        assert (await shelf.house.queue.get(task)).result == LARGE
+
+
+async def test_a_queue_without_an_archive_is_swept_by_what_redis_names(
+    valkey: Server, tmp_path: Path
+) -> None:
+    async with opened(valkey, artifacts_url=f"file://{tmp_path}/kept") as house:
+        lease = await house.running()
+        await lease.complete(LARGE)
+        await house.client.flushall()
+        house.queue.clock = ManualClock(SYSTEM.now() + timedelta(days=40))
+
+        assert (await house.queue.artifacts.sweep()).deleted == 1

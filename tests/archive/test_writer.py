@@ -1,0 +1,150 @@
+"""The writer: a life is one row, its first end stands, and what differs is counted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from rqueue.archive.quick import row_for
+from rqueue.archive.writer import Batch, Ended, Writer, Written
+from rqueue.clock import SYSTEM
+from rqueue.model.ids import TaskId
+from rqueue.model.ulid import ulid_of
+from rqueue.store.outbox import Kept, Line
+from tests.archive.library import Library
+from tests.archive.test_rows import a_kept
+
+
+def made_at(when: datetime, n: int = 0) -> TaskId:
+    """An id that was made at a time."""
+    ms = round(when.timestamp() * 1000)
+    return TaskId.parse(ulid_of(ms << 80 | 0x7 << 76 | 0x2 << 62 | n << 10))
+
+
+def ended(task: TaskId, kept: Kept | None = None, value: bytes = b"1 COMPLETED") -> Ended:
+    line, kept = Line(task.ulid.encode(), value), kept or a_kept()
+    return Ended(row_for(line, kept), "1-1", line, kept)
+
+
+@pytest.fixture
+def writer(shelf: Library) -> Writer:
+    return shelf.archiver.writer
+
+
+NOW = SYSTEM.now()
+
+
+async def test_the_same_end_twice_changes_nothing(shelf: Library, writer: Writer) -> None:
+    batch = Batch([ended(made_at(NOW))])
+    assert await writer.write(batch) == Written(rows=1)
+    before = shelf.ask("SELECT t::text FROM rqueue.task_lives t")
+
+    assert await writer.write(batch) == Written(repeated=1)
+
+    assert shelf.ask("SELECT t::text FROM rqueue.task_lives t") == before
+
+
+async def test_the_first_end_stands_and_another_is_counted_once(
+    shelf: Library, writer: Writer
+) -> None:
+    task = made_at(NOW)
+    await writer.write(Batch([ended(task)]))
+    other = Batch([ended(task, a_kept(result=b'"second"'))])
+
+    assert await writer.write(other) == Written(repeated=1, conflicts=1)
+    assert await writer.write(other) == Written(repeated=1)
+
+    assert shelf.ask("SELECT output FROM rqueue.task_lives") == [({"ok": True},)]
+    assert shelf.ask("SELECT id, result FROM rqueue.conflicts") == [(task.uuid, b'"second"')]
+
+
+async def test_of_two_ends_in_one_batch_the_first_stands(shelf: Library, writer: Writer) -> None:
+    task, other = made_at(NOW), made_at(NOW, 1)
+    second, third = (a_kept(result=result) for result in (b'"second"', b'"third"'))
+    batch = Batch([ended(task), ended(other), ended(task, second), ended(task, third), ended(task)])
+
+    assert await writer.write(batch) == Written(rows=2, repeated=3, conflicts=2)
+    assert await writer.write(batch) == Written(repeated=5)
+
+    assert shelf.ask("SELECT output FROM rqueue.task_lives") == [({"ok": True},)] * 2
+    assert shelf.ask("SELECT id, result FROM rqueue.conflicts ORDER BY result") == [
+        (task.uuid, b'"second"'), (task.uuid, b'"third"'),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_of_one_end_in_one_batch_that_stands_which_says_more(
+    shelf: Library, writer: Writer, order: int
+) -> None:
+    task = made_at(NOW)
+    dead = a_kept({b"state": b"DEAD_LETTERED"})
+    given_up = a_kept({b"state": b"CANCELLED", b"discarded": b"1794962239999"})
+    ends = [ended(task, dead, b"1 DEAD_LETTERED"), ended(task, given_up, b"1 CANCELLED")]
+
+    assert await writer.write(Batch(ends[::order])) == Written(rows=1, repeated=1)
+
+    assert shelf.ask("SELECT state, discarded_at IS NOT NULL FROM rqueue.task_lives") == [
+        ("CANCELLED", True)
+    ]
+
+
+async def test_one_that_postgres_refuses_goes_alone(shelf: Library, writer: Writer) -> None:
+    bad = a_kept(definition=b'{"t":"send","p":1e200000}')
+    tasks = [made_at(NOW, n) for n in range(9)]
+    batch = Batch([ended(task, bad if n == 4 else None) for n, task in enumerate(tasks)])
+
+    assert await writer.write(batch) == Written(rows=9)
+
+    assert shelf.ask("SELECT id FROM rqueue.task_lives WHERE spec IS NULL") == [(tasks[4].uuid,)]
+
+
+async def test_each_month_has_its_partition(shelf: Library, writer: Writer) -> None:
+    tasks = [made_at(datetime(2024, month, 15, tzinfo=UTC)) for month in (1, 2, 12)]
+
+    await writer.write(Batch([ended(task) for task in tasks]))
+
+    found = shelf.ask("SELECT tableoid::regclass::text FROM rqueue.task_lives ORDER BY id")
+    assert [name for (name,) in found] == [
+        "task_lives_2024_01", "task_lives_2024_02", "task_lives_2024_12",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("id", [UUID(int=0x7 << 76 | 0x2 << 62), UUID(int=(1 << 128) - 1)])
+async def test_an_id_of_a_clock_that_is_far_off_is_kept_all_the_same(
+    shelf: Library, writer: Writer, id: UUID
+) -> None:
+    task = TaskId.from_ulid(ulid_of(id.int))
+
+    await writer.write(Batch([ended(task)]))
+
+    assert shelf.ask("SELECT id, tableoid::regclass::text FROM rqueue.task_lives") == [
+        (id, "task_lives_other")
+    ]
+
+
+async def test_a_role_without_rights_to_make_tables_still_writes(
+    shelf: Library, writer: Writer
+) -> None:
+    for statement in (
+        "DROP ROLE IF EXISTS plain_writer",
+        "CREATE ROLE plain_writer LOGIN",
+        "GRANT USAGE ON SCHEMA rqueue TO plain_writer",
+        "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA rqueue TO plain_writer",
+    ):
+        shelf.ask(statement)
+    task = made_at(datetime(2023, 3, 3, tzinfo=UTC))
+    url = shelf.database.url.replace("//", "//plain_writer@", 1)
+    if "@" in shelf.database.url:
+        url = "postgresql://plain_writer@" + shelf.database.url.split("@", 1)[1]
+    shelf.archive.locate = lambda: url
+    await shelf.archive.aclose()
+
+    assert (await writer.write(Batch([ended(task)]))).rows == 1
+
+    assert shelf.ask("SELECT tableoid::regclass::text FROM rqueue.task_lives") == [
+        ("task_lives_other",)
+    ]
+    for statement in ("DROP OWNED BY plain_writer", "DROP ROLE plain_writer"):
+        shelf.ask(statement)

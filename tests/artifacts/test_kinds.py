@@ -1,0 +1,141 @@
+"""Artifacts and large results of handlers wherever they run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rqueue import Context, State
+from rqueue.errors import LeaseLost
+from rqueue.model.artifact import stowed
+from tests.artifacts import handlers
+from tests.house import House, opened
+from tests.servers import Server
+from tests.services.working import ended, working
+
+KINDS: list[dict[str, Any]] = [{"kind": None}, {"kind": "process"}]
+
+
+@pytest.fixture
+async def house(server: Server, tmp_path: Path) -> AsyncIterator[House]:
+    """A house with a directory that all its workers see."""
+    async with opened(server, artifacts_url=f"file://{tmp_path}/kept") as found:
+        yield found
+
+
+@pytest.mark.parametrize("options", KINDS, ids=["here", "process"])
+@pytest.mark.parametrize("function", [handlers.write, handlers.write_plainly])
+async def test_what_a_handler_puts_is_noted_with_its_task(
+    house: House, function: Any, options: Any
+) -> None:
+    house.queue.task("write", **options)(function)
+
+    async with working(house.queue):
+        handle = await house.queue.enqueue("write")
+        result = await handle.result(timeout=30)
+
+    task = await handle.task()
+    (put,) = task.attached
+    assert (put.name, put.media_type, put.size) == ("report.md", "text/markdown", 8)
+    assert put.task == handle.id
+    assert result == put.model_dump(mode="json")
+    assert await house.queue.artifacts.get(put.reference) == b"a report"
+    (listed,) = await house.queue.artifacts.of(handle.id)
+    assert await listed.get() == b"a report"
+
+
+@pytest.mark.parametrize("options", KINDS, ids=["here", "process"])
+async def test_another_task_is_given_it_as_an_argument_and_to_look_at(
+    house: House, options: Any, tmp_path: Path
+) -> None:
+    write = house.queue.task("write")(handlers.write)
+    read = house.queue.task("read", **options)(handlers.read)
+    plain = house.queue.task("plain", **options)(handlers.read_plainly)
+    looked = await house.queue.artifacts.put("beside", name="beside.txt")
+    refs: dict[str, Any] = {"context_refs": [looked.reference]}
+
+    async with working(house.queue):
+        async with house.queue.dag() as dag:
+            first = dag.add(write.call())
+            one = dag.add(read.call(first.output), **refs)
+            two = dag.add(plain.call(first.output, str(tmp_path)), **refs)
+            three = dag.add(read.call(looked))
+        results = [await node.result(timeout=30) for node in (one, two, three)]
+
+    assert results == [["a report", "report.md", "beside"]] * 2 + [["beside", "beside.txt"]]
+
+
+@pytest.mark.parametrize("options", KINDS, ids=["here", "process"])
+@pytest.mark.parametrize("function", [handlers.large, handlers.large_plainly])
+async def test_a_large_result_comes_back_as_it_was_returned(
+    house: House, function: Any, options: Any
+) -> None:
+    house.queue.task("large", **options)(function)
+
+    async with working(house.queue):
+        handle = await house.queue.enqueue("large")
+        assert await handle.result(timeout=30) == handlers.LARGE
+
+    task = await house.queue.get(handle.id)
+    assert task.result == handlers.LARGE
+    assert task.result_artifact is not None
+    assert task.result_artifact.size == len(handlers.LARGE) + 2
+    assert (await house.queue.view(handle.id))["result"] == handlers.LARGE
+    assert await handle.status() is State.COMPLETED
+    kept = await house.client.get(house.keys.result(handle.id.ulid))
+    assert kept == stowed(task.result_artifact)
+
+
+async def test_large_results_flow_along_a_dag_and_to_who_waits_for_them(house: House) -> None:
+    large = house.queue.task("large")(handlers.large)
+    length = house.queue.task("length")(handlers.length)
+
+    @house.queue.task("spawns")
+    async def spawns(ctx: Context) -> int:
+        return len(await ctx.spawn(large.call(), wait=True))
+
+    @house.queue.task("looks")
+    async def looks(ctx: Context) -> list[int]:
+        return [len(one) for one in ctx.references.values()]
+
+    async with working(house.queue):
+        async with house.queue.dag() as dag:
+            first = dag.add(large.call(), name="first")
+            second = dag.add(length.call(first.output), name="second")
+            refs = [first.output.reference]
+            third = dag.add(looks.call(), name="third", after=[first], context_refs=refs)
+        spawned = await house.queue.enqueue("spawns")
+
+        assert await second.result(timeout=30) == len(handlers.LARGE)
+        assert await third.result(timeout=30) == [len(handlers.LARGE)]
+        assert await spawned.result(timeout=30) == len(handlers.LARGE)
+        results = await dag.results()
+
+    assert results == {
+        "first": handlers.LARGE,
+        "second": len(handlers.LARGE),
+        "third": [len(handlers.LARGE)],
+    }
+
+
+async def test_a_put_of_an_attempt_that_lost_its_lease_is_noted_nowhere(house: House) -> None:
+    raised: list[BaseException] = []
+
+    @house.queue.task("late")
+    async def late(ctx: Context) -> None:
+        await house.client.hset(house.keys.task(ctx.id.ulid), "token", "9:other")
+        try:
+            await ctx.artifacts.put(b"late")
+        except BaseException as error:
+            raised.append(error)
+            await house.client.hset(house.keys.task(ctx.id.ulid), "token", ctx.token)
+
+    async with working(house.queue):
+        handle = await house.queue.enqueue("late")
+        task = await ended(house.queue, handle.id, State.COMPLETED)
+
+    assert [type(error) for error in raised] == [LeaseLost]
+    assert task.attached == ()

@@ -1,0 +1,142 @@
+"""`rqueue dead list, clusters, show`: what is seen of the dead, who command no terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from rqueue import TaskId
+from rqueue.client.deciding import fingerprint_of
+from rqueue.model.note import Note
+from rqueue.store.notes import note
+from tests.cli.conftest import Shell
+from tests.client.test_reviewing import trace
+from tests.house import House
+
+NASTY = "\x1b[2J\x1b]0;owned\x07 bell\u2028 \x9b31m 'x'"
+
+
+async def died(house: House, error: str = "no", type: str = "code", **options: Any) -> TaskId:
+    options.setdefault("payload", {"n": 1})
+    handle = await house.queue.enqueue(type, options.pop("payload"), **options)
+    (lease,) = await house.queue.claim(worker="w1", types=[type])
+    await lease.start()
+    await note(house.queue.shard, lease.held, Note(usd=0.5, tokens_in=3), seq=1)
+    await lease.fail("error", error, permanent=True)
+    return handle.id
+
+
+async def test_the_list_has_what_a_reviewer_needs(house: House, shell: Shell) -> None:
+    task = await died(house, "HTTP 503 at 12:00:01")
+
+    (row,) = await shell.json("dead", "list")
+
+    assert row.pop("dead_lettered_at").startswith("20")
+    assert row.pop("fingerprint") == fingerprint_of(await house.task(task)).id
+    assert row == {
+        "id": task, "dag_id": None, "task_type": "code", "agent_name": "w1", "reason": "error",
+        "error": "HTTP 503 at 12:00:01", "input": {"n": 1}, "attempts": 1, "life": 1,
+        "total_cost_usd": 0.5, "poison_pill": False, "reviewed": False, "resolution": None,
+    }  # fmt: skip
+    (titles, line) = await shell.lines("dead", "list")
+    assert titles.split()[:5] == ["ID", "TYPE", "AGENT", "REASON", "ERROR"]
+    assert 'HTTP 503 at 12:00:01  {"n": 1}  1/3       0.5' in line
+
+
+async def test_the_dead_are_found_by_what_they_are(house: House, shell: Shell) -> None:
+    first = await died(house, "disk 1 full", tags=["t"])
+    second = await died(house, "no handler", type="mail")
+    cluster = fingerprint_of(await house.task(first)).id
+
+    async def ids(*words: str) -> list[str]:
+        return [row["id"] for row in await shell.json("dead", "list", *words)]
+
+    assert await ids() == [second, first]
+    assert await ids("--type", "mail") == [second]
+    assert await ids("--cluster", cluster) == [first]
+    assert await ids("--tag", "t") == [first]
+    assert await ids("--agent", "w1", "--reason", "error", "--type", "code") == [first]
+    assert await ids("--agent", "w2") == await ids("--reason", "timeout") == []
+    assert await ids("--before", "2020-01-01T00:00:00Z") == []
+    limited = await shell.run("dead", "list", "--limit", "1")
+    assert "there are more than 1" in limited.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--cluster", "xyz"), ("--type", "a b"), ("--agent", ""), ("--reason", "\x1b")]
+)
+async def test_a_filter_that_means_nothing_is_refused(
+    house: House, shell: Shell, wrong: tuple[str, ...]
+) -> None:
+    assert (await shell.run("dead", "list", *wrong)).exit_code == 2
+
+
+async def test_clusters_are_counted_the_largest_first(house: House, shell: Shell) -> None:
+    tasks = [await died(house, f"row {n} of '{n}' is broken") for n in range(3)]
+    await died(house, "other")
+    await house.queue.resolve(tasks[0], "escalate")
+
+    found = await shell.run("dead", "clusters")
+    large, small = await shell.json("dead", "clusters")
+
+    assert "4 tasks, 2 clusters" in found.stderr
+    assert "row <n> of <text> is broken" in found.stdout
+    assert (large["tasks"], large["pattern"]) == (3, "row <n> of <text> is broken")
+    assert (large["cost_usd"], large["escalated"], small["tasks"]) == (1.5, 1, 1)
+    assert set(large["examples"]) == set(tasks)
+    none = await shell.run("dead", "clusters", "--type", "none")
+    assert (none.exit_code, "0 tasks, 0 clusters" in none.stderr) == (1, True)
+
+
+async def test_one_page_has_all_that_is_needed_to_decide(house: House, shell: Shell) -> None:
+    task = await died(house, trace("ValueError: x"), max_attempts=2, title="Pay it")
+    child = (await house.queue.enqueue("code", depends_on=[task])).id
+    await house.queue.resolve(task, "escalate", cause="needs_human", note="who?", by="human:ada")
+
+    page = "\n".join(await shell.lines("dead", "show", task))
+    (found,) = await shell.json("dead", "show", task)
+
+    for text in (
+        str(task), "Pay it", "DEAD_LETTERED since", "1 of 2 failed", "0.5 USD in all, 3 tokens",
+        f"1 for it: {child}", "  ValueError: x", '  "n": 1', "w1", "human:ada", "needs_human",
+        "who?", f"dead retry {task}", f"dead edit {task}", f"dead delete {task}", "escalate",
+    ):  # fmt: skip
+        assert text in page, text
+    assert re.search(
+        r"1 +20\S+ \S+ +w1 +error +0\.\ds +0\.5 +3 +ValueError: x$", page, re.MULTILINE
+    )
+    assert found["failure_history"][0]["cost_usd"] == 0.5
+    assert found["failure_history"][0]["duration_sec"] >= 0
+    assert found["waiting"] == {"number": 1, "some": [child]}
+    assert (found["reviews"][0]["resolution"], found["reviews"][0]["by"]) == (
+        "escalate",
+        "human:ada",
+    )
+
+
+async def test_one_that_lives_again_is_shown_without_ways_to_decide(
+    house: House, shell: Shell
+) -> None:
+    task = await died(house)
+    await house.queue.revive(task)
+
+    page = "\n".join(await shell.lines("dead", "show", task))
+
+    assert "READY" in page
+    assert "decide:" not in page
+    assert (await shell.run("dead", "show", "never-seen")).exit_code == 1
+
+
+@pytest.mark.parametrize("words", [("list",), ("clusters",), ("show", "TASK")])
+async def test_no_dead_task_commands_a_terminal(
+    house: House, shell: Shell, words: tuple[str, ...]
+) -> None:
+    task = await died(house, NASTY, payload={"a": NASTY})
+    await house.queue.resolve(task, "escalate", note="\x1b[31mred")
+
+    result = await shell.run("dead", *(task if word == "TASK" else word for word in words))
+
+    assert result.exit_code == 0
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]", result.output)

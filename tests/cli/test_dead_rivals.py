@@ -1,0 +1,92 @@
+"""`rqueue dead` where another reviewer is quicker: exit 3, who it was, and nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rqueue import State
+from rqueue.cli import dead_edit
+from rqueue.client.deciding import Decision
+from rqueue.client.reviewing import ReviewDesk
+from rqueue.store.resolving import Reviewed
+from tests.cli.conftest import Shell
+from tests.cli.test_dead import died
+from tests.cli.test_dead_resolving import reviews
+from tests.house import House
+
+
+@pytest.fixture
+def ada(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who decides between the look and the decision of everyone else."""
+    real, first = ReviewDesk.carry_out, Decision("retry", by="human:ada")
+
+    async def late(desk: ReviewDesk, rows: Sequence[Reviewed], decision: Decision) -> Any:
+        await real(desk, [row._replace(review=first.review(None)) for row in rows], first)
+        return await real(desk, rows, decision)
+
+    monkeypatch.setattr(ReviewDesk, "carry_out", late)
+
+
+@pytest.mark.usefixtures("ada")
+@pytest.mark.parametrize(
+    ("word", "done"),
+    [("retry", "retried"), ("escalate", "escalated"), ("cancel", "cancelled"),
+     ("delete", "deleted")],
+)  # fmt: skip
+async def test_the_second_is_told_who_was_first(
+    house: House, shell: Shell, word: str, done: str
+) -> None:
+    task = await died(house)
+
+    result = await shell.run("dead", word, task, "--by", "human:bob")
+
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.splitlines() == [
+        f"rqueue: {task} is not {done}: {task} is READY by now: human:ada decided retry first, "
+        "about its life 1, the one that was looked at"
+    ]
+    assert [review.by for review in await reviews(house)] == ["human:ada"]
+
+
+@pytest.mark.usefixtures("ada")
+async def test_of_many_those_are_refused_that_were_decided_about(
+    house: House, shell: Shell
+) -> None:
+    tasks = {await died(house), await died(house)}
+
+    result = await shell.run("dead", "cancel", "--all", "--yes", "--json")
+
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["done"], set(found["refused"])) == (3, 0, tasks)
+    assert all("human:ada decided retry first" in why for why in found["refused"].values())
+    assert [review.by for review in await reviews(house)] == ["human:ada"] * 2
+
+
+async def test_an_editor_that_is_open_for_long_changes_no_later_life(
+    house: House, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, loop = await died(house), asyncio.get_running_loop()
+
+    async def retried_and_dead_again() -> None:
+        await house.queue.resolve(task, "modify_and_retry", payload={"n": 7}, by="human:ada")
+        (lease,) = await house.queue.claim(worker="w1")
+        await lease.start()
+        await lease.fail("error", "again", permanent=True)
+
+    def from_editor(_: Any) -> Any:
+        asyncio.run_coroutine_threadsafe(retried_and_dead_again(), loop).result()
+        return {"n": 2}
+
+    monkeypatch.setattr(dead_edit, "from_editor", from_editor)
+    result = await shell.run("dead", "edit", task, "--by", "human:bob")
+
+    assert result.exit_code == 3
+    assert "is DEAD_LETTERED again by now: human:ada decided modify_and_retry" in result.stderr
+    found = await house.task(task)
+    assert (found.state, found.life, found.payload) == (State.DEAD_LETTERED, 2, {"n": 7})
+    assert [review.by for review in await reviews(house)] == ["human:ada"]

@@ -1,0 +1,107 @@
+"""Whether `rqueue up` has a PostgreSQL beside it, and which."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from rqueue import embedded
+from rqueue.cli.up import choose_archive
+from rqueue.embedded import postgres
+from rqueue.errors import ConfigError
+from rqueue.settings import Settings
+
+DATA = Path(".rqueue")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty directory, and a queue whose server is embedded."""
+    monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.startswith("RQUEUE_")]:
+        monkeypatch.delenv(variable)
+    # Set, so that it is forgotten with the test whatever is done to it.
+    monkeypatch.setenv("RQUEUE_ARCHIVE", "")
+    monkeypatch.setenv("RQUEUE_EMBEDDED", "1")
+    yield
+    embedded.stop_postgres(DATA)
+
+
+def test_the_embedded_one_is_started_and_every_process_here_archives() -> None:
+    assert Settings.load("mail").archive == "none"
+
+    choose_archive(wanted=True)
+
+    with psycopg.connect(embedded.start_postgres(DATA)) as line:
+        assert line.execute("SELECT current_database()").fetchone() == ("rqueue",)
+    embedded.stop_postgres(DATA)
+    settings = Settings.load("mail")
+    assert (settings.archive, settings.archive_server()) == ("postgres", DATA)
+    assert Settings.load("mail", url="redis://elsewhere").archive == "none"
+
+
+def test_it_can_be_left_out_even_where_there_is_one() -> None:
+    postgres.home(DATA).mkdir(parents=True)
+
+    choose_archive(wanted=False)
+
+    assert Settings.load("mail").archive == "none"
+
+
+def test_a_named_one_is_used_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQUEUE_POSTGRES_URL", "postgresql://elsewhere/db")
+
+    choose_archive(wanted=True)
+
+    assert not DATA.exists()
+    assert Settings.load("mail").archive_server() == "postgresql://elsewhere/db"
+
+
+def test_a_queue_on_a_named_server_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQUEUE_EMBEDDED", "")
+    monkeypatch.setenv("RQUEUE_REDIS_URL", "redis://elsewhere")
+
+    choose_archive(wanted=True)
+
+    assert not DATA.exists()
+
+
+def test_none_is_started_where_the_file_wants_none() -> None:
+    Path("rqueue.yaml").write_text("archive: none\n")
+
+    choose_archive(wanted=True)
+
+    assert not DATA.exists()
+
+
+def test_without_the_package_there_is_no_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "PACKAGE", "no_such_package")
+
+    choose_archive(wanted=True)
+
+    assert not DATA.exists()
+    assert Settings.load("mail").archive == "none"
+
+
+def test_where_it_cannot_be_made_the_queue_does_without_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(postgres, "NAME", "pg_reserved")
+
+    choose_archive(wanted=True)
+
+    assert "no archive: " in capsys.readouterr().err
+    assert Settings.load("mail").archive == "none"
+
+
+def test_one_that_is_there_must_start() -> None:
+    data = postgres.home(DATA) / "data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("12\n")
+
+    with pytest.raises(ConfigError, match="needs PostgreSQL 12"):
+        choose_archive(wanted=True)

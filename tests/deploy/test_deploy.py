@@ -1,0 +1,180 @@
+"""What is shipped to run a fleet: each file is read by what will read it, as far as it is here.
+
+No container engine runs the tests: that an image builds and a container starts is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from rqueue import Queue
+from rqueue.cli.chosen import VARIABLE
+from rqueue.cli.main import cli
+from rqueue.clock import SYSTEM
+from rqueue.model.shelf import Directory, place_of
+from rqueue.policy.checkup import Level, judge_server
+from rqueue.settings import Settings
+from rqueue.sources import variable_of
+from rqueue.store.checkup import read_server
+from tests import servers
+from tests.postgres import Database
+from tests.servers import Server
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
+OURS = ("migrate", "worker-1", "worker-2", "scheduler")
+# What a unit's environment names beside settings: which application its workers run.
+OWN = {VARIABLE, "RQUEUE_APP"}
+
+
+def known_words(words: list[str]) -> bool:
+    """Whether our command line has the command and every option; --help keeps it from running."""
+    found = CliRunner().invoke(cli, [*words, "--help"])
+    assert found.exit_code == 0, found.output
+    return True
+
+
+def is_known(variable: str) -> bool:
+    return variable in {variable_of(field) for field in Settings.model_fields} | OWN
+
+
+def test_compose_has_the_whole_fleet() -> None:
+    services = COMPOSE["services"]
+
+    assert {"redis", "postgres", *OURS} == set(services)
+    assert {"redis-data", "postgres-data", "artifacts"} == set(COMPOSE["volumes"])
+    for name in ("redis", "postgres"):
+        assert services[name]["healthcheck"]["test"]
+        assert ":" in services[name]["image"], "a version is named"
+    for name in OURS:
+        assert services[name]["cap_drop"] == ["ALL"]
+        assert services[name]["read_only"] is True
+    for name in ("worker-1", "worker-2", "scheduler"):
+        assert services[name]["depends_on"]["migrate"]["condition"].startswith("service_completed")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_compose_speaks_our_command_line_and_settings(name: str) -> None:
+    service = COMPOSE["services"][name]
+
+    assert known_words(service["command"])
+    assert all(map(is_known, service["environment"]))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_artifacts_have_one_place_that_all_see_and_may_write(name: str) -> None:
+    service = COMPOSE["services"][name]
+    text = (ROOT / "deploy/Dockerfile").read_text()
+
+    place = place_of(service["environment"][variable_of("artifacts_url")])
+
+    assert isinstance(place, Directory)
+    assert service["volumes"] == [f"artifacts:{place.path}"]
+    assert "user" not in service
+    # A new volume takes its owner from the directory that the image has there.
+    assert f"install --directory --owner=10001 --mode=0700 {place.path}" in text
+
+
+def test_compose_mounts_files_that_are_there() -> None:
+    mounts = [
+        volume.split(":")[0]
+        for service in COMPOSE["services"].values()
+        for volume in service.get("volumes", ())
+        if volume.startswith("./")
+    ]
+
+    assert mounts
+    assert all((ROOT / mount).is_file() for mount in mounts)
+
+
+def test_the_image_is_made_of_what_is_there_and_runs_as_nobody() -> None:
+    text = (ROOT / "deploy/Dockerfile").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    sources = [word for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE)
+               for word in line.split()]  # fmt: skip
+    built, installed = (set(found.split(",")) for found in re.findall(r"\[([a-z,]+)\]\"", text))
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+
+    assert sources
+    for source in sources:
+        assert (ROOT / source).exists()
+        assert f"!{source}" in ignored
+    assert built == installed == {"archive", "artifacts", "notices", "validation"}
+    assert built <= set(project["optional-dependencies"])
+    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE)[-1] == "10001"
+
+
+def test_the_application_has_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQUEUE_REDIS_URL", "redis://nowhere")
+
+    found = runpy.run_path(str(ROOT / "deploy/app/shop.py"))
+
+    queue = found["queue"]
+    assert isinstance(queue, Queue)
+    assert list(queue.registry.handlers) == ["charge"]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_a_unit_runs_our_command_with_known_variables(unit: Path) -> None:
+    lines = unit.read_text().splitlines()
+    (start,) = [line.partition("=")[2] for line in lines if line.startswith("ExecStart=")]
+    facts = (ROOT / "deploy/systemd/rqueue.env").read_text().splitlines()
+    names = [line.partition("=")[0] for line in facts if line and not line.startswith("#")]
+
+    program, *words = shlex.split(start)
+
+    assert Path(program).name == "rqueue"
+    assert known_words(words)
+    assert all(map(is_known, names))
+    assert all(name in names for name in re.findall(r"\$\{(\w+)\}", start))
+    assert "NoNewPrivileges=yes" in lines
+
+
+@pytest.fixture(params=["valkey", "redis7"])
+def configured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A server that runs with the file; only where it listens and keeps its data is ours."""
+    lines = (ROOT / "deploy/redis/redis.conf").read_text().splitlines()
+    settings = [shlex.split(line) for line in lines if line and not line.startswith("#")]
+    options = [word for name, *values in settings if name not in ("bind", "dir")
+               for word in (f"--{name}", *values)]  # fmt: skip
+    folder = Path(tempfile.mkdtemp(prefix="rqueue-deploy-"))
+    server = servers.start(request.param, folder, *options)
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+async def test_redis_takes_its_file_and_is_found_fit(configured: Server) -> None:
+    async with Queue("shop", url=configured.url) as queue:
+        found = judge_server(await read_server(queue.shard, SYSTEM))
+
+    assert {finding.level for finding in found} == {Level.OK}
+
+
+def test_postgres_takes_its_file(own_pg: Database) -> None:
+    text = (ROOT / "deploy/postgres/postgresql.conf").read_text()
+    options = {
+        name.strip(): value.strip(" '")
+        for name, _, value in (line.partition("=") for line in text.splitlines())
+        if value and not name.startswith("#")
+    }
+    here = {"listen_addresses": "", "shared_buffers": "16MB"}
+
+    own_pg.restart(**{**options, **here})
+
+    for name, value in {**options, **here}.items():
+        ((found,),) = own_pg.psql("SELECT current_setting(%s)", name)
+        assert str(found).lower() in {value.lower(), f"{value}ms", "1min", "2s"}, name

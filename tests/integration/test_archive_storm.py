@@ -1,0 +1,169 @@
+"""Archivers in processes of their own, killed at work, and a PostgreSQL that goes and comes: every
+end is one row with what was asked for and what came of it, to the last task (G16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from hashlib import sha256
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+
+from rqueue import Lease, TaskId
+from rqueue.store.outbox import GROUP
+from tests.archive.library import Library, library
+from tests.client.until import until
+from tests.postgres import Database
+from tests.processes import Process, killed
+from tests.servers import Server
+
+ROUNDS, EACH = 5, 24
+
+
+@pytest.fixture
+async def shelf(valkey: Server, own_pg: Database) -> AsyncIterator[Library]:
+    async with library(valkey, own_pg) as found:
+        yield found
+
+
+def archiver(server: Server, database: Database) -> Process:
+    """`rqueue archiver`, in a process of its own."""
+    environment = {
+        **os.environ, "RQUEUE_REDIS_URL": server.url, "RQUEUE_POSTGRES_URL": database.url,
+        "RQUEUE_QUEUE": "house",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "rqueue", "archiver", "--log-level", "error"]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+
+class End(NamedTuple):
+    """How a life ended, and the hash of what was asked for and what came of it."""
+
+    task: UUID
+    life: int
+    state: str
+    content: str
+
+
+def hashed(payload: object, result: object, why: object) -> str:
+    """The content of a life as one hash; the same value is the same text."""
+    text = json.dumps({"payload": payload, "result": result, "why": why}, sort_keys=True)
+    return sha256(text.encode()).hexdigest()
+
+
+async def held(shelf: Library, payload: object) -> Lease:
+    """A task that a worker has started."""
+    await shelf.house.queue.enqueue("code", payload, max_attempts=1)
+    (lease,) = await shelf.house.queue.claim(worker="w1")
+    await lease.start()
+    return lease
+
+
+async def ends(shelf: Library, book: list[End]) -> None:
+    """Tasks end in every way, no two alike; what is to be in the archive is written down."""
+    for n in range(EACH):
+        payload = {"n": len(book), "text": "é \n\t\\ '"}
+        if n % 4 == 0:
+            lease = await held(shelf, payload)
+            await lease.fail("error", why := f"boom {n}")
+            book.append(End(lease.id.uuid, 1, "DEAD_LETTERED", hashed(payload, None, why)))
+        elif n % 4 == 1:
+            handle = await shelf.house.queue.enqueue("code", payload)
+            await handle.cancel(why := f"no need {n}")
+            book.append(End(handle.id.uuid, 1, "CANCELLED", hashed(payload, None, why)))
+        else:
+            # Plain ones are archived the quick way, those with a tag are not.
+            more = {"tags": ["t"]} if n % 4 == 2 else {}
+            task = await completed(shelf, payload, **more)
+            book.append(End(task.uuid, 1, "COMPLETED", hashed(payload, [payload], None)))
+    await lives_twice(shelf, book)
+
+
+async def completed(shelf: Library, payload: object, **more: Any) -> TaskId:
+    """A task whose result holds its payload."""
+    await shelf.house.queue.enqueue("code", payload, **more)
+    (lease,) = await shelf.house.queue.claim(worker="w1")
+    await lease.start()
+    await lease.complete([payload])
+    return lease.id
+
+
+async def lives_twice(shelf: Library, book: list[End]) -> None:
+    """A dead task is revived with another payload: its lives have a content each."""
+    first, second = {"n": len(book), "life": 1}, {"n": len(book), "life": 2}
+    lease = await held(shelf, first)
+    await lease.fail("error", "boom")
+    await shelf.house.queue.revive(lease.id, payload=second)
+    (again,) = await shelf.house.queue.claim(worker="w2")
+    await again.start()
+    await again.complete("at last")
+    book.append(End(lease.id.uuid, 1, "DEAD_LETTERED", hashed(first, None, "boom")))
+    # What failed before stays with the task.
+    book.append(End(lease.id.uuid, 2, "COMPLETED", hashed(second, "at last", "boom")))
+
+
+def archived(shelf: Library) -> list[End]:
+    """What the archive has, by the bytes that it keeps; each row's digest is that of its bytes."""
+    rows = shelf.ask(
+        "SELECT id, life, state, definition, result, coalesce(cancel_reason, error), digest,"
+        " round(extract(epoch FROM finished_at) * 1000)::bigint FROM rqueue.task_lives"
+    )
+    found = []
+    for id, life, state, definition, result, why, digest, ms in rows:
+        asked, got = bytes(definition), bytes(result or b"")
+        whole = f"{life} {state} {ms} {len(asked)} ".encode() + asked + got
+        assert bytes(digest) == sha256(whole).digest()[:16]
+        payload = json.loads(asked)["p"]
+        found.append(End(id, life, state, hashed(payload, json.loads(got or b"null"), why)))
+    return found
+
+
+async def more_than(shelf: Library, rows: int) -> None:
+    """Returns when there are more rows than so many: some archiver is in the middle of its work."""
+
+    async def enough() -> bool:
+        return shelf.count() > rows
+
+    await until(enough, every_sec=0.05)
+
+
+async def age(shelf: Library) -> None:
+    """Lets those who hold entries look as if they had been silent for long."""
+    client, outbox = shelf.house.client, shelf.house.keys.outbox()
+    for held in await client.xpending_range(outbox, GROUP, "-", "+", 1000):
+        await client.xclaim(
+            outbox, GROUP, held["consumer"], 0, [held["message_id"]], idle=120_000, justid=True
+        )
+
+
+@pytest.mark.timeout(240)
+async def test_killed_archivers_and_a_restarted_postgres_lose_and_double_nothing(
+    shelf: Library, valkey: Server, own_pg: Database
+) -> None:
+    book: list[End] = []
+    with ExitStack() as stack:
+        for number in range(ROUNDS):
+            crew = [stack.enter_context(killed(archiver(valkey, own_pg))) for _ in range(2)]
+            await ends(shelf, book)
+            await more_than(shelf, len(book) // 3)
+            for process in crew:
+                process.kill()
+            if number % 2:
+                own_pg.kill()
+                own_pg.start()
+
+    while await shelf.outbox():
+        await age(shelf)
+        await asyncio.gather(shelf.archiver.tick(), return_exceptions=True)
+
+    assert sorted(archived(shelf)) == sorted(book)
+    assert (shelf.count("conflicts"), shelf.count("quarantine")) == (0, 0)
+    assert (await shelf.house.queue.counts()).outbox == 0

@@ -1,0 +1,109 @@
+"""note by a run that has lost its lease: the archive is told, and its life leaves it out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rqueue import Lease
+from rqueue.errors import LeaseLost
+from tests.house import House
+
+
+async def lost(house: House) -> Lease:
+    """A run whose worker was silent for too long, and whose task died of it."""
+    await house.reaper.tick()
+    lease = await house.running(max_attempts=1)
+    await lease.spend(0.5, tokens_in=10)
+    await house.age(lease, 3600)
+    await house.reaper.tick()
+    return lease
+
+
+async def tell(lease: Lease, usd: float = 0.25) -> None:
+    with pytest.raises(LeaseLost):
+        await lease.spend(usd, tokens_in=3, tokens_out=4, model="org/big")
+
+
+async def lines(house: House) -> list[tuple[str, dict[str, Any]]]:
+    """The lines about late costs: life, and what is told."""
+    found = []
+    for _, entry in await house.client.xrange(house.keys.outbox()):
+        for value in entry.values():
+            life, word, told = value.decode().split(" ", 2)
+            found += [(life, json.loads(told))] if word == "COST" else []
+    return found
+
+
+async def notes(house: House, lease: Lease) -> dict[str, str]:
+    found = await house.client.hgetall(house.keys.notes(lease.id.ulid))
+    return {name.decode(): value.decode() for name, value in found.items()}
+
+
+async def owed(house: House, lease: Lease) -> str | None:
+    found = await house.client.hget(house.keys.task(lease.id.ulid), "owed")
+    return None if found is None else found.decode()
+
+
+async def test_the_line_has_all_that_the_archive_keeps(archived_house: House) -> None:
+    lease = await lost(archived_house)
+    counted = int(await archived_house.client.hget(archived_house.keys.stats(), "outbox"))
+
+    await tell(lease)
+    await tell(lease)
+
+    ((life, told),) = await lines(archived_house)
+    assert (life, int(told.pop("at")) > 0, told.pop("seq")) == ("1", True, "0")
+    assert told == {
+        "token": lease.token, "owner": "w1", "model": "org/big", "micro_usd": "250000",
+        "tokens_in": "3", "tokens_out": "4",
+    }  # fmt: skip
+    assert int(await archived_house.client.hget(archived_house.keys.stats(), "outbox")) == (
+        counted + 1
+    )
+    found = await notes(archived_house, lease)
+    assert (found["micro_usd"], found["tokens_in"], found["tokens_out"]) == ("750000", "13", "4")
+    assert (found["late"], found["late_in"], found["late_out"]) == ("250000", "3", "4")
+    assert "before" not in found
+    assert await owed(archived_house, lease) is None
+
+
+async def test_a_life_before_is_named_and_left_out_of_this_one(archived_house: House) -> None:
+    lease = await lost(archived_house)
+    await archived_house.queue.revive(lease.id)
+    before = await owed(archived_house, lease)
+    (again,) = await archived_house.queue.claim(worker="w2")
+    await again.start()
+
+    await tell(lease)
+
+    assert before is not None
+    assert before.split(" ")[1].endswith("*1")
+    ((life, told),) = await lines(archived_house)
+    assert (life, told["owner"]) == ("1", "w1")
+    found = await notes(archived_house, lease)
+    assert (found["before"], found["before_in"], found["before_out"]) == ("750000", "13", "4")
+    assert "late" not in found
+
+
+async def test_a_new_life_begins_with_nothing_told_late(archived_house: House) -> None:
+    lease = await lost(archived_house)
+    await tell(lease)
+
+    await archived_house.queue.revive(lease.id)
+
+    found = await notes(archived_house, lease)
+    assert (found["before"], found["before_in"], found["before_out"]) == ("750000", "13", "4")
+    assert not {"late", "late_in", "late_out"} & set(found)
+
+
+async def test_without_an_archive_it_is_the_lifes_own(house: House) -> None:
+    lease = await lost(house)
+
+    await tell(lease)
+
+    assert await house.client.xlen(house.keys.outbox()) == 0
+    found = await notes(house, lease)
+    assert (found["micro_usd"], "late" in found) == ("750000", False)

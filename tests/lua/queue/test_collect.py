@@ -1,0 +1,121 @@
+"""collect: entries of the outbox go to one archiver, oldest first, and never get lost with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rqueue.store.outbox import GROUP, collect
+from rqueue.store.scripts import Argument
+from tests.house import House
+from tests.lua.task.afterwards import ask
+
+SILENT_MS = 10_000
+
+
+def terms(archiver: str = "a1", **changed: Argument) -> dict[str, Argument]:
+    given: dict[str, Argument] = {"idle_ms": SILENT_MS, "limit": 10}
+    return {"group": GROUP, "archiver": archiver, **given, **changed}
+
+
+async def collected(house: House, archiver: str = "a1", **changed: Argument) -> list[str]:
+    """The ids of the entries that an archiver is given."""
+    word, found = await ask(house, "queue/collect", terms(archiver, **changed))
+    assert word == "OK"
+    return [entry for entry, _ in found]
+
+
+async def ended(house: House, count: int = 1) -> list[str]:
+    """The ids of the entries of tasks that were cancelled one by one."""
+    for _ in range(count):
+        handle = await house.queue.enqueue("code")
+        await handle.cancel("no need")
+    return [entry.decode() for entry, _ in await house.client.xrange(house.keys.outbox())]
+
+
+async def holders(house: House) -> dict[str, str]:
+    pending = await house.client.xpending_range(house.keys.outbox(), GROUP, "-", "+", 100)
+    return {one["message_id"].decode(): one["consumer"].decode() for one in pending}
+
+
+async def archivers(house: House) -> set[str]:
+    found = await house.client.xinfo_consumers(house.keys.outbox(), GROUP)
+    return {one["name"].decode() for one in found}
+
+
+async def age(house: House, archiver: str, *entries: str) -> None:
+    """Lets an archiver look as if it had been silent for long."""
+    await house.client.xclaim(
+        house.keys.outbox(), GROUP, archiver, 0, list(entries), idle=60_000, justid=True
+    )
+
+
+async def test_without_an_outbox_nothing_is_made(archived_house: House) -> None:
+    assert await collected(archived_house) == []
+    assert await archived_house.dump() == {}
+
+
+async def test_each_archiver_is_given_others(archived_house: House) -> None:
+    entries = await ended(archived_house, 3)
+
+    first = await collected(archived_house, "a1", limit=2)
+    second = await collected(archived_house, "a2", limit=2)
+
+    assert (first, second) == (entries[:2], entries[2:])
+    assert await holders(archived_house) == dict(zip(entries, ["a1", "a1", "a2"], strict=True))
+
+
+async def test_sent_again_it_hands_out_the_same(archived_house: House) -> None:
+    await ended(archived_house, 2)
+    first = await collected(archived_house)
+    before = await archived_house.dump()
+
+    assert await collected(archived_house) == first
+    assert await archived_house.dump() == before
+
+
+async def test_what_a_silent_archiver_holds_goes_to_another(archived_house: House) -> None:
+    entries = await ended(archived_house, 2)
+    await collected(archived_house, "a1")
+    assert await collected(archived_house, "a2") == []
+
+    await age(archived_house, "a1", *entries)
+
+    assert await collected(archived_house, "a2") == entries
+    assert set((await holders(archived_house)).values()) == {"a2"}
+
+
+async def test_an_archiver_that_is_gone_is_forgotten_when_it_holds_nothing(
+    archived_house: House,
+) -> None:
+    (entry,) = await ended(archived_house)
+    await collected(archived_house, "a1")
+    await archived_house.client.xack(archived_house.keys.outbox(), GROUP, entry)
+    await archived_house.client.xdel(archived_house.keys.outbox(), entry)
+
+    assert await collected(archived_house, "a2", idle_ms=0) == []
+
+    assert "a1" not in await archivers(archived_house)
+
+
+async def test_an_entry_that_someone_deleted_holds_back_none(archived_house: House) -> None:
+    entries = await ended(archived_house, 2)
+    await collected(archived_house)
+    await archived_house.client.xdel(archived_house.keys.outbox(), entries[0])
+
+    assert await collected(archived_house) == entries[1:]
+
+
+@pytest.mark.parametrize("size", [1, 9_000])
+async def test_entries_of_any_size_and_any_bytes_are_handed_out(
+    archived_house: House, size: int
+) -> None:
+    words: list[Any] = [word for n in range(size) for word in (b"\xff%d" % n, b"\0")]
+    await archived_house.client.execute_command("XADD", archived_house.keys.outbox(), "*", *words)
+
+    (entry,) = await collect(archived_house.queue.shard, "a1", idle_ms=1, limit=5)
+
+    assert [(line.task, line.value) for line in entry.lines] == [
+        (b"\xff%d" % n, b"\0") for n in range(size)
+    ]

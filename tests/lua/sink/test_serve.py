@@ -1,0 +1,90 @@
+"""serve: a sink has its place among the notices, and what it wants becomes one from now on."""
+
+from __future__ import annotations
+
+from tests.house import House
+from tests.lua.sink.told import happens, notices, served, sink_keys, taken
+
+
+async def test_a_sink_is_written_down_with_what_it_wants(house: House) -> None:
+    await served(house, "ops", wants="breaker.opened task.dead_lettered")
+
+    found = await sink_keys(house)
+
+    ((name, at),) = found.pop("sinks")
+    assert (name, at > 1e12) == (b"ops", True)
+    assert found == {
+        "noticed": {b"breaker.opened", b"task.dead_lettered"},
+        "sink:ops": {b"last": b"0-0", b"wants": b"breaker.opened task.dead_lettered"},
+    }
+
+
+async def test_nothing_is_a_notice_that_no_sink_wants(house: House) -> None:
+    await happens(house)
+    await served(house, "ops", wants="task.dead_lettered")
+
+    await happens(house)
+
+    assert await notices(house) == []
+    assert await house.client.xlen(house.keys.events()) == 2
+
+
+async def test_what_some_sink_wants_is_a_notice_with_the_id_of_its_event(house: House) -> None:
+    await served(house, "ops")
+
+    await happens(house)
+
+    ((entry, fields),) = await house.client.xrange(house.keys.events())
+    ((_, notice),) = await house.client.xrange(house.keys.notices())
+    assert notice == {**fields, b"id": entry}
+
+
+async def test_a_new_sink_begins_behind_all_that_is_there(house: House) -> None:
+    await served(house, "ops")
+    await happens(house)
+
+    await served(house, "late")
+    await happens(house)
+
+    assert len(await taken(house, sink="ops")) == 2
+    assert await taken(house, sink="late") == (await notices(house))[1:]
+
+
+async def test_served_again_a_sink_keeps_its_place(house: House) -> None:
+    await served(house, "ops")
+    await happens(house)
+
+    await served(house, "ops")
+
+    assert await taken(house) == await notices(house)
+
+
+async def test_sent_again_only_the_time_is_new(house: House) -> None:
+    await served(house, "ops")
+    before = await sink_keys(house)
+    await house.client.zadd(house.keys.sinks(), {"ops": 1})
+
+    await served(house, "ops")
+
+    after = await sink_keys(house)
+    assert after.pop("sinks")[0][1] >= before.pop("sinks")[0][1]
+    assert after == before
+
+
+async def test_sinks_want_together_what_each_wants(house: House) -> None:
+    await served(house, "ops", wants="breaker.opened task.unserved")
+    await served(house, "money", wants="budget.exhausted")
+    await served(house, "ops", wants="breaker.opened")
+
+    wanted = await house.client.smembers(house.keys.noticed())
+
+    assert wanted == {b"breaker.opened", b"budget.exhausted"}
+
+
+async def test_a_set_that_was_lost_is_written_anew(house: House) -> None:
+    await served(house, "ops")
+    await house.client.delete(house.keys.noticed())
+
+    await served(house, "ops")
+
+    assert await house.client.smembers(house.keys.noticed()) == {b"breaker.opened"}

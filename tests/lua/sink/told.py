@@ -1,0 +1,61 @@
+"""Hands for tests of sinks: something happens, a notifier takes it, time goes by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rqueue.store.scripts import Argument
+from tests.house import House
+from tests.lua.task.afterwards import ask
+
+TAKE: dict[str, Argument] = {
+    "sink": "ops", "taker": "t1", "lease_ms": 60_000, "limit": 10, "window": 100, "page": 100,
+}  # fmt: skip
+OPENED = ["event", "breaker.opened", "breaker", "code", "detail", "60000", "id"]
+
+
+async def served(house: House, *sinks: str, wants: str = "breaker.opened") -> None:
+    """Sinks that a notifier serves."""
+    for sink in sinks:
+        await ask(house, "sink/serve", {"sink": sink, "wants": wants})
+
+
+async def happens(house: House, number: int = 1) -> None:
+    """A breaker opens, so many times."""
+    for _ in range(number):
+        await house.queue.open_breaker("code", 60)
+
+
+async def notices(house: House) -> list[str]:
+    """The notices that are kept."""
+    return [entry.decode() for entry, _ in await house.client.xrange(house.keys.notices())]
+
+
+async def taken(house: House, **changes: Any) -> list[str]:
+    """The notices that a notifier is handed."""
+    reply = await ask(house, "sink/take", TAKE | changes)
+    assert reply[0] == "OK"
+    return [row[0] for row in reply[2:]]
+
+
+async def settled(
+    house: House, *found: str, delay: int | str = "", sink: str = "ops", taker: str = "t1"
+) -> int:
+    """How many of these a call has settled."""
+    args: dict[str, Argument] = {"sink": sink, "taker": taker}
+    word, number = await ask(house, "sink/settle", args, [(one, delay) for one in found])
+    assert word == "OK"
+    return int(number)
+
+
+async def make_due(house: House, *found: str, sink: str = "ops") -> None:
+    """Lets the time of these come."""
+    await house.client.zadd(house.keys.undelivered(sink), dict.fromkeys(found, 1))
+
+
+async def sink_keys(house: House) -> dict[str, Any]:
+    """The keys that sinks have, with what is in them."""
+    root = house.keys.root
+    names = ("notices", "noticed", "sink", "undelivered")
+    found = {key.removeprefix(root): value for key, value in (await house.dump()).items()}
+    return {key: value for key, value in found.items() if key.startswith(names)}

@@ -1,0 +1,242 @@
+"""What lanes of keys lend each other beside plain tasks: the priority of the most urgent first task
+of all whose key may go on, and of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from rqueue import Lease
+from rqueue.store.leases import Parking, park
+from tests.house import House, opened
+from tests.servers import Server
+
+Told = tuple[str, str | None, float]
+
+
+async def enqueued(house: House, key: str | None, n: int = 1, **options: Any) -> None:
+    """Tasks of a key."""
+    await house.queue.enqueue_many([{"type": "code", "limit_key": key, **options}] * n)
+
+
+async def claimed(house: House, n: int, **offer: Any) -> list[Lease]:
+    """What a worker is given that serves everything, unless it is said what."""
+    return await house.queue.claim(worker="w1", n=n, **offer)
+
+
+def keys(leases: Sequence[Lease]) -> str:
+    """The first letters of the keys of leases, in their order."""
+    return "".join((lease.task.spec.limit_key or "-")[0] for lease in leases)
+
+
+async def given(house: House, *sizes: int, **offer: Any) -> str:
+    """The same of what claims give, one after the other."""
+    return "".join([keys(await claimed(house, n, **offer)) for n in sizes])
+
+
+SIZES = [(1,) * 10, (2,) * 5, (10,)]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=len)
+@pytest.mark.parametrize("limit", [{"at_once": 1}, {"rate": 1, "per_sec": 3600}], ids=str)
+async def test_a_key_that_is_full_lends_nothing(
+    server: Server, limit: dict[str, int], sizes: tuple[int, ...]
+) -> None:
+    async with opened(server, limits=[{"key": "a", **limit}]) as house:
+        await enqueued(house, "a", 5, priority=10)
+        await enqueued(house, "b", 12, priority=90)
+        await enqueued(house, None, 10, priority=50)
+
+        assert await given(house, *sizes) == "a" + "-" * 9
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=len)
+async def test_a_type_that_is_full_lends_nothing(server: Server, sizes: tuple[int, ...]) -> None:
+    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as house:
+        await enqueued(house, "a", 5, priority=10)
+        for at in range(12):
+            await enqueued(house, f"b{at}", 2, type="review", priority=90)
+        await enqueued(house, None, 10, type="mail", priority=50)
+
+        assert await given(house, *sizes) == "a" + "-" * 9
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=len)
+async def test_a_type_that_plain_tasks_have_filled_lends_nothing(
+    server: Server, sizes: tuple[int, ...]
+) -> None:
+    async with opened(server, limits=[{"type": "code", "at_once": 2}]) as house:
+        await enqueued(house, None, 2, priority=5)
+        await enqueued(house, "z", 5, priority=10)
+        await enqueued(house, "a", 5, type="review", priority=90)
+        await enqueued(house, None, 8, type="mail", priority=50)
+
+        assert await given(house, *sizes) == "-" * 10
+
+
+async def test_a_key_that_others_have_filled_lends_nothing(server: Server) -> None:
+    async with opened(server, limits=[{"key": "z", "at_once": 1}]) as house:
+        await enqueued(house, "z", 1, priority=10)
+        (lease,) = await claimed(house, 1, types=["code"])
+        for at in range(9):
+            await enqueued(house, f"a{at}", 1, type="review", priority=90)
+        await enqueued(house, "z", 5, type="review", priority=10)
+        await enqueued(house, None, 5, type="review", priority=50)
+
+        assert await given(house, 1, 1, 3, types=["review"]) == "-----"
+        # No claim looks at it again, until it may go on: then it lends.
+        assert await house.client.zrange(house.keys.shut(-2), 0, -1) == [b"z"]
+        assert await house.client.zscore(house.keys.turns(-2), "z") is None
+        await lease.start()
+        await lease.complete()
+        assert await house.client.zcard(house.keys.heads(-2)) == 10
+        await enqueued(house, None, 1, type="review", priority=50)
+        assert await given(house, 11, types=["review"]) == "a" * 9 + "z-"
+
+
+async def test_a_key_that_is_slowed_down_lends_nothing(house: House) -> None:
+    await enqueued(house, "z", 1, priority=10)
+    (lease,) = await claimed(house, 1)
+    await lease.start()
+    row = Parking(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
+    assert await park(house.queue.shard, [row]) == ["OK"]
+    for at in range(9):
+        await enqueued(house, f"a{at}", 1, type="review", priority=90)
+    await enqueued(house, "z", 5, type="review", priority=10)
+    await enqueued(house, None, 5, priority=50)
+
+    assert await given(house, 1, 1, 3) == "-----"
+
+
+async def test_one_that_may_go_on_lends_until_it_has_its_turn(house: House) -> None:
+    await enqueued(house, "a", 9, priority=90)
+    await enqueued(house, "b", 9, type="review", priority=90)
+    await enqueued(house, "z", 1, priority=10)
+    await enqueued(house, None, 5, priority=50)
+
+    assert await given(house, 1, 1, 1, 6, 1) == "abz" + "-----" + "ab"
+
+
+def told(leases: Sequence[Lease]) -> list[Told]:
+    """What leases are of."""
+    return [(one.task.type, one.task.spec.limit_key, one.task.spec.priority) for one in leases]
+
+
+LIMITS: list[dict[str, Any]] = [
+    {"key": "*", "at_once": 3}, {"key": "a", "at_once": 1},
+    {"key": "b", "rate": 2, "per_sec": 3600}, {"type": "code", "key": "*", "at_once": 2},
+    {"type": "code", "at_once": 5},
+    {"type": "review", "rate": 6, "per_sec": 3600}, {"at_once": 25},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_batch_is_as_many_claims_for_one_at_any_limits(server: Server, seed: int) -> None:
+    random = Random(seed)
+    limits = random.sample(LIMITS, random.randint(1, 4))
+    weights = random.choice([{}, {"a": 3}, {"c": 0.5}])
+    calls = [
+        {
+            "type": random.choice(["code", "review", "mail"]),
+            "limit_key": random.choice(["a", "b", "c", "d", None]),
+            "priority": random.choice([10, 30, 50, 70, 90]),
+        }
+        for _ in range(60)
+    ]
+    found: list[list[Told]] = []
+
+    for sizes in ([1] * 40, [3] * 14, [40]):
+        async with opened(
+            server, limits=limits, turns={"weights": weights}, priority_boost_per_minute=0
+        ) as house:
+            await house.client.flushall()
+            await house.queue.enqueue_many(calls)
+            leases = [lease for n in sizes for lease in await claimed(house, n)]
+            found.append(told(leases)[:40])
+
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+async def calls(house: House) -> int:
+    """How many commands a claim for one takes."""
+    await house.client.config_resetstat()
+    assert await given(house, 1) == "-"
+    found = await house.client.info("commandstats")
+    return sum(stats["calls"] for stats in found.values())
+
+
+async def overtaken(house: House, number: int) -> None:
+    """So many keys at their limit, each with tasks that were the first and are no more; plain tasks
+    are more urgent than what may go on.
+    """
+    await enqueued(house, "late", 5, priority=99)
+    await enqueued(house, None, 20, priority=95)
+    for priority in (90, 70, 50, 30, 10):
+        await house.queue.enqueue_many(
+            [{"type": "code", "limit_key": f"k{n:03}", "priority": priority} for n in range(number)]
+        )
+    assert keys(await claimed(house, number)).count("k") == number
+
+
+async def test_a_claim_costs_the_same_however_many_were_first_of_keys_that_are_full(
+    valkey: Server,
+) -> None:
+    async with opened(
+        valkey, limits=[{"key": "*", "at_once": 1}], priority_boost_per_minute=0
+    ) as house:
+        await overtaken(house, 5)
+        await calls(house)
+        few = await calls(house)
+        await house.client.flushall()
+    async with opened(
+        valkey, limits=[{"key": "*", "at_once": 1}], priority_boost_per_minute=0
+    ) as house:
+        await overtaken(house, 200)
+        # The first to come by takes out of the way what is no head any more.
+        await calls(house)
+
+        assert await calls(house) == few
+        assert await house.client.zcard(house.keys.heads(-1)) == 1
+
+
+async def test_a_claim_takes_so_many_out_of_the_way_and_the_next_goes_on(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rqueue.model.turns.MOST_KEYS", 8)
+    async with opened(
+        server, limits=[{"key": "*", "at_once": 1}], priority_boost_per_minute=0
+    ) as house:
+        await overtaken(house, 5)
+        await enqueued(house, "urgent", 1, priority=94)
+        left = [await house.client.zcard(house.keys.heads(-1))]
+
+        found = ""
+        for _ in range(2):
+            found += await given(house, 1)
+            left.append(await house.client.zcard(house.keys.heads(-1)))
+
+        # Fifteen that are no heads, and two that are: one of them lends the other its priority.
+        assert left == [17, 9, 1]
+        assert found == "-l"
+
+
+async def test_what_is_passed_over_is_the_first_of_its_key(house: House) -> None:
+    cheap, dear = {"estimated_cost_usd": 0.6}, {"estimated_cost_usd": 1.0}
+    await enqueued(house, "a", 1, priority=20, **dear)
+    await enqueued(house, "a", 2, priority=30, **cheap)
+    await enqueued(house, "a", 1, priority=10, **cheap)
+    _, second, *_ = await house.client.zrange(house.keys.keyed(-1, "a"), 0, -1)
+    # Another claim has found that it is the first no more.
+    await house.client.zrem(house.keys.heads(-1), second)
+    await house.queue.set_budget(1.3)
+
+    leases = await claimed(house, 2)
+
+    assert [one.task.spec.priority for one in leases] == [10, 30]
+    assert await house.client.zrange(house.keys.keyed(-1, "a"), 0, 0) == [second]
+    assert await house.client.zrange(house.keys.heads(-1), 0, -1) == [second]

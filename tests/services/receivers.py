@@ -1,0 +1,117 @@
+"""Real receivers of notices: a web server that misbehaves on demand, and a mail server."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiosmtpd.smtp import SMTP, AuthResult
+
+HOST = "127.0.0.1"
+LAST = b"\r\n\r\n"
+
+
+@dataclass(slots=True)
+class Post:
+    """A request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class Web:
+    """A web server. It answers with `statuses` one after the other, and then with 200."""
+
+    port: int = 0
+    posts: list[Post] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    headers: str = ""
+    body: bytes = b"ok"
+    # Set to let an answer that is held back go.
+    gate: asyncio.Event | None = None
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def origin(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            first, *lines = (await reader.readuntil(LAST)).decode().strip().split("\r\n")
+            headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            self.posts.append(Post(first.split(" ")[1], headers, body))
+            self.arrived.set()
+            if self.gate is not None:
+                await self.gate.wait()
+            status = self.statuses.pop(0) if self.statuses else 200
+            head = f"HTTP/1.1 {status} x\r\nconnection: close\r\n{self.headers}\r\n"
+            writer.write(head.encode() + self.body)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def web(context: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[Web]:
+    """A web server, over TLS with a context."""
+    found = Web()
+    server = await asyncio.start_server(found.answer, HOST, port, ssl=context)
+    found.port = server.sockets[0].getsockname()[1]
+    async with server:
+        try:
+            yield found
+        finally:
+            if found.gate is not None:
+                found.gate.set()
+
+
+@dataclass(slots=True)
+class Mail:
+    """A mail server's post: what came, and what it says to the next ones."""
+
+    port: int = 0
+    letters: list[Any] = field(default_factory=list)
+    replies: list[str] = field(default_factory=list)
+    logins: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        if self.replies:
+            return self.replies.pop(0)
+        self.letters.append(envelope)
+        return "250 taken"
+
+    def authenticate(self, *asked: Any) -> AuthResult:
+        """Who logs in: server, session, envelope, mechanism, name and password."""
+        said = asked[-1]
+        self.logins.append((said.login, said.password))
+        return AuthResult(success=said.password == b"sesame")
+
+
+@asynccontextmanager
+async def mail(
+    context: ssl.SSLContext | None = None, *, login: bool = False
+) -> AsyncIterator[Mail]:
+    """A mail server, with STARTTLS where there is a context."""
+    found = Mail()
+    options: dict[str, Any] = {"tls_context": context, "require_starttls": context is not None}
+    if login:
+        options |= {"authenticator": found.authenticate, "auth_required": True}
+
+    def made() -> SMTP:
+        return SMTP(found, hostname="localhost", **options)
+
+    loop = asyncio.get_running_loop()
+    factory: Callable[[], SMTP] = made
+    server = await loop.create_server(factory, HOST, 0)
+    found.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield found

@@ -1,0 +1,145 @@
+"""E-mails through a real mail server: one a notice, and nothing slips into their headers."""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import ssl
+from collections.abc import AsyncIterator
+from email.policy import default
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import trustme
+
+from rqueue.clock import SYSTEM
+from rqueue.services.notifier import Noticed, Notifier
+from rqueue.services.sinks import sender_of
+from rqueue.settings import Settings
+from tests.house import House, opened
+from tests.servers import Server
+from tests.services.receivers import HOST, mail
+from tests.services.test_notifier import due
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    async with opened(valkey) as found:
+        yield found
+
+
+def a_notifier(house: House, port: int, **changes: Any) -> Notifier:
+    sink = {
+        "kind": "smtp", "name": "post", "host": HOST, "port": port, "security": "none",
+        "sender": "queue@example.org", "to": ["ops@example.org", "two@example.org"],
+        "timeout_sec": 5,
+    }  # fmt: skip
+    settings = Settings(name="house", sinks=[{**sink, **changes}])
+    (made,) = settings.sinks
+    sender = sender_of(made, settings.notice_destinations, clock=SYSTEM)
+    return Notifier(house.queue.shard, made, sender, queue="house", clock=SYSTEM, random=Random(7))
+
+
+async def told(house: House, notifier: Notifier) -> Noticed:
+    """What a tick does after a breaker has opened."""
+    await notifier.tick()
+    await house.queue.open_breaker("code", 60)
+    return await notifier.tick()
+
+
+def read(envelope: Any) -> Any:
+    """A letter as its reader sees it."""
+    return email.message_from_bytes(envelope.content, policy=default)
+
+
+async def test_a_notice_is_one_letter_to_all(house: House) -> None:
+    async with mail() as post:
+        assert await told(house, a_notifier(house, post.port)) == Noticed(delivered=1)
+
+    (envelope,) = post.letters
+    assert envelope.rcpt_tos == ["ops@example.org", "two@example.org"]
+    letter = read(envelope)
+    assert letter["Subject"].strip().startswith("warning: [house] Circuit breaker OPEN for code")
+    assert letter["From"] == "queue@example.org"
+    assert letter["Message-ID"] == f"<house.{letter['X-RQueue-Delivery']}@example.org>"
+    assert 'event: "breaker.opened"' in letter.get_content()
+
+
+async def test_one_that_was_refused_is_sent_again_under_the_same_id(house: House) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port)
+        post.replies = ["451 later"]
+        assert await told(house, notifier) == Noticed(failed=1)
+        await due(house, "post")
+        (notice,) = await house.client.xrange(house.keys.notices())
+
+        assert await notifier.tick() == Noticed(delivered=1)
+
+    (envelope,) = post.letters
+    assert read(envelope)["X-RQueue-Delivery"] == f"post-{notice[0].decode()}"
+
+
+async def test_nobody_at_home_is_tried_again(house: House) -> None:
+    done = await told(house, a_notifier(house, 1))
+
+    assert done == Noticed(failed=1)
+    assert await house.client.xlen(house.keys.notices()) == 1
+
+
+async def test_a_login_goes_over_tls_alone(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAIL_PASSWORD", "sesame")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(HOST).configure_cert(context)
+    login = {
+        "username": "queue", "password_env": "MAIL_PASSWORD", "security": "starttls",
+        "ca_file": str(tmp_path / "ca.pem"),
+    }  # fmt: skip
+    async with mail(context, login=True) as post:
+        good = await told(house, a_notifier(house, post.port, **login))
+        del login["ca_file"]
+        strange = await told(house, a_notifier(house, post.port, **login))
+    async with mail() as plain:
+        without = await told(house, a_notifier(house, plain.port, **login))
+
+    assert (good.delivered, strange.failed > 0, without.failed > 0) == (1, True, True)
+    assert post.logins == [(b"queue", b"sesame")]
+    assert plain.letters == []
+
+
+async def test_nothing_slips_into_the_headers(house: House) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port, detail=True)
+        await notifier.tick()
+        evil = "x\r\nBcc: all@example.org\r\n\r\n<script>"
+        await house.client.xadd(
+            house.keys.notices(),
+            {"event": "worker.blamed", "worker": evil, "detail": evil, "id": "1-1"},
+        )
+
+        assert await notifier.tick() == Noticed(delivered=1)
+
+    (envelope,) = post.letters
+    letter = read(envelope)
+    assert letter["Bcc"] is None
+    assert envelope.rcpt_tos == ["ops@example.org", "two@example.org"]
+    assert "Bcc: all@example.org" in letter["Subject"]
+
+
+async def test_one_that_says_nothing_is_given_up_in_time(house: House) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, HOST, 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+
+        done = await told(house, a_notifier(house, port, timeout_sec=0.3))
+
+    assert done == Noticed(failed=1)

@@ -1,0 +1,308 @@
+"""Webhooks against real web servers: signed, tried again, and never led astray."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import trustme
+
+from rqueue.clock import SYSTEM
+from rqueue.errors import ConfigError
+from rqueue.services.notifier import Noticed, Notifier
+from rqueue.services.sinks import sender_of
+from rqueue.services.sinks.posting import MAX_ANSWER
+from rqueue.settings import Settings
+from tests.house import House, opened
+from tests.servers import Server
+from tests.services.receivers import HOST, Web, web
+from tests.services.test_notifier import due
+
+SECRET = "it is known to two"
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    # None of them may be asked.
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+
+
+@pytest.fixture
+async def house(valkey: Server) -> AsyncIterator[House]:
+    async with opened(valkey) as found:
+        yield found
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Web]:
+    async with web() as found:
+        yield found
+
+
+def a_sink(url: str, **changes: Any) -> dict[str, Any]:
+    sink = {"kind": "webhook", "name": "hook", "url": url, "secret_env": "HOOK_SECRET"}
+    return {**sink, "timeout_sec": 5, **changes}
+
+
+def a_notifier(
+    house: House, sink: dict[str, Any], allowed: dict[str, Any] | None = None, resolve: Any = None
+) -> Notifier:
+    """A notifier for a sink; by default its own origin is allowed."""
+    if allowed is None:
+        allowed = {"origins": [sink["url"].rpartition("/")[0]]}
+    settings = Settings(name="house", sinks=[sink], notice_destinations=allowed)
+    chosen = {"resolve": resolve} if resolve else {}
+    (made,) = settings.sinks
+    sender = sender_of(made, settings.notice_destinations, clock=SYSTEM, **chosen)
+    return Notifier(house.queue.shard, made, sender, queue="house", clock=SYSTEM, random=Random(7))
+
+
+def giving(*addresses: str) -> Any:
+    """A look-up that gives these, and counts."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        resolve.asked.append(host)  # type: ignore[attr-defined]
+        return addresses
+
+    resolve.asked = []  # type: ignore[attr-defined]
+    return resolve
+
+
+async def told(house: House, notifier: Notifier) -> Noticed:
+    """What a tick does after a breaker has opened."""
+    await notifier.tick()
+    await house.queue.open_breaker("code", 60)
+    return await notifier.tick()
+
+
+async def test_a_webhook_is_signed_over_its_time_and_body(house: House, receiver: Web) -> None:
+    notifier = a_notifier(house, a_sink(f"{receiver.origin}/hook?to=ops"))
+
+    assert await told(house, notifier) == Noticed(delivered=1)
+
+    (post,) = receiver.posts
+    stamp, signed = post.headers["x-rqueue-timestamp"], post.headers["x-rqueue-signature"]
+    wanted = hmac.new(SECRET.encode(), f"{stamp}.".encode() + post.body, hashlib.sha256)
+    assert signed == f"v1={wanted.hexdigest()}"
+    assert abs(int(stamp) - SYSTEM.now_ms() // 1000) < 30
+    body = json.loads(post.body)
+    assert post.path == "/hook?to=ops"
+    assert post.headers["host"] == f"{HOST}:{receiver.port}"
+    assert post.headers["x-rqueue-delivery"] == body["delivery"]
+    assert post.headers["x-rqueue-event"] == body["event"] == "breaker.opened"
+    assert (body["subject"], body["severity"]) == ("code", "warning")
+    assert body["detail"] == {"for_ms": 60000}
+
+
+async def test_it_is_tried_again_after_an_error_and_nobody_at_home(
+    house: House, receiver: Web
+) -> None:
+    receiver.statuses = [500]
+    notifier = a_notifier(house, a_sink(f"{receiver.origin}/hook"))
+    assert await told(house, notifier) == Noticed(failed=1)
+    nobody = a_notifier(house, a_sink(f"http://{HOST}:1/hook"))
+    await due(house, "hook")
+    assert await nobody.tick() == Noticed(failed=1)
+    await due(house, "hook")
+
+    assert await notifier.tick() == Noticed(delivered=1)
+
+    first, second = receiver.posts
+    assert first.headers["x-rqueue-delivery"] == second.headers["x-rqueue-delivery"]
+    assert first.body == second.body
+
+
+async def test_a_host_that_no_resolver_can_be_asked_for_is_tried_again(
+    house: House, receiver: Web
+) -> None:
+    async def refuses(host: str, port: int) -> list[str]:
+        raise UnicodeError("label empty or too long")
+
+    sink = a_sink(f"{receiver.origin}/hook")
+
+    assert await told(house, a_notifier(house, sink, resolve=refuses)) == Noticed(failed=1)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_not_followed(house: House, receiver: Web, status: int) -> None:
+    async with web() as other:
+        receiver.statuses = [status]
+        receiver.headers = f"location: {other.origin}/stolen\r\n"
+
+        done = await told(house, a_notifier(house, a_sink(f"{receiver.origin}/hook")))
+
+        assert done == Noticed(failed=1)
+        assert other.posts == []
+
+
+async def test_an_answer_without_end_is_cut_off(house: House, receiver: Web) -> None:
+    receiver.body = b"x" * (MAX_ANSWER * 40)
+
+    done = await told(house, a_notifier(house, a_sink(f"{receiver.origin}/hook")))
+
+    assert done == Noticed(delivered=1)
+
+
+async def test_one_that_does_not_answer_is_given_up_in_time(house: House, receiver: Web) -> None:
+    receiver.gate = asyncio.Event()
+
+    sink = a_sink(f"{receiver.origin}/hook", timeout_sec=1)
+    done = await told(house, a_notifier(house, sink))
+
+    assert done == Noticed(failed=1)
+    assert len(receiver.posts) == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.0.0.7", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0",
+        "100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1",
+        "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "no address",
+    ],
+)  # fmt: skip
+async def test_a_host_that_means_this_network_is_refused(house: House, address: str) -> None:
+    resolve = giving("93.184.216.34", address)
+    sink = a_sink("https://hooks.example.org/x")
+
+    done = await told(house, a_notifier(house, sink, {}, resolve))
+
+    assert done == Noticed(failed=1)
+    assert resolve.asked == ["hooks.example.org"]
+
+
+async def test_a_host_that_changes_its_mind_is_refused(house: House, receiver: Web) -> None:
+    """It is looked up once a delivery: there is no second answer between check and connection."""
+    url = f"http://rebound.example.org:{receiver.port}"
+    asked = []
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return ["93.184.216.34"] if len(asked) == 1 else [HOST]
+
+    sink = a_sink(f"{url}/x", timeout_sec=0.2)
+    notifier = a_notifier(house, sink, {"origins": [url]}, resolve)
+    done = [await told(house, notifier)]
+    await due(house, "hook")
+    done.append(await notifier.tick())
+
+    assert done == [Noticed(failed=1)] * 2
+    assert len(asked) == 2
+    assert receiver.posts == []
+
+
+async def test_an_intranet_host_needs_its_network_named(house: House, receiver: Web) -> None:
+    url = f"http://hooks.corp:{receiver.port}"
+    sink, resolve = a_sink(f"{url}/x"), giving(HOST)
+    refused = await told(house, a_notifier(house, sink, {"origins": [url]}, resolve))
+    await due(house, "hook")
+
+    allowed = {"origins": [url], "networks": ["127.0.0.0/8"]}
+    done = await a_notifier(house, sink, allowed, resolve).tick()
+
+    assert (refused, done) == (Noticed(failed=1), Noticed(delivered=1))
+    assert receiver.posts[0].headers["host"] == f"hooks.corp:{receiver.port}"
+
+
+@pytest.mark.parametrize("name", ["hooks.corp", "other.corp"])
+async def test_the_certificate_must_be_the_hosts_though_the_address_was_chosen(
+    house: House, tmp_path: Path, name: str
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("hooks.corp").configure_cert(context)
+    async with web(context) as receiver:
+        url = f"https://{name}:{receiver.port}"
+        allowed = {"origins": [url], "networks": ["127.0.0.1/32"]}
+        sink = a_sink(f"{url}/x", ca_file=str(tmp_path / "ca.pem"))
+
+        done = await told(house, a_notifier(house, sink, allowed, giving(HOST)))
+
+        good = name == "hooks.corp"
+        assert done == (Noticed(delivered=1) if good else Noticed(failed=1))
+        assert len(receiver.posts) == int(good)
+
+
+async def test_a_certificate_of_nobody_is_not_believed(house: House) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("hooks.corp").configure_cert(context)
+    async with web(context) as receiver:
+        url = f"https://hooks.corp:{receiver.port}"
+        allowed = {"origins": [url], "networks": ["127.0.0.1/32"]}
+
+        done = await told(house, a_notifier(house, a_sink(f"{url}/x"), allowed, giving(HOST)))
+
+        assert (done, receiver.posts) == (Noticed(failed=1), [])
+
+
+async def test_the_next_address_of_a_host_is_tried(house: House, receiver: Web) -> None:
+    url = f"http://hooks.corp:{receiver.port}"
+    allowed = {"origins": [url], "networks": ["127.0.0.0/8"]}
+
+    done = await told(
+        house, a_notifier(house, a_sink(f"{url}/x"), allowed, giving("127.0.0.9", HOST))
+    )
+
+    assert done == Noticed(delivered=1)
+
+
+async def test_slack_gets_a_text_in_which_nothing_is_a_mention(
+    house: House, receiver: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACK_URL", f"{receiver.origin}/services/T0/secret")
+    sink = {"kind": "slack", "name": "hook", "url_env": "SLACK_URL"}
+    notifier = a_notifier(house, sink, {"origins": [receiver.origin]})
+    await notifier.tick()
+    await house.client.xadd(
+        house.keys.notices(),
+        {"event": "worker.blamed", "worker": "<!channel>", "detail": "a & <b>", "id": "1-1"},
+    )
+
+    assert await notifier.tick() == Noticed(delivered=1)
+
+    (post,) = receiver.posts
+    text = "warning: [house] Worker &lt;!channel&gt; was sent home: a &amp; &lt;b&gt;"
+    assert json.loads(post.body) == {"text": text}
+    assert "x-rqueue-signature" not in post.headers
+
+
+@pytest.mark.parametrize(
+    ("variable", "rule"),
+    [("", "the variable SLACK_URL is not set"), ("ftp://x", "holds no URL"),
+     ("http://e.org/x", "not https")],
+)  # fmt: skip
+async def test_a_secret_url_that_is_none_is_told_without_itself(
+    house: House, monkeypatch: pytest.MonkeyPatch, variable: str, rule: str
+) -> None:
+    monkeypatch.setenv("SLACK_URL", variable)
+
+    with pytest.raises(ConfigError, match=rule) as refused:
+        a_notifier(house, {"kind": "slack", "name": "hook", "url_env": "SLACK_URL"}, {})
+
+    assert not variable or variable not in str(refused.value)
+
+
+async def test_no_secret_is_in_a_log_line(
+    house: House, receiver: Web, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.statuses = [403]
+    caplog.set_level(logging.DEBUG, "rqueue")
+
+    await told(house, a_notifier(house, a_sink(f"{receiver.origin}/token-in-path")))
+
+    lines = [json.dumps(vars(record), default=str) for record in caplog.records]
+    lines = [line for line in lines if '"name": "rqueue' in line]
+    assert any("HTTP status 403" in line for line in lines)
+    assert not any("token-in-path" in line or SECRET in line for line in lines)
