@@ -139,6 +139,7 @@ def test_a_name_may_be_any_files(name: str) -> None:
         *({"name": name} for name in ASTRAY),
         {"media_type": "text"},
         {"media_type": "text/plain\r\nX-Evil: 1"},
+        {"media_type": "text/plän"},
         {"size": -1},
         {"sha256": "A" * 64},
     ],
