@@ -49,6 +49,10 @@ class GraphScene:
         record = self.twin.model.find(ROOT)
         return (ROOT, record.token if record and record.token else "1:none")
 
+    def move(self, name: str) -> None:
+        """A move by its name."""
+        MOVES[name](self)
+
     def claim(self, seat: int, *, n: int = 1, parks: bool = False) -> None:
         self.seats[seat].claim(self.twin, n, start=True, parks=parks)
 

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from rqueue.store.scripts import Script
+from tests.machine.again import any_two
 from tests.machine.graph_pairs import MOVES, STATES, graph_scene
 from tests.machine.wire import Wire, clockwork
 from tests.servers import Server
@@ -33,13 +34,4 @@ def wire(valkey: Server, scripts: dict[str, Script]) -> Iterator[Wire]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("state", "policy"), SCENES)
 def test_any_two_scripts_agree_with_the_model_of_a_dag(state: str, policy: str, wire: Wire) -> None:
-    for first in MOVES:
-        for second in MOVES:
-            scene = graph_scene(state, policy, wire)
-
-            try:
-                MOVES[first](scene)
-                scene.twin.look()
-                MOVES[second](scene)
-            except AssertionError as error:
-                raise AssertionError(f"{state}: {first}, {second}: {error}") from error
+    any_two(graph_scene(state, policy, wire), wire, MOVES)

@@ -13,6 +13,7 @@ import redis
 
 from rqueue.model.lane import Lane
 from rqueue.store.scripts import Script
+from tests.machine.again import any_two
 from tests.machine.pairs import LANE, MOVES, OF_KEYS, STATES, scene_in
 from tests.machine.wire import Wire, clockwork
 from tests.servers import Server
@@ -32,16 +33,7 @@ def wire(valkey: Server, scripts: dict[str, Script]) -> Iterator[Wire]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("state", STATES)
 def test_any_two_scripts_agree_with_the_model_from(state: str, wire: Wire) -> None:
-    for first in MOVES:
-        for second in MOVES:
-            scene = scene_in(state, wire)
-
-            try:
-                scene.move(first)
-                scene.twin.look()
-                scene.move(second)
-            except AssertionError as error:
-                raise AssertionError(f"{state}: {first}, {second}: {error}") from error
+    any_two(scene_in(state, wire), wire, MOVES)
 
 
 @pytest.mark.parametrize("lane", [LANE, OF_KEYS], ids=["plain", "keyed"])
@@ -58,13 +50,4 @@ def test_every_script_agrees_with_the_model_from(state: str, lane: Lane, wire: W
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
 def test_any_two_scripts_agree_about_keys_from(state: str, wire: Wire) -> None:
-    for first in MOVES:
-        for second in MOVES:
-            scene = scene_in(state, wire, OF_KEYS)
-
-            try:
-                scene.move(first)
-                scene.twin.look()
-                scene.move(second)
-            except AssertionError as error:
-                raise AssertionError(f"{state}: {first}, {second}: {error}") from error
+    any_two(scene_in(state, wire, OF_KEYS), wire, MOVES)
