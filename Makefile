@@ -6,6 +6,8 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 STAMP := .venv/.installed
 CODE := rqueue rqueue_pytest.py tests tools $(sort deploy/app $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
+# Tests start hundreds of processes: each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
 
 .PHONY: help run test slow check lint format bench bench-peers docs clean

@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 import fakeredis
 import pytest
+import redis.utils
 from fakeredis._clients._async import FakeAsyncRedisConnection
 from redis import asyncio as aredis
 from redis.asyncio.connection import AbstractConnection
@@ -28,6 +29,11 @@ TESTS = Path(__file__).parent
 ALONE = ("test_kinds", "test_process", "test_up", "test_worker", "test_context", "test_watch",
          "test_heart", "test_lines", "test_patience", "test_wide", "test_progress",
          "test_dag_watch", "test_spawn", "test_replicas")  # fmt: skip
+
+
+# The driver reads the metadata of its own package anew for each connection, in 3 ms; here
+# thousands are made.
+redis.utils.get_lib_version = cache(redis.utils.get_lib_version)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -65,10 +65,11 @@ def folder() -> Path:
     return packed if packed.is_dir() else Path(str(files("rqueue"))).parent / "lua"
 
 
-def names(where: Path) -> list[str]:
+@cache
+def names(where: Path) -> tuple[str, ...]:
     """Every script, as `noun/verb`."""
     found = (path for path in where.glob("*/*.lua") if path.parent.name != "include")
-    return sorted(f"{path.parent.name}/{path.stem}" for path in found)
+    return tuple(sorted(f"{path.parent.name}/{path.stem}" for path in found))
 
 
 @cache
