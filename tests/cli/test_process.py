@@ -127,7 +127,7 @@ async def test_a_command_that_is_interrupted_while_it_starts_says_so_by_its_code
         async def is_starting() -> bool:
             return begun.exists()
 
-        await until(is_starting, every_sec=0.05)
+        await until(is_starting)
         started.send_signal(signal.SIGINT)
         out, err = await started.communicate()
 
@@ -169,7 +169,7 @@ async def test_a_worker_in_bash_keeps_what_takes_long(
             claim = (await handle.task()).claim
             return claim is not None and claim.heartbeat_at > claim.claimed_at + LATER
 
-        await until(heard, every_sec=0.05)
+        await until(heard)
         go.touch()
 
         assert await handle.result(timeout=PATIENCE_SEC) == "slow"

@@ -132,7 +132,7 @@ async def more_than(shelf: Library, rows: int) -> None:
     async def enough() -> bool:
         return shelf.count() > rows
 
-    await until(enough, every_sec=0.05)
+    await until(enough)
 
 
 async def age(shelf: Library) -> None:

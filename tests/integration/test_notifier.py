@@ -56,7 +56,7 @@ async def served(house: House) -> None:
     async def known() -> bool:
         return bool(await house.client.exists(house.keys.sinks()))
 
-    await until(known, every_sec=0.05)
+    await until(known)
 
 
 async def empty(house: House) -> None:
@@ -65,7 +65,7 @@ async def empty(house: House) -> None:
     async def none() -> bool:
         return bool(await house.client.xlen(house.keys.notices()) == 0)
 
-    await until(none, every_sec=0.05)
+    await until(none)
 
 
 async def test_one_that_is_killed_between_delivery_and_settle_is_followed_by_the_same_delivery(

@@ -49,7 +49,7 @@ async def test_it_finishes_what_it_has_takes_no_more_and_ends_with_0(
         return (await first.task()).progress == "begun"
 
     with program(valkey.url, folder, "worker", "app:queue", "--name", "w7") as running:
-        await until(begun, every_sec=0.05)
+        await until(begun)
         await house.queue.drain_worker("w7")
         await running.said("told to drain")
         second = await house.queue.enqueue("slow")
@@ -71,7 +71,7 @@ async def test_of_several_processes_a_drained_one_is_not_replaced(
         return [one.status for one in found] == ["active", "active"]
 
     with program(valkey.url, folder, *words) as running:
-        await until(both, every_sec=0.05)
+        await until(both)
         await house.queue.drain_worker("w-1")
         await running.said("worker stopped")
         statuses = {one.name: one.status for one in await house.queue.workers()}

@@ -64,7 +64,7 @@ async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
         return (await house.task(handle.id)).progress == "begun"
 
     with program(valkey.url, folder, "worker", "app:queue", "--grace", "0", *words) as running:
-        await until(begun, every_sec=0.05)
+        await until(begun)
         claim = (await house.task(handle.id)).claim
         states = [await other.status() for other in others]
         refused = await house.task(large.id)
@@ -87,7 +87,7 @@ async def test_a_signal_adds_a_slot_and_another_takes_it_away(
     with program(valkey.url, folder, *words) as running:
         await running.said("worker started")
         running.process.send_signal(signal.SIGTTIN)
-        await until(both_begun, every_sec=0.05)
+        await until(both_begun)
         running.process.send_signal(signal.SIGTTOU)
         found = await slots(running, 2)
         running.process.send_signal(signal.SIGTTOU)
