@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,11 @@ from click.testing import CliRunner
 from rqueue import Queue
 from rqueue.cli.chosen import VARIABLE
 from rqueue.cli.main import cli
+from rqueue.cli.observing import address
 from rqueue.clock import SYSTEM
 from rqueue.model.shelf import Directory, place_of
 from rqueue.policy.checkup import Level, judge_server
+from rqueue.services.listener import Address
 from rqueue.settings import Settings
 from rqueue.sources import variable_of
 from rqueue.store.checkup import read_server
@@ -35,6 +38,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 OURS = ("migrate", "worker-1", "worker-2", "scheduler")
+SERVING = ("worker-1", "worker-2", "scheduler")
 # What a unit's environment names beside settings: which application its workers run.
 OWN = {VARIABLE, "RQUEUE_APP"}
 
@@ -44,6 +48,11 @@ def known_words(words: list[str]) -> bool:
     found = CliRunner().invoke(cli, [*words, "--help"])
     assert found.exit_code == 0, found.output
     return True
+
+
+def option_of(words: list[str], option: str) -> Address:
+    """Where a command listens by one of its options, as the command itself reads it."""
+    return address(words[words.index(option) + 1])
 
 
 def is_known(variable: str) -> bool:
@@ -61,7 +70,7 @@ def test_compose_has_the_whole_fleet() -> None:
     for name in OURS:
         assert services[name]["cap_drop"] == ["ALL"]
         assert services[name]["read_only"] is True
-    for name in ("worker-1", "worker-2", "scheduler"):
+    for name in SERVING:
         assert services[name]["depends_on"]["migrate"]["condition"].startswith("service_completed")
 
 
@@ -71,6 +80,23 @@ def test_compose_speaks_our_command_line_and_settings(name: str) -> None:
 
     assert known_words(service["command"])
     assert all(map(is_known, service["environment"]))
+
+
+def test_prometheus_asks_where_compose_listens() -> None:
+    scrape = yaml.safe_load((ROOT / "deploy/prometheus/scrape.yml").read_text())
+    (scraped,) = scrape["scrape_configs"]
+    asked = [place for group in scraped["static_configs"] for place in group["targets"]]
+
+    listening = {
+        name: option_of(COMPOSE["services"][name]["command"], "--metrics-port") for name in SERVING
+    }
+
+    assert sorted(asked) == sorted(f"{name}:{at.port}" for name, at in listening.items())
+    for name in SERVING:
+        for option in ("--metrics-port", "--health-port"):
+            host = option_of(COMPOSE["services"][name]["command"], option).host
+            assert not ip_address(host).is_loopback, (name, option)
+        assert "ports" not in COMPOSE["services"][name], "what anybody may ask is not published"
 
 
 @pytest.mark.parametrize("name", OURS)
