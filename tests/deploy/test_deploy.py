@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from psycopg.conninfo import conninfo_to_dict
 
 from rqueue import Queue
 from rqueue.cli.chosen import VARIABLE
@@ -39,8 +40,9 @@ COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 OURS = ("migrate", "worker-1", "worker-2", "scheduler")
 SERVING = ("worker-1", "worker-2", "scheduler")
-# What a unit's environment names beside settings: which application its workers run.
-OWN = {VARIABLE, "RQUEUE_APP"}
+# What an environment names beside settings: which application workers run, and what PostgreSQL's
+# own library reads.
+OWN = {VARIABLE, "RQUEUE_APP", "PGPASSWORD"}
 
 
 def known_words(words: list[str]) -> bool:
@@ -80,6 +82,20 @@ def test_compose_speaks_our_command_line_and_settings(name: str) -> None:
 
     assert known_words(service["command"])
     assert all(map(is_known, service["environment"]))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_any_password_will_do_for_the_archive_of_compose(name: str) -> None:
+    theirs = COMPOSE["services"]["postgres"]["environment"]
+    ours = COMPOSE["services"][name]["environment"]
+
+    parts = conninfo_to_dict(ours[variable_of("postgres_url")])
+
+    assert parts == {
+        "user": theirs["POSTGRES_USER"], "host": "postgres", "port": "5432",
+        "dbname": theirs["POSTGRES_DB"],
+    }  # fmt: skip
+    assert ours["PGPASSWORD"] == theirs["POSTGRES_PASSWORD"]
 
 
 def test_prometheus_asks_where_compose_listens() -> None:
