@@ -64,6 +64,21 @@ async def test_the_dead_are_found_by_what_they_are(house: House, shell: Shell) -
     assert "there are more than 1" in limited.stderr
 
 
+async def test_of_more_than_the_limit_the_last_that_died_are_listed(
+    house: House, shell: Shell
+) -> None:
+    tasks = [await died(house, type="mail" if n % 2 else "code") for n in range(12)]
+    # Two may have died in one millisecond.
+    await house.client.zadd(house.keys.dead(), {task.ulid: at for at, task in enumerate(tasks)})
+
+    async def ids(*words: str) -> list[str]:
+        return [row["id"] for row in await shell.json("dead", "list", *words)]
+
+    assert await ids("--limit", "3") == [tasks[11], tasks[10], tasks[9]]
+    assert await ids("--limit", "2", "--type", "code") == [tasks[10], tasks[8]]
+    assert await ids() == tasks[::-1]
+
+
 @pytest.mark.parametrize(
     "wrong", [("--cluster", "xyz"), ("--type", "a b"), ("--agent", ""), ("--reason", "\x1b")]
 )
