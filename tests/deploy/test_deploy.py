@@ -25,6 +25,7 @@ from rqueue.cli.chosen import VARIABLE
 from rqueue.cli.main import cli
 from rqueue.cli.observing import address
 from rqueue.clock import SYSTEM
+from rqueue.metrics.catalogue import CATALOGUE
 from rqueue.model.shelf import Directory, place_of
 from rqueue.policy.checkup import Level, judge_server
 from rqueue.services.listener import Address
@@ -37,6 +38,11 @@ from tests.servers import Server
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+RULES = [
+    rule
+    for group in yaml.safe_load((ROOT / "deploy/prometheus/rqueue.rules.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 OURS = ("migrate", "worker-1", "worker-2", "scheduler")
 SERVING = ("worker-1", "worker-2", "scheduler")
@@ -113,6 +119,26 @@ def test_prometheus_asks_where_compose_listens() -> None:
             host = option_of(COMPOSE["services"][name]["command"], option).host
             assert not ip_address(host).is_loopback, (name, option)
         assert "ports" not in COMPOSE["services"][name], "what anybody may ask is not published"
+
+
+def test_a_rule_asks_for_metrics_that_there_are_and_says_what_to_do() -> None:
+    named = {rule["record"] for rule in RULES if "record" in rule}
+
+    for rule in RULES:
+        # Beside metrics stand labels and their values, and what is added to a histogram's name.
+        words = re.sub(r'by \([^)]*\)|"[^"]*"|_bucket\b', "", rule["expr"])
+        asked = set(re.findall(r"\b(?:rqueue|tasks?|agent)_\w+", words))
+        assert asked or named & set(re.findall(r"rqueue:[\w:]+", words)), rule
+        assert asked <= CATALOGUE.keys(), rule
+        assert "record" in rule or rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_an_archive_that_is_behind_wakes_somebody_before_work_is_refused() -> None:
+    alerts = {rule["expr"]: rule["labels"]["severity"] for rule in RULES if "alert" in rule}
+    nearly = Settings.model_fields["max_outbox"].default * 4 // 5
+
+    assert alerts["max by (queue) (rqueue_outbox_age_seconds) > 300"] == "warning"
+    assert alerts[f"max by (queue) (rqueue_outbox_entries) > {nearly}"] == "critical"
 
 
 @pytest.mark.parametrize("name", OURS)
