@@ -15,7 +15,7 @@ from rqueue.cli.observing import observable, ports_of, set_up_logs
 from rqueue.cli.session import on_queue
 from rqueue.errors import ConfigError
 from rqueue.services.naming import worker_name
-from rqueue.services.roster import archiver_of
+from rqueue.services.roster import archiving
 
 if TYPE_CHECKING:
     from rqueue.archive.connection import Archive
@@ -51,14 +51,14 @@ async def migrate(queue: Queue, out: Printer) -> None:
 @observable
 @on_queue
 async def archiver(queue: Queue, out: Printer, **options: Any) -> None:
-    """Bring what ends into the archive.
+    """Bring what ends into the archive, and keep that in order.
 
     Any number may run, beside the one that each scheduler has.
     """
     set_up_logs(options)
     name = worker_name()
-    service = archiver_of(queue.place, archive_of(queue), name)
-    await keep_all(queue, [service], ports_of(options), name=name)
+    services = archiving(queue.place, archive_of(queue), name)
+    await keep_all(queue, services, ports_of(options), name=name)
 
 
 def archive_of(queue: Queue) -> Archive:

@@ -1,4 +1,4 @@
-"""`rqueue archiver` as a process, apart from the scheduler: seen from outside."""
+"""`rqueue archiver` as a process, apart from the scheduler: all that an archive needs, and seen."""
 
 from __future__ import annotations
 
@@ -64,3 +64,28 @@ async def test_what_it_does_is_scraped_and_its_health_probed(
     assert found["rqueue_service_faults_total", f"{NAME},archiver"] == 0
     assert (status, health["ready"], health["server"]) == (200, True, True)
     assert code == 0
+
+
+async def test_it_records_and_prunes_where_the_scheduler_does_not_know_the_archive(
+    home: Housed, valkey: Server, tmp_path: Path
+) -> None:
+    settings = f"queues:\n  {NAME}:\n    retention: {{completed_days: 8}}\n"
+    (tmp_path / "rqueue.yaml").write_text(settings)
+    await home.ended()
+    await home.archiver.tick()
+    home.kept.database.psql("UPDATE rqueue.task_lives SET finished_at = now() - interval '9 days'")
+    lease = await home.house.running()
+    await lease.complete()
+    with program(valkey.url, tmp_path, *WORDS) as running:
+
+        async def kept() -> bool:
+            await asyncio.sleep(0.05)
+            days = await home.queue.upkeep.metrics()
+            lives = {task for task, _ in home.kept.lives()}
+            return bool(days) and lives == {lease.id}
+
+        await until(kept)
+        code = running.end()
+
+    assert code == 0
+    assert not [line for line in running.lines() if line["level"] == "error"]
