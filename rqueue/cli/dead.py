@@ -15,7 +15,7 @@ from rqueue.cli.output import Columns, Printer, cut, gist, note, span
 from rqueue.cli.session import on_queue
 from rqueue.cli.sweeping import counted
 from rqueue.client.deciding import fingerprint_of
-from rqueue.client.reviewing import agent_of, died
+from rqueue.client.reviewing import agent_of, died, worker_of
 from rqueue.clock import SYSTEM
 from rqueue.reviewing import dead_filter
 
@@ -100,6 +100,7 @@ def document(task: Task) -> dict[str, object]:
         "dag_id": task.dag,
         "task_type": task.type,
         "agent_name": agent_of(task),
+        "worker": worker_of(task),
         "reason": task.failure_reason,
         "error": task.last_error,
         "input": task.payload,

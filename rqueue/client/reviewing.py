@@ -33,8 +33,8 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class DeadFilter:
-    """Which dead tasks are meant: all that fit everything given. `agent` is the worker that failed
-    one last, `before` when it died, `cluster` its fingerprint.
+    """Which dead tasks are meant: all that fit everything given. `agent` is the one it was for or
+    the worker that failed it last, `before` when it died, `cluster` its fingerprint.
     """
 
     type: str | None = None
@@ -52,7 +52,7 @@ class DeadFilter:
         """Whether a dead task is meant, beside what `plain` asks."""
         return (
             (self.reason is None or task.failure_reason == self.reason)
-            and (self.agent is None or agent_of(task) == self.agent)
+            and (self.agent is None or self.agent in (task.spec.agent_name, worker_of(task)))
             and (self.before is None or died(task) < self.before)
             and (self.cluster is None or fingerprint_of(task).id == self.cluster)
         )
@@ -228,6 +228,11 @@ def row_of(task: Task, decision: Decision) -> Reviewed:
 
 
 def agent_of(task: Task) -> str | None:
+    """The agent that a task was for; where it was for any, the worker that failed it last."""
+    return task.spec.agent_name or worker_of(task)
+
+
+def worker_of(task: Task) -> str | None:
     """The worker that failed a task last."""
     return task.failure_history[-1].agent if task.failure_history else None
 
