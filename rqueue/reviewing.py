@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Wanted(TypedDict, total=False):
-    """Which dead tasks are meant: all that fit everything given. `agent` is the worker that failed
-    one last, `cluster` a fingerprint, `before` is about when it died.
+    """Which dead tasks are meant: all that fit everything given. `agent` is the one it was for or
+    the worker that failed it last, `cluster` a fingerprint, `before` is about when it died.
     """
 
     type: str | None

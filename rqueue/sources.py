@@ -25,7 +25,7 @@ WHERE = ("url", "embedded")
 # Settings with parts of their own.
 IN_JSON = frozenset(
     {"retry", "breakers", "limits", "turns", "validation", "test_commands", "sinks"}
-    | {"notice_destinations"}
+    | {"notice_destinations", "retention"}
 )
 
 

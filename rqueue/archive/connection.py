@@ -89,12 +89,15 @@ class Archive:
         return found
 
     def opened(self, url: str) -> Pool:
-        """A new pool."""
+        """A new pool; ConfigError where the URL is none."""
         try:
             from psycopg_pool import AsyncConnectionPool  # noqa: PLC0415 - an extra
+
+            from rqueue.archive.address import check  # noqa: PLC0415
         except ImportError as error:
             rule = "needs psycopg: pip install 'rqueue[archive]'"
             raise ConfigError("archive", rule) from error
+        check(url)
         wait = max(1, round(self.timeout_sec))
         return AsyncConnectionPool(
             url,

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rqueue import logs
 from rqueue.cli.archive_export import export
 from rqueue.cli.archive_seeking import search
 from rqueue.cli.archive_sums import events, spend
 from rqueue.cli.archive_upkeep import leave, metrics, prune, restore, verify
-from rqueue.cli.observing import observable, set_up_logs
+from rqueue.cli.keeping import keep_all
+from rqueue.cli.observing import observable, ports_of, set_up_logs
 from rqueue.cli.session import on_queue
 from rqueue.errors import ConfigError
 from rqueue.services.naming import worker_name
-from rqueue.services.roster import archiver_of
-from rqueue.services.service import Figures, keep
-from rqueue.services.stopping import ended
+from rqueue.services.roster import archiving
 
 if TYPE_CHECKING:
     from rqueue.archive.connection import Archive
@@ -56,25 +51,14 @@ async def migrate(queue: Queue, out: Printer) -> None:
 @observable
 @on_queue
 async def archiver(queue: Queue, out: Printer, **options: Any) -> None:
-    """Bring what ends into the archive.
+    """Bring what ends into the archive, and keep that in order.
 
     Any number may run, beside the one that each scheduler has.
     """
     set_up_logs(options)
-    stop, loop, name = asyncio.Event(), asyncio.get_running_loop(), worker_name()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    logs.FACTS.update(worker=name, queue=queue.name)
-    service = archiver_of(queue.place, archive_of(queue), name)
-
-    def server_ms() -> float:
-        return queue.clock.now_ms()
-
-    kept = asyncio.create_task(keep(service, Figures(), server_ms=server_ms, random=Random()))
-    try:
-        await stop.wait()
-    finally:
-        await ended([kept])
+    name = worker_name()
+    services = archiving(queue.place, archive_of(queue), name)
+    await keep_all(queue, services, ports_of(options), name=name)
 
 
 def archive_of(queue: Queue) -> Archive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -15,13 +15,15 @@ from rqueue.cli.output import Columns, Printer, cut, gist, note, span
 from rqueue.cli.session import on_queue
 from rqueue.cli.sweeping import counted
 from rqueue.client.deciding import fingerprint_of
-from rqueue.client.reviewing import agent_of, died
+from rqueue.client.reviewing import agent_of, died, worker_of
 from rqueue.clock import SYSTEM
+from rqueue.reviewing import dead_filter
 
 if TYPE_CHECKING:
     from rqueue.client.reviewing import Cluster
     from rqueue.model.task import Task
     from rqueue.queue import Queue
+    from rqueue.reviewing import Wanted
 
 LIMIT = 100
 ERROR, INPUT, PATTERN = 60, 40, 80
@@ -81,12 +83,11 @@ async def listed(queue: Queue, out: Printer, *, limit: int, **wanted: Any) -> No
     """List dead tasks, the last that died first."""
     found: list[Task] = []
     more = False
-    async for task in queue.dead_tasks(**wanted):
+    async for task in queue.review_desk.latest(dead_filter(cast("Wanted", wanted))):
         if len(found) == limit:
             more = True
             break
         found.append(task)
-    found.sort(key=died, reverse=True)
     out.rows(found, TASKS, document)
     if more:
         note(f"there are more than {limit}: narrow the filter, or raise --limit")
@@ -99,6 +100,7 @@ def document(task: Task) -> dict[str, object]:
         "dag_id": task.dag,
         "task_type": task.type,
         "agent_name": agent_of(task),
+        "worker": worker_of(task),
         "reason": task.failure_reason,
         "error": task.last_error,
         "input": task.payload,

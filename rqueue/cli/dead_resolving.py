@@ -42,7 +42,9 @@ def filtering(command: Command) -> Command:
     options = (
         click.option("--before", type=click.DateTime(BEFORE), help="Died before this instant."),
         click.option("--tag", help="With this tag."),
-        click.option("--agent", metavar="NAME", help="Failed last by this worker."),
+        click.option(
+            "--agent", metavar="NAME", help="For this agent, or failed last by this worker."
+        ),
         click.option("--cluster", metavar="FP", help="Of this cluster."),
         click.option("--reason", metavar="WORD", help="For this reason, such as timeout."),
         click.option("--type", help="Of this type."),

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rqueue import logs
+from rqueue.cli.keeping import keep_all
 from rqueue.cli.observing import observable, ports_of, set_up_logs
 from rqueue.cli.session import on_queue
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError
-from rqueue.services.gathering import Watched
 from rqueue.services.naming import worker_name
 from rqueue.services.notifier import notifiers
-from rqueue.services.service import Figures, keep
-from rqueue.services.stopping import ended
-from rqueue.services.watching import Watch
 
 if TYPE_CHECKING:
     from rqueue.cli.output import Printer
@@ -38,21 +32,4 @@ async def notifier(queue: Queue, out: Printer, **options: Any) -> None:
     made = notifiers(queue.shard, queue.settings, clock=SYSTEM, random=Random(), strict=True)
     if not made:
         raise ConfigError("sinks", "there are none: name some in rqueue.yaml")
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    logs.FACTS.update(worker=worker_name(), queue=queue.name)
-    figures = {one.name: Figures() for one in made}
-    async with Watch([Watched(queue.name, queue.shard, notifiers=figures)], ports_of(options)):
-        keeping = [
-            asyncio.create_task(
-                keep(one, figures[one.name], server_ms=SYSTEM.now_ms, random=Random()),
-                name=one.name,
-            )
-            for one in made
-        ]
-        try:
-            await stop.wait()
-        finally:
-            await ended(keeping)
+    await keep_all(queue, made, ports_of(options), name=worker_name())

@@ -214,8 +214,13 @@ class Desk:
 
     async def find(self, wanted: Filter) -> AsyncIterator[Task]:
         """The tasks a filter means, read as it walks; ended ones are found only while dead."""
-        seen: set[str] = set()
         pages = index.ids(self.shard, wanted.states, type=wanted.type, tag=wanted.tag)
+        async for task in self.met(pages, wanted):
+            yield task
+
+    async def met(self, pages: AsyncIterator[list[str]], wanted: Filter) -> AsyncIterator[Task]:
+        """The tasks of some pages that a filter means, each once."""
+        seen: set[str] = set()
         async for page in pages:
             fresh = [ulid for ulid in page if ulid not in seen]
             seen.update(fresh)

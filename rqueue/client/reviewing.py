@@ -15,7 +15,7 @@ from rqueue.model.ids import TaskId
 from rqueue.model.review import ENDING, REVIVING, Review
 from rqueue.model.state import State
 from rqueue.policy.fingerprint import LENGTH
-from rqueue.store import resolving, reviews
+from rqueue.store import index, resolving, reviews
 from rqueue.store.resolving import Reviewed, Revival
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class DeadFilter:
-    """Which dead tasks are meant: all that fit everything given. `agent` is the worker that failed
-    one last, `before` when it died, `cluster` its fingerprint.
+    """Which dead tasks are meant: all that fit everything given. `agent` is the one it was for or
+    the worker that failed it last, `before` when it died, `cluster` its fingerprint.
     """
 
     type: str | None = None
@@ -44,11 +44,15 @@ class DeadFilter:
     tag: str | None = None
     before: datetime | None = None
 
+    def plain(self) -> Filter:
+        """What of it is asked of any task."""
+        return Filter(states=DEAD, type=self.type, tag=self.tag)
+
     def fits(self, task: Task) -> bool:
-        """Whether a dead task is meant."""
+        """Whether a dead task is meant, beside what `plain` asks."""
         return (
             (self.reason is None or task.failure_reason == self.reason)
-            and (self.agent is None or agent_of(task) == self.agent)
+            and (self.agent is None or self.agent in (task.spec.agent_name, worker_of(task)))
             and (self.before is None or died(task) < self.before)
             and (self.cluster is None or fingerprint_of(task).id == self.cluster)
         )
@@ -105,7 +109,16 @@ class ReviewDesk:
 
     async def find(self, wanted: DeadFilter) -> AsyncIterator[Task]:
         """The dead tasks that are meant, in no order, read as they are walked."""
-        async for task in self.desk.find(Filter(states=DEAD, type=wanted.type, tag=wanted.tag)):
+        async for task in self.desk.find(wanted.plain()):
+            if wanted.fits(task):
+                yield task
+
+    async def latest(self, wanted: DeadFilter) -> AsyncIterator[Task]:
+        """The dead tasks that are meant, the last that died first, read as they are walked: to be
+        looked at. Decisions go by `find`, which misses none whatever leaves meanwhile.
+        """
+        pages = index.newest(self.shard, self.shard.keys.dead())
+        async for task in self.desk.met(pages, wanted.plain()):
             if wanted.fits(task):
                 yield task
 
@@ -215,6 +228,11 @@ def row_of(task: Task, decision: Decision) -> Reviewed:
 
 
 def agent_of(task: Task) -> str | None:
+    """The agent that a task was for; where it was for any, the worker that failed it last."""
+    return task.spec.agent_name or worker_of(task)
+
+
+def worker_of(task: Task) -> str | None:
     """The worker that failed a task last."""
     return task.failure_history[-1].agent if task.failure_history else None
 

@@ -76,7 +76,7 @@ class ResultMissing(ResultError, ArtifactError):
         return (
             f"the result of {self.task} is {self.artifact}, which is gone or damaged: bring it back"
             f" from a backup of the artifact store, or have it done again"
-            f" (`rqueue archive restore {self.task}`, or another enqueue)"
+            f" (`rqueue archive restore --task {self.task}`, or another enqueue)"
         )
 
 

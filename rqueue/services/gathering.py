@@ -42,13 +42,13 @@ REAPED = {
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One queue as this process serves it."""
+    """One queue as this process serves it; `services` are those that no scheduler runs."""
 
     queue: str
     shard: Shard
     worker: Worker | None = None
     scheduler: Scheduler | None = None
-    notifiers: Mapping[str, Done] = field(default_factory=dict)
+    services: Mapping[str, Done] = field(default_factory=dict)
 
 
 def gather(watched: Sequence[Watched]) -> Figures:
@@ -59,7 +59,7 @@ def gather(watched: Sequence[Watched]) -> Figures:
             add_worker(figures, one.queue, one.worker)
         if one.scheduler is not None:
             add_scheduler(figures, one.queue, one.scheduler)
-        add_services(figures, one.queue, one.notifiers)
+        add_services(figures, one.queue, one.services)
     return figures
 
 

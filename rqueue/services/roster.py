@@ -49,13 +49,18 @@ def roster(place: Place, name: str) -> list[Service]:
         Paced("inbox", INBOX_SEC, inbox.tick),
     ]
     if place.archive is not None and has_server(place.settings):
-        services += [archiver_of(place, place.archive, name), *upkeep_of(place, place.archive)]
+        services += archiving(place, place.archive, name)
     return services
 
 
 def has_server(settings: Settings) -> bool:
     """Whether this process knows where the archive is; one that only writes the outbox need not."""
     return settings.embedded or settings.postgres_url is not None
+
+
+def archiving(place: Place, archive: Archive, name: str) -> list[Service]:
+    """All that an archive needs, whoever runs it; of each any number may run."""
+    return [archiver_of(place, archive, name), *upkeep_of(place, archive)]
 
 
 def upkeep_of(place: Place, archive: Archive) -> list[Service]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,26 @@ async def walk(shard: Shard, key: str) -> AsyncIterator[list[str]]:
         yield [member.decode() for member, _ in page]
         if int(cursor) == 0:
             return
+
+
+async def newest(shard: Shard, key: str) -> AsyncIterator[list[str]]:
+    """A sorted set from its highest score down, the same member perhaps twice. By score, which
+    stays where ranks shift: only where more than a page has one score, some of those may be missed
+    while others leave.
+    """
+    most, skip = math.inf, 0
+    while True:
+        page = await call(
+            shard,
+            lambda client, most=most, skip=skip: client.zrevrangebyscore(
+                key, most, -math.inf, start=skip, num=PAGE, withscores=True
+            ),
+        )
+        yield [member.decode() for member, _ in page]
+        if len(page) < PAGE:
+            return
+        least = page[-1][1]
+        most, skip = least, skip + PAGE if least == most else 0
 
 
 async def held(shard: Shard) -> AsyncIterator[list[str]]:

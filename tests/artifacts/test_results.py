@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from rqueue import Context, Middleware, Queue, RetryPolicy, State
+from rqueue.cli.archive_upkeep import restore
 from rqueue.errors import (
     ArtifactsUnavailable,
     InvalidTask,
@@ -139,9 +141,11 @@ async def test_only_who_asks_for_a_result_that_is_gone_is_told_what_to_do(
     (kept,) = await house.queue.artifacts.of(lease.id)
     (tmp_path / "kept" / kept.id).unlink()
 
-    with pytest.raises(ResultMissing, match=f"rqueue archive restore {lease.id}") as error:
+    with pytest.raises(ResultMissing) as error:
         await node.result(30)
     assert (error.value.task, error.value.artifact) == (lease.id, kept.reference)
+    (words,) = re.findall("`rqueue archive restore (.+?)`", str(error.value))
+    assert restore.make_context("restore", words.split()).params["task"] == lease.id
     with pytest.raises(ResultMissing):
         await dag.results()
 

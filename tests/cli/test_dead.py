@@ -21,7 +21,8 @@ NASTY = "\x1b[2J\x1b]0;owned\x07 bell\u2028 \x9b31m 'x'"
 async def died(house: House, error: str = "no", type: str = "code", **options: Any) -> TaskId:
     options.setdefault("payload", {"n": 1})
     handle = await house.queue.enqueue(type, options.pop("payload"), **options)
-    (lease,) = await house.queue.claim(worker="w1", types=[type])
+    agents = [options["agent_name"]] if "agent_name" in options else []
+    (lease,) = await house.queue.claim(worker="w1", types=[type], agents=agents)
     await lease.start()
     await note(house.queue.shard, lease.held, Note(usd=0.5, tokens_in=3), seq=1)
     await lease.fail("error", error, permanent=True)
@@ -36,7 +37,8 @@ async def test_the_list_has_what_a_reviewer_needs(house: House, shell: Shell) ->
     assert row.pop("dead_lettered_at").startswith("20")
     assert row.pop("fingerprint") == fingerprint_of(await house.task(task)).id
     assert row == {
-        "id": task, "dag_id": None, "task_type": "code", "agent_name": "w1", "reason": "error",
+        "id": task, "dag_id": None, "task_type": "code", "agent_name": "w1", "worker": "w1",
+        "reason": "error",
         "error": "HTTP 503 at 12:00:01", "input": {"n": 1}, "attempts": 1, "life": 1,
         "total_cost_usd": 0.5, "poison_pill": False, "reviewed": False, "resolution": None,
     }  # fmt: skip
@@ -62,6 +64,39 @@ async def test_the_dead_are_found_by_what_they_are(house: House, shell: Shell) -
     assert await ids("--before", "2020-01-01T00:00:00Z") == []
     limited = await shell.run("dead", "list", "--limit", "1")
     assert "there are more than 1" in limited.stderr
+
+
+async def test_the_agent_is_the_tasks_own_and_either_finds_it(house: House, shell: Shell) -> None:
+    task = await died(house, agent_name="coder")
+    plain = await died(house)
+
+    (second, first) = await shell.json("dead", "list")
+    table = await shell.lines("dead", "list")
+
+    async def ids(agent: str) -> set[str]:
+        return {row["id"] for row in await shell.json("dead", "list", "--agent", agent)}
+
+    assert (first["agent_name"], first["worker"]) == ("coder", "w1")
+    assert (second["agent_name"], second["worker"]) == ("w1", "w1")
+    assert table[2].split()[:3] == [task, "code", "coder"]
+    assert await ids("coder") == {task}
+    assert await ids("w1") == {task, plain}
+    assert any("w1" in line for line in await shell.lines("dead", "show", task))
+
+
+async def test_of_more_than_the_limit_the_last_that_died_are_listed(
+    house: House, shell: Shell
+) -> None:
+    tasks = [await died(house, type="mail" if n % 2 else "code") for n in range(12)]
+    # Two may have died in one millisecond.
+    await house.client.zadd(house.keys.dead(), {task.ulid: at for at, task in enumerate(tasks)})
+
+    async def ids(*words: str) -> list[str]:
+        return [row["id"] for row in await shell.json("dead", "list", *words)]
+
+    assert await ids("--limit", "3") == [tasks[11], tasks[10], tasks[9]]
+    assert await ids("--limit", "2", "--type", "code") == [tasks[10], tasks[8]]
+    assert await ids() == tasks[::-1]
 
 
 @pytest.mark.parametrize(

@@ -12,18 +12,23 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from psycopg.conninfo import conninfo_to_dict
 
 from rqueue import Queue
 from rqueue.cli.chosen import VARIABLE
 from rqueue.cli.main import cli
+from rqueue.cli.observing import address
 from rqueue.clock import SYSTEM
+from rqueue.metrics.catalogue import CATALOGUE
 from rqueue.model.shelf import Directory, place_of
 from rqueue.policy.checkup import Level, judge_server
+from rqueue.services.listener import Address
 from rqueue.settings import Settings
 from rqueue.sources import variable_of
 from rqueue.store.checkup import read_server
@@ -33,10 +38,17 @@ from tests.servers import Server
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+RULES = [
+    rule
+    for group in yaml.safe_load((ROOT / "deploy/prometheus/rqueue.rules.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 OURS = ("migrate", "worker-1", "worker-2", "scheduler")
-# What a unit's environment names beside settings: which application its workers run.
-OWN = {VARIABLE, "RQUEUE_APP"}
+SERVING = ("worker-1", "worker-2", "scheduler")
+# What an environment names beside settings: which application workers run, and what PostgreSQL's
+# own library reads.
+OWN = {VARIABLE, "RQUEUE_APP", "PGPASSWORD"}
 
 
 def known_words(words: list[str]) -> bool:
@@ -44,6 +56,11 @@ def known_words(words: list[str]) -> bool:
     found = CliRunner().invoke(cli, [*words, "--help"])
     assert found.exit_code == 0, found.output
     return True
+
+
+def option_of(words: list[str], option: str) -> Address:
+    """Where a command listens by one of its options, as the command itself reads it."""
+    return address(words[words.index(option) + 1])
 
 
 def is_known(variable: str) -> bool:
@@ -61,7 +78,7 @@ def test_compose_has_the_whole_fleet() -> None:
     for name in OURS:
         assert services[name]["cap_drop"] == ["ALL"]
         assert services[name]["read_only"] is True
-    for name in ("worker-1", "worker-2", "scheduler"):
+    for name in SERVING:
         assert services[name]["depends_on"]["migrate"]["condition"].startswith("service_completed")
 
 
@@ -71,6 +88,57 @@ def test_compose_speaks_our_command_line_and_settings(name: str) -> None:
 
     assert known_words(service["command"])
     assert all(map(is_known, service["environment"]))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_any_password_will_do_for_the_archive_of_compose(name: str) -> None:
+    theirs = COMPOSE["services"]["postgres"]["environment"]
+    ours = COMPOSE["services"][name]["environment"]
+
+    parts = conninfo_to_dict(ours[variable_of("postgres_url")])
+
+    assert parts == {
+        "user": theirs["POSTGRES_USER"], "host": "postgres", "port": "5432",
+        "dbname": theirs["POSTGRES_DB"],
+    }  # fmt: skip
+    assert ours["PGPASSWORD"] == theirs["POSTGRES_PASSWORD"]
+
+
+def test_prometheus_asks_where_compose_listens() -> None:
+    scrape = yaml.safe_load((ROOT / "deploy/prometheus/scrape.yml").read_text())
+    (scraped,) = scrape["scrape_configs"]
+    asked = [place for group in scraped["static_configs"] for place in group["targets"]]
+
+    listening = {
+        name: option_of(COMPOSE["services"][name]["command"], "--metrics-port") for name in SERVING
+    }
+
+    assert sorted(asked) == sorted(f"{name}:{at.port}" for name, at in listening.items())
+    for name in SERVING:
+        for option in ("--metrics-port", "--health-port"):
+            host = option_of(COMPOSE["services"][name]["command"], option).host
+            assert not ip_address(host).is_loopback, (name, option)
+        assert "ports" not in COMPOSE["services"][name], "what anybody may ask is not published"
+
+
+def test_a_rule_asks_for_metrics_that_there_are_and_says_what_to_do() -> None:
+    named = {rule["record"] for rule in RULES if "record" in rule}
+
+    for rule in RULES:
+        # Beside metrics stand labels and their values, and what is added to a histogram's name.
+        words = re.sub(r'by \([^)]*\)|"[^"]*"|_bucket\b', "", rule["expr"])
+        asked = set(re.findall(r"\b(?:rqueue|tasks?|agent)_\w+", words))
+        assert asked or named & set(re.findall(r"rqueue:[\w:]+", words)), rule
+        assert asked <= CATALOGUE.keys(), rule
+        assert "record" in rule or rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_an_archive_that_is_behind_wakes_somebody_before_work_is_refused() -> None:
+    alerts = {rule["expr"]: rule["labels"]["severity"] for rule in RULES if "alert" in rule}
+    nearly = Settings.model_fields["max_outbox"].default * 4 // 5
+
+    assert alerts["max by (queue) (rqueue_outbox_age_seconds) > 300"] == "warning"
+    assert alerts[f"max by (queue) (rqueue_outbox_entries) > {nearly}"] == "critical"
 
 
 @pytest.mark.parametrize("name", OURS)

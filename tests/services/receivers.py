@@ -81,7 +81,23 @@ class Mail:
     port: int = 0
     letters: list[Any] = field(default_factory=list)
     replies: list[str] = field(default_factory=list)
+    # What it says to each sender and to each recipient, where it is not content.
+    sender: str = ""
+    recipient: str = ""
     logins: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    async def handle_MAIL(self, *asked: Any) -> str:
+        """A sender: server, session, envelope, address and options."""
+        _, _, envelope, envelope.mail_from, options = asked
+        envelope.mail_options.extend(options)
+        return self.sender or "250 go on"
+
+    async def handle_RCPT(self, *asked: Any) -> str:
+        """A recipient, asked about as a sender is."""
+        _, _, envelope, address, _ = asked
+        if not self.recipient:
+            envelope.rcpt_tos.append(address)
+        return self.recipient or "250 go on"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         if self.replies:

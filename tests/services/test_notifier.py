@@ -286,7 +286,7 @@ async def test_what_it_does_is_counted_and_what_a_sink_lacks_is_shown(house: Hou
     await notifier.tick()
     await dead(house)
     note_work(notifier.name, await notifier.tick(), figures)
-    watched = [Watched("house", house.queue.shard, notifiers={notifier.name: figures})]
+    watched = [Watched("house", house.queue.shard, services={notifier.name: figures})]
 
     late = (await gather_queues(watched)).cells
     facts = await read_queue(house.queue.shard, "house")

@@ -15,6 +15,7 @@ import pytest
 import trustme
 
 from rqueue.clock import SYSTEM
+from rqueue.policy.telling import MOST_REFUSALS
 from rqueue.services.notifier import Noticed, Notifier
 from rqueue.services.sinks import sender_of
 from rqueue.settings import Settings
@@ -79,6 +80,47 @@ async def test_one_that_was_refused_is_sent_again_under_the_same_id(house: House
 
     (envelope,) = post.letters
     assert read(envelope)["X-RQueue-Delivery"] == f"post-{notice[0].decode()}"
+
+
+async def test_one_that_the_server_will_never_have_is_given_up(house: House) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port)
+        await notifier.tick()
+        await house.queue.open_breaker("code", 60)
+        post.replies = ["554 looks like spam"] * MOST_REFUSALS
+
+        done = []
+        for _ in range(MOST_REFUSALS + 1):
+            done.append(await notifier.tick())
+            await due(house, "post")
+
+    again = [Noticed(failed=1)] * (MOST_REFUSALS - 1)
+    assert done == [*again, Noticed(failed=1, given_up=1), Noticed()]
+    assert await house.client.xlen(house.keys.notices()) == 0
+    assert post.letters == []
+
+
+async def test_only_replies_about_the_letter_itself_are_refusals(house: House) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port)
+        await notifier.tick()
+        await house.queue.open_breaker("code", 60)
+
+        async def refusals() -> int:
+            assert await notifier.tick() == Noticed(failed=1)
+            await due(house, "post")
+            return sum(notifier.refusals.values())
+
+        post.replies = ["451 later", "554 never"]
+        assert [await refusals(), await refusals()] == [0, 1]
+        post.recipient = "550 no such mailbox"
+        assert await refusals() == 1
+        post.sender = "550 not from you"
+        assert await refusals() == 1
+        post.sender = "552 too large"
+        assert await refusals() == 2
+        post.sender = post.recipient = ""
+        assert await notifier.tick() == Noticed(delivered=1)
 
 
 async def test_nobody_at_home_is_tried_again(house: House) -> None:

@@ -60,7 +60,7 @@ async def test_one_that_is_refused_too_often_is_given_up_and_named(
     facts = vars(record)
     assert (facts["sink"], facts["notice"]) == ("ops", "breaker.opened")
     assert facts["event"] == event.id
-    watched = [Watched("house", house.queue.shard, notifiers={notifier.name: figures})]
+    watched = [Watched("house", house.queue.shard, services={notifier.name: figures})]
     counted = gather(watched).cells
     assert counted["rqueue_notices_given_up_total"] == {("house", "ops"): [1.0]}
 

@@ -71,6 +71,14 @@ def test_a_retry_policy_comes_from_every_source(monkeypatch: pytest.MonkeyPatch)
     assert argument == RetryPolicy.immediate()
 
 
+def test_the_environment_says_how_long_the_archive_keeps_what_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RQUEUE_RETENTION", '{"completed_days": 8}')
+
+    assert Settings.load("mail").retention.completed_days == 8
+
+
 def test_the_server_is_the_url_or_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings.load("mail", url="redis://a").server() == "redis://a"
     assert Settings.load("mail", embedded=True).server() == Path(".rqueue")

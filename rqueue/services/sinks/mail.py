@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rqueue.policy.telling import Letter
 
 THREADS = 2
+# Replies from here on are for good; what is refused for its size alone is so before it is sent.
+FOR_GOOD, TOO_LARGE = 500, 552
 
 
 class Call:
@@ -84,7 +86,8 @@ class Mailer:
             raise Undelivered(f"no answer within {self.sink.timeout_sec:g} s") from None
         except smtplib.SMTPResponseException as error:
             # Its text is the server's, and may be anything.
-            raise Undelivered(f"{type(error).__name__} {error.smtp_code}") from None
+            why = f"{type(error).__name__} {error.smtp_code}"
+            raise Undelivered(why, refused=is_refusal(error)) from None
         except (OSError, UnicodeError) as error:
             raise Undelivered(type(error).__name__) from None
         finally:
@@ -101,6 +104,15 @@ class Mailer:
         message["X-RQueue-Delivery"] = letter.id
         message.set_content(as_text(letter))
         return message
+
+
+def is_refusal(error: smtplib.SMTPResponseException) -> bool:
+    """Whether a reply is about what was to be sent. Who may send, and to whom, is a matter of the
+    sink: it is the same for every letter, and may be set right.
+    """
+    if isinstance(error, smtplib.SMTPDataError):
+        return error.smtp_code >= FOR_GOOD
+    return isinstance(error, smtplib.SMTPSenderRefused) and error.smtp_code == TOO_LARGE
 
 
 def believed(sink: SmtpSink) -> ssl.SSLContext:
