@@ -24,7 +24,7 @@ JSON = "application/json"
 RESULT = "result"
 # Small, so that a task's list of them is.
 MAX_NAME = 200
-# Spelled out, for \w is every letter of Unicode: refused in a header, and slow to build at each start.
+# Spelled out, for \w is every letter of Unicode: refused in a header, and slow to build at start.
 MEDIA = (
     r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}/[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"
     r"(?:; ?[A-Za-z0-9_.=\"+-]{1,64})?$"
