@@ -25,7 +25,8 @@ async def prepare(archive: Archive, now: datetime) -> None:
 
 async def migrate_all(archive: Archive, now: datetime) -> list[Migration]:
     """Does what was not done yet, once, however many ask for it; which steps that were."""
-    async with archive.connection() as connection:
+    # What it makes of large tables may take hours; half done it would begin anew each time.
+    async with archive.within(None) as connection:
         await connection.set_autocommit(True)
         done = await migrate(connection)
         await make_months(connection, coming(now))

@@ -113,7 +113,7 @@ class Writer:
         StoreUnavailable, and then none of it may be there, or all.
         """
         written = Written()
-        async with self.archive.connection() as connection:
+        async with self.archive.within(self.archive.work_sec) as connection:
             await connection.set_autocommit(True)
             await self.make_room(connection, batch.ended)
             for ended in by_end(batch.ended):
