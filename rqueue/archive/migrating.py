@@ -1,10 +1,12 @@
-"""Brings an archive up to date: its tables, and the months that are coming."""
+"""Brings an archive up to date: its tables, the months that are coming, and those whose rows had to
+stay with the others.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rqueue.archive.partitions import coming, make_months
+from rqueue.archive.partitions import coming, make_months, months_of_others
 from rqueue.archive.schema import Migration, check, migrate
 
 if TYPE_CHECKING:
@@ -29,5 +31,6 @@ async def migrate_all(archive: Archive, now: datetime) -> list[Migration]:
     async with archive.within(None) as connection:
         await connection.set_autocommit(True)
         done = await migrate(connection)
-        await make_months(connection, coming(now))
+        waiting = await months_of_others(connection, now)
+        await make_months(connection, [*waiting, *coming(now)])
     return done
