@@ -89,6 +89,23 @@ class Cluster:
             self.process.wait(timeout=START_SEC)
             self.process = None
 
+    def freeze(self) -> None:
+        """Let it neither work nor say so: its sockets stay open and take what is sent to them."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on where it was."""
+        self.signal(signal.SIGCONT)
+
+    def signal(self, what: signal.Signals) -> None:
+        """Tell the server and all its processes; the first of them first, so that none is new."""
+        assert self.process is not None
+        pid = self.process.pid
+        os.kill(pid, what)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), what)
+
     def restart(self, **options: str) -> None:
         """Stop it, and run it with these options."""
         self.stop()
@@ -134,6 +151,15 @@ class Database:
     def kill(self) -> None:
         """End the whole server without a word to anyone."""
         self.cluster.kill()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """A server that answers nobody, for as long as this is open."""
+        self.cluster.freeze()
+        try:
+            yield
+        finally:
+            self.cluster.thaw()
 
     def set_read_only(self, on: bool) -> None:
         """Refuse, or take, writes from every connection that begins a transaction from now on."""

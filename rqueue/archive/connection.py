@@ -6,7 +6,7 @@ import asyncio
 import os
 import select
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
     from psycopg_pool import AsyncConnectionPool
 
-    Pool = AsyncConnectionPool[AsyncConnection[Any]]
+    from rqueue.archive.wire import Wire
+
+    Pool = AsyncConnectionPool[Wire]
 
 POOL_SIZE = 4
 # How long a call waits for a connection, and PostgreSQL for an answer to being asked.
 CONNECT_SEC = 5.0
+# How long a transaction may take that writes a batch. Longer than any that gets on, and shorter
+# than the recorder thinks (`metrics.MARGIN`).
+WORK_SEC = 120.0
+# How long what looks at a large part of the tables may take: there is an index for few of these.
+SEARCH_SEC = 600.0
 
 
 class Archive:
@@ -31,40 +38,54 @@ class Archive:
     """
 
     def __init__(
-        self, locate: Callable[[], str], *, own: bool = False, timeout_sec: float = CONNECT_SEC
+        self,
+        locate: Callable[[], str],
+        *,
+        own: bool = False,
+        timeout_sec: float = CONNECT_SEC,
+        work_sec: float = WORK_SEC,
     ) -> None:
         self.locate = locate
         self.own = own
         self.timeout_sec = timeout_sec
+        self.work_sec = work_sec
         self.pid = os.getpid()
         self.pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return "Archive()"
 
+    def connection(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """A connection for a call, in a transaction unless one is begun inside. Raises
+        StoreUnavailable where there is no server or it does not answer, and only errors of ours.
+        """
+        return self.within(self.timeout_sec)
+
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        """A connection for as long as it is needed, in a transaction unless one is begun inside.
-        Raises StoreUnavailable where there is no server, and only errors of ours.
+    async def within(self, limit_sec: float | None) -> AsyncIterator[AsyncConnection[Any]]:
+        """A connection for what may take that long; None for what may take any time. What was not
+        answered by then may have been done, and its connection is not used again.
         """
         pool = await self.pool()
         from rqueue.archive.faults import translated  # noqa: PLC0415 - an extra
+        from rqueue.archive.wire import limited  # noqa: PLC0415 - an extra
 
         with translated():
             connection = await self.lent(pool)
             try:
-                async with connection:
-                    yield connection
+                with limited(connection, limit_sec):
+                    async with connection:
+                        yield connection
             finally:
                 await pool.putconn(connection)
 
-    async def lent(self, pool: Pool) -> AsyncConnection[Any]:
+    async def lent(self, pool: Pool) -> Wire:
         """A connection of a pool that its server has not cut, for all that is known here.
 
         The pool's own `check` asks the server each time (0.6 ms on this machine, 4 us for a look at
         the socket; more where it is far away), and waits for seconds between two that are dead.
-        That a server has restarted the socket knows; only a network that has fallen silent is found
-        by the call itself. So cheap, it need not spare the archiver.
+        That a server has restarted the socket knows; only one that has fallen silent is found by
+        the call itself, when its time is over. So cheap, it need not spare the archiver.
         """
         for _ in range(POOL_SIZE):
             connection = await pool.getconn(self.timeout_sec)
@@ -97,17 +118,20 @@ class Archive:
         except ImportError as error:
             rule = "needs psycopg: pip install 'rqueue[archive]'"
             raise ConfigError("archive", rule) from error
+        from rqueue.archive.wire import Wire, probing  # noqa: PLC0415 - an extra
+
         check(url)
         wait = max(1, round(self.timeout_sec))
         return AsyncConnectionPool(
             url,
+            connection_class=Wire,
             min_size=0,
             max_size=POOL_SIZE,
             open=False,
             timeout=self.timeout_sec,
             # No thread keeps trying behind our back: who asks tries.
             reconnect_timeout=self.timeout_sec,
-            kwargs={"connect_timeout": wait, "application_name": "rqueue"},
+            kwargs={"connect_timeout": wait, "application_name": "rqueue", **probing(url)},
         )
 
     async def aclose(self) -> None:

@@ -84,7 +84,7 @@ async def events(
     statement, left = STATEMENT.replace("{after}", ""), limit
     while left is None or left > 0:
         size = PAGE if left is None else min(PAGE, left)
-        rows = await reader.rows(statement, {**given, "limit": size})
+        rows = await reader.search(statement, {**given, "limit": size})
         for row in rows:
             yield event_of(row)
         if len(rows) < PAGE:

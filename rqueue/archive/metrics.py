@@ -40,7 +40,7 @@ async def record(
     """Brings the metrics up to date; how many minutes were counted anew. None before `floor` is:
     not all that ended in it may still be there. Recorders take turns, and find nothing to do.
     """
-    async with archive.connection() as connection, connection.transaction():
+    async with archive.within(archive.work_sec) as connection, connection.transaction():
         await connection.execute(rollup.LOCK, [queue])
         # Read while nobody else writes one: samples are in the order of their reading.
         sample = await look()

@@ -46,8 +46,12 @@ class Month(NamedTuple):
 
     def first_id(self) -> UUID:
         """The lowest id that can be made in it."""
-        begin = datetime(self.year, self.month, 1, tzinfo=UTC)
-        return UUID(int=round(begin.timestamp() * 1000) << 80)
+        return first_id_at(datetime(self.year, self.month, 1, tzinfo=UTC))
+
+
+def first_id_at(moment: datetime) -> UUID:
+    """The lowest id that can be made at a moment."""
+    return UUID(int=round(moment.timestamp() * 1000) << 80)
 
 
 def month_of(made_ms: int, now: datetime) -> Month | None:
@@ -72,6 +76,23 @@ async def known_months(connection: AsyncConnection[Any]) -> set[str]:
         " WHERE i.inhparent = 'rqueue.task_lives'::regclass"
     )
     return {name for (name,) in await cursor.fetchall()}
+
+
+async def months_of_others(connection: AsyncConnection[Any], now: datetime) -> list[Month]:
+    """The months whose rows stand in the partition for all others: those that came when nobody was
+    there who may make a month.
+    """
+    months: list[Month] = []
+    low, high = Month(FIRST_YEAR, 1).first_id(), first_id_at(now + AHEAD)
+    # From month to month by the index: there may be any number of rows.
+    text = sql.SQL("SELECT id FROM {} WHERE id >= %s AND id < %s ORDER BY id LIMIT 1").format(OTHER)
+    while row := await (await connection.execute(text, [low, high])).fetchone():
+        month = month_of(row[0].int >> 80, now)
+        if month is None:
+            break
+        months.append(month)
+        low = month.next().first_id()
+    return months
 
 
 async def make_months(connection: AsyncConnection[Any], months: Iterable[Month]) -> int:

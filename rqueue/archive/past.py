@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rqueue.archive.connection import SEARCH_SEC
 from rqueue.errors import InvalidTask
 from rqueue.model.artifact import stowed_in
 from rqueue.model.codec import decode
@@ -80,7 +81,7 @@ async def by_dag(archive: Archive, queue: str, dag: DagId) -> dict[TaskId, Past]
 
 async def read(archive: Archive, statement: str, facts: dict[str, Any]) -> dict[TaskId, Past]:
     """The tasks that a statement finds."""
-    async with archive.connection() as connection:
+    async with archive.within(SEARCH_SEC) as connection:
         cursor = await connection.execute(statement.encode(), facts)
         found = [past_in(row) for row in await cursor.fetchall()]
     return {past.id: past for past in found}

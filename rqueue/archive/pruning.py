@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.archive import expired
+from rqueue.archive.connection import SEARCH_SEC
 from rqueue.archive.partitions import drop_empty
 from rqueue.model.retention import Retention, before
 from rqueue.model.state import State
@@ -92,7 +93,7 @@ class Pruning:
         ):
             if days is not None:
                 setattr(done, name, await self.delete_rows(statement, days))
-        async with self.archive.connection() as connection:
+        async with self.archive.within(SEARCH_SEC) as connection:
             # Each month in a transaction of its own: its lock is gone before the next is looked at.
             await connection.set_autocommit(True)
             done.months = await drop_empty(connection, self.now)
@@ -103,7 +104,7 @@ class Pruning:
         facts = {**self.facts(days), "state": kind.state, "since": EPOCH}
         number = 0
         while True:
-            async with self.archive.connection() as connection, connection.transaction():
+            async with self.archive.within(SEARCH_SEC) as connection, connection.transaction():
                 text = f"{kind.statement} FOR UPDATE OF t SKIP LOCKED"
                 cursor = await connection.execute(text.encode(), facts)
                 found = await cursor.fetchall()
@@ -118,7 +119,7 @@ class Pruning:
         """Deletes rows that stand for themselves."""
         number = 0
         while True:
-            async with self.archive.connection() as connection, connection.transaction():
+            async with self.archive.within(SEARCH_SEC) as connection, connection.transaction():
                 cursor = await connection.execute(statement.encode(), self.facts(days))
                 gone = cursor.rowcount
             number += gone
@@ -128,7 +129,7 @@ class Pruning:
     async def count(self) -> Pruned:
         """What would be deleted now; of each task the first life that goes, and no months."""
         found = Pruned()
-        async with self.archive.connection() as connection:
+        async with self.archive.within(SEARCH_SEC) as connection:
             for kind in self.kinds():
                 if kind.days is not None:
                     facts = {**self.facts(kind.days), "state": kind.state, "since": EPOCH}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rqueue.archive.connection import SEARCH_SEC
 from rqueue.archive.record import stored_in
 from rqueue.model.ids import TaskId, external_key
 from rqueue.model.lane import Lane
@@ -133,7 +134,7 @@ class ArchiveReader:
         """How many tasks fit."""
         condition, given = wanted.condition(self.queue)
         statement = f"SELECT count(*) FROM rqueue.task_lives t WHERE {condition}"
-        ((number,),) = await self.rows(statement, given)
+        ((number,),) = await self.search(statement, given)
         return int(number)
 
     async def keys(self, wanted: Wanted, last: Key | None, limit: int) -> list[Key]:
@@ -143,13 +144,13 @@ class ArchiveReader:
         if last is not None:
             condition += AFTER
             given |= {"ms": last.finished_ms, "id": last.id, "life": last.life}
-        rows = await self.rows(KEYS.replace("{condition}", condition), given)
+        rows = await self.search(KEYS.replace("{condition}", condition), given)
         return [Key(*row) for row in rows]
 
     async def contents(self, keys: Sequence[Key]) -> list[Task]:
         """The tasks of some lives; those that were deleted meanwhile are left out."""
         ids, lives = [key.id for key in keys], [key.life for key in keys]
-        return self.tasks_of(await self.rows(CONTENTS, {"ids": ids, "lives": lives}))
+        return self.tasks_of(await self.search(CONTENTS, {"ids": ids, "lives": lives}))
 
     async def completed(self, shas: Sequence[str]) -> dict[str, TaskId]:
         """The completed tasks that are known by these hashes of their idempotency keys."""
@@ -161,8 +162,18 @@ class ArchiveReader:
         return found
 
     async def rows(self, statement: str, given: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """The rows of one statement."""
-        async with self.archive.connection() as connection:
+        """The rows of a statement that goes by an index, and so is answered like any call."""
+        return await self.answer(self.archive.timeout_sec, statement, given)
+
+    async def search(self, statement: str, given: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """The rows of a statement that may have to look at every row there is."""
+        return await self.answer(SEARCH_SEC, statement, given)
+
+    async def answer(
+        self, limit_sec: float, statement: str, given: Mapping[str, object]
+    ) -> list[tuple[Any, ...]]:
+        """The rows of one statement, if they are there in time."""
+        async with self.archive.within(limit_sec) as connection:
             cursor = await connection.execute(statement.encode(), given, binary=True)
             return list(await cursor.fetchall())
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rqueue.archive.connection import SEARCH_SEC
 from rqueue.errors import InvalidTask
 from rqueue.model.ids import TaskId
 from rqueue.model.review import Review
@@ -68,7 +69,7 @@ async def write_reviews(archive: Archive, queue: str, reviews: Sequence[Review])
         return
     rows = [row_of(queue, review) for review in reviews]
     async with (
-        archive.connection() as connection,
+        archive.within(archive.work_sec) as connection,
         connection.transaction(),
         connection.cursor() as cursor,
     ):
@@ -102,7 +103,7 @@ async def read_reviews(archive: Archive, asked: Asked) -> AsyncIterator[Review]:
     facts["only"] = None if asked.only is None else asked.only.uuid
     facts |= {"at": None, "entry": "", "task": "00000000-0000-0000-0000-000000000000"}
     while True:
-        async with archive.connection() as connection:
+        async with archive.within(SEARCH_SEC) as connection:
             cursor = await connection.execute(READ, facts)
             rows = await cursor.fetchall()
         for row in rows:

@@ -72,7 +72,7 @@ async def spend(
     given = {
         "queue": reader.queue, "since": since, "until": until, "type": type, "limit": limit,
     }  # fmt: skip
-    rows = await reader.rows(statement, given)
+    rows = await reader.search(statement, given)
     return [spent_of(by, row) for row in rows if row[-1]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqueue.archive.health import COUNTS
 from rqueue.archive.partitions import coming, known_months
@@ -14,6 +14,8 @@ from rqueue.store.values import UNREADABLE
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from psycopg import AsyncConnection
 
     from rqueue.archive.connection import Archive
 
@@ -27,6 +29,8 @@ ASIDE = """
 SELECT DISTINCT task, substring(line FROM 1 FOR 64)
 FROM rqueue.quarantine WHERE queue = %s AND task = ANY(%s)
 """
+
+ROW = "SELECT FROM rqueue.task_lives WHERE queue = %s AND id = %s AND life = %s"
 
 Life = tuple[TaskId, int]
 
@@ -54,6 +58,15 @@ def life_in(line: Line) -> Life | None:
         return TaskId.parse(line.task.decode()), told_in(line).life
     except (Unfit, *UNREADABLE):
         return None
+
+
+async def has_row(connection: AsyncConnection[Any], queue: str, line: Line) -> bool:
+    """Whether the life that a line of the outbox tells of has its row."""
+    life = life_in(line)
+    if life is None:
+        return False
+    cursor = await connection.execute(ROW, [queue, life[0].uuid, life[1]])
+    return cursor.rowcount > 0
 
 
 async def counts(archive: Archive, queue: str) -> tuple[int, int]:

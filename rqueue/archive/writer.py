@@ -16,6 +16,7 @@ from rqueue.archive.faults import NO_RIGHT, speaks_of_a_row
 from rqueue.archive.migrating import prepare
 from rqueue.archive.partitions import known_months, make_months, month_of
 from rqueue.archive.record import whole_of
+from rqueue.archive.verifying import has_row
 from rqueue.model.ulid import number_of
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Writer:
         StoreUnavailable, and then none of it may be there, or all.
         """
         written = Written()
-        async with self.archive.connection() as connection:
+        async with self.archive.within(self.archive.work_sec) as connection:
             await connection.set_autocommit(True)
             await self.make_room(connection, batch.ended)
             for ended in by_end(batch.ended):
@@ -206,7 +207,12 @@ class Writer:
     async def quarantine(
         self, connection: AsyncConnection[Any], refused: Refused, written: Written
     ) -> None:
-        """Keeps what can be no row."""
+        """Keeps what can be no row, unless it is one: of an end that another archiver has written
+        while this one was slow, Redis may have forgotten all.
+        """
+        if not refused.kept.flat and await has_row(connection, self.queue, refused.line):
+            written.repeated += 1
+            return
         task, name = name_of(refused.line.task), refused.line.task
         line, kept = refused.line.value, whole_of(refused.kept, name)
         facts = [self.queue, refused.entry, task, line, kept, refused.reason]

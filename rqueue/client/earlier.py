@@ -5,18 +5,25 @@ again, however long ago that was.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rqueue.errors import StoreUnavailable
 from rqueue.store.submits import Draft, Taken, submit
 
 if TYPE_CHECKING:
     from rqueue.archive.reader import ArchiveReader
+    from rqueue.clock import Clock
     from rqueue.errors import RQueueError
     from rqueue.model.ids import TaskId
     from rqueue.store.shard import Shard
 
+log = logging.getLogger("rqueue.scheduler")
+
 MARK = '"idem"'
+# How long an archive that could not say is not asked again.
+AWAY_SEC = 30.0
 
 
 async def submit_new(
@@ -31,6 +38,18 @@ async def submit_new(
     StoreUnavailable where that cannot say, and then nothing was sent.
     """
     known = {} if past is None else await completed_before(past, drafts)
+    return await submit_others(shard, known, drafts, ids=ids, replicas=replicas)
+
+
+async def submit_others(
+    shard: Shard,
+    known: Mapping[int, Taken],
+    drafts: Sequence[Draft],
+    *,
+    ids: Sequence[TaskId] = (),
+    replicas: int | None = None,
+) -> list[Taken | RQueueError]:
+    """`submit` for the drafts whose places are not known; the others are what they are known as."""
     if not known:
         return await submit(shard, drafts, ids=ids, replicas=replicas)
     fresh = [place for place in range(len(drafts)) if place not in known]
@@ -59,3 +78,29 @@ def sha_of(draft: Draft) -> str | None:
         return None
     more: Any = json.loads(draft.more)
     return more["idem"] if more.get("unique") == "until_done" else None
+
+
+class Memory:
+    """What the archive knows to be completed, as far as it can be asked: once it could not say, it
+    is left alone for a while, and who asks need not wait for it each time.
+    """
+
+    def __init__(self, past: ArchiveReader | None, clock: Clock) -> None:
+        self.past = past
+        self.clock = clock
+        self.ask_at = clock.monotonic()
+
+    async def known(self, drafts: Sequence[Draft]) -> dict[int, Taken] | None:
+        """The drafts, by their places, whose tasks have completed; None where some have keys and
+        nobody can say.
+        """
+        if self.past is None or not any(map(sha_of, drafts)):
+            return {}
+        if self.clock.monotonic() < self.ask_at:
+            return None
+        try:
+            return await completed_before(self.past, drafts)
+        except StoreUnavailable as error:
+            self.ask_at = self.clock.monotonic() + AWAY_SEC
+            log.warning("tasks with keys wait for the archive: %s", error)
+            return None

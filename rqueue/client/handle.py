@@ -64,9 +64,11 @@ class Handle:
         try:
             async with asyncio.timeout(timeout):
                 await self.queue.ended(self.id)
+                # Its turn to be read may come, and no answer: that is waiting, too.
+                task = await self.task()
         except TimeoutError:
             raise ResultTimeout(self.id, after=timeout or 0.0) from None
-        return outcome(await self.task())
+        return outcome(task)
 
 
 def outcome(task: Task) -> JsonValue:

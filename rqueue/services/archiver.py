@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -128,9 +128,13 @@ class Archiver:
         name = f"{self.reader_name}/{hand}"
         while done.tasks < MOST:
             limit = self.limits[hand]
-            entries = await collect(self.shard, name, idle_ms=IDLE_MS, limit=limit)
+            entries = await collect(
+                self.shard, name, idle_ms=IDLE_MS, limit=limit, max_bytes=MOST_BYTES
+            )
             if not entries:
                 return
+            # Until it is done with them: what failed is tried again in small parts.
+            self.limits[hand] = FIRST
             written, over = Written(), set[str]()
             async for batch in self.batches(entries):
                 written.add(await self.writer.write(batch))
@@ -140,7 +144,7 @@ class Archiver:
             done.repeated += written.repeated
             done.conflicts += written.conflicts
             done.quarantined += written.quarantined
-            self.limits[hand] = limit_for(limit, sum(len(entry.lines) for entry in entries))
+            self.limits[hand] = limit_for(limit, entries)
 
     async def batches(self, entries: Sequence[Entry]) -> AsyncIterator[Batch]:
         """What entries hold, in portions that memory holds."""
@@ -167,16 +171,8 @@ class Archiver:
         """The lines of the entries, with what is kept of their tasks: by the line itself where the
         task may live again, or a late cost is all that it tells; else by its keys.
         """
-        copied: list[Found] = []
         waiting: list[tuple[str, Line]] = []
-        for entry in entries:
-            for line in entry.lines:
-                copy = Kept(()) if is_late(line) else copy_in(line)
-                if copy is None:
-                    waiting.append((entry.id, line))
-                else:
-                    copied.append((entry.id, line, copy))
-        yield copied
+        yield copied(entries, waiting)
         done = 0
         while done < len(waiting):
             page = waiting[done : done + TOGETHER]
@@ -206,6 +202,19 @@ class Archiver:
         return batch
 
 
+def copied(entries: Sequence[Entry], waiting: list[tuple[str, Line]]) -> Iterator[Found]:
+    """The lines that bring along what is kept of their tasks, each read when it is asked for; the
+    others come to those that wait.
+    """
+    for entry in entries:
+        for line in entry.lines:
+            copy = Kept(()) if is_late(line) else copy_in(line)
+            if copy is None:
+                waiting.append((entry.id, line))
+            else:
+                yield entry.id, line, copy
+
+
 def copy_in(line: Line) -> Kept | None:
     """The snapshot that a line brings along; None where it has none that can be read."""
     if line.value.count(b" ") == 1:
@@ -227,6 +236,9 @@ def dag_named(kept: Kept) -> str | None:
     return None if dag is None else dag.ulid
 
 
-def limit_for(limit: int, tasks: int) -> int:
-    """How many entries to ask for, so that they have about as many tasks as belong together."""
-    return max(1, min(TOGETHER, round(limit * TOGETHER / max(tasks, 1))))
+def limit_for(limit: int, entries: Sequence[Entry]) -> int:
+    """How many entries to ask for after these, so that they have about as many tasks as belong
+    together; at most twice as many as before.
+    """
+    tasks = sum(len(entry.lines) for entry in entries)
+    return max(1, min(TOGETHER, 2 * limit, round(len(entries) * TOGETHER / max(tasks, 1))))

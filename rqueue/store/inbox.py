@@ -44,9 +44,12 @@ class Refusal(NamedTuple):
         return cls(entry, at, reason, form, int(len(task) > KEPT_BYTES), task[:KEPT_BYTES])
 
 
-async def receive(shard: Shard, reader: str, *, idle_ms: int, limit: int = PAGE) -> Received:
-    """What a reader is to deal with next: what it holds, else what readers hold that have been
-    silent for `idle_ms`, else, if nobody holds any, what is new. Sent again it gives the same.
+async def receive(
+    shard: Shard, reader: str, *, idle_ms: int, limit: int = PAGE, after: str = START
+) -> Received:
+    """What a reader is to deal with next: what it holds after an entry, else what readers hold that
+    have been silent for `idle_ms`, else, if nobody else holds any, what is new. Sent again it gives
+    the same.
     """
     args: dict[str, Argument] = {
         "group": GROUP,
@@ -54,6 +57,7 @@ async def receive(shard: Shard, reader: str, *, idle_ms: int, limit: int = PAGE)
         "idle_ms": idle_ms,
         "limit": limit,
         "max_bytes": MAX_DOCUMENT_BYTES,
+        "after": after,
     }
     last, *rows = ok("queue/receive", "", await shard.run("queue/receive", args))
     return Received([Entry(text(entry), words) for entry, *words in rows], text(last))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GROUP = "archive"
 # Tasks that one call reads for the archive; it ends sooner where they are large.
 PAGE = 500
+# Entries that are read before it is looked how large they were.
+STEP = 20
 NUL = b"\0"
 # Where a short definition stands in the hash of its task.
 PIECES = tuple(b"def%d" % digit for digit in range(8))
@@ -88,15 +90,20 @@ async def is_joined(shard: Shard) -> bool:
     return bool(await connection.call(lambda client: client.exists(key), what="archiving"))
 
 
-async def collect(shard: Shard, archiver: str, *, idle_ms: int, limit: int) -> list[Entry]:
+async def collect(
+    shard: Shard, archiver: str, *, idle_ms: int, limit: int, max_bytes: int = BYTES
+) -> list[Entry]:
     """What an archiver is to deal with next: what it holds, else what archivers hold that have
-    been silent for `idle_ms`, else what is new. Sent again it gives the same.
+    been silent for `idle_ms`, else what is new, until that has about `max_bytes`. Sent again it
+    gives the same.
     """
     args: dict[str, Argument] = {
         "group": GROUP,
         "archiver": archiver,
         "idle_ms": idle_ms,
         "limit": limit,
+        "max_bytes": max_bytes,
+        "step": STEP,
     }
     (found,) = ok("queue/collect", "", await shard.run("queue/collect", args))
     return [Entry(text(id), [Line(*pair) for pair in pairs(words)]) for id, words in found]

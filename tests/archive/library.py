@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rqueue import Lease, TaskId
-from rqueue.archive.connection import Archive
+from rqueue.archive.connection import WORK_SEC, Archive
 from rqueue.archive.migrating import migrate_all
 from rqueue.archive.writer import Writer, extras_of
 from rqueue.clock import SYSTEM
@@ -60,11 +60,13 @@ class Library:
 
 
 @asynccontextmanager
-async def library(server: Server, database: Database, **settings: Any) -> AsyncIterator[Library]:
+async def library(
+    server: Server, database: Database, *, work_sec: float = WORK_SEC, **settings: Any
+) -> AsyncIterator[Library]:
     """A library on these servers, its tables made, left in good order."""
     url = database.url
     async with opened(server, archive="postgres", postgres_url=url, **settings) as house:
-        archive = Archive(lambda: url, timeout_sec=2)
+        archive = Archive(lambda: url, timeout_sec=2, work_sec=work_sec)
         await migrate_all(archive, SYSTEM.now())
         found = Library(house, archive, database, archiver=None)  # type: ignore[arg-type]
         found.archiver = found.another("a1")

@@ -143,3 +143,33 @@ async def test_tokens_that_were_counted_over_all_lives_become_those_of_each(
         )
         assert [tokens for tokens, _ in found] == [10, 3, 7]
     await archive.aclose()
+
+
+async def test_rows_that_had_to_stay_with_the_others_come_into_their_months(
+    bare_pg: Database,
+) -> None:
+    archive = Archive(lambda: bare_pg.url)
+    await migrate_all(archive, NOW)
+    times = [datetime(year, month, 9, tzinfo=UTC) for year, month in ((2025, 3), (2025, 12))]
+    far_off = [datetime(2016, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)]
+    writer = Writer(archive, "q", SYSTEM)
+    writer.months = {Month(at.year, at.month).table for at in times}
+    tasks = [*(made_at(at) for at in [*times, *far_off]), made_at(times[0], 1)]
+    await writer.write(Batch([ended(task) for task in tasks]))
+    assert places(bare_pg) == {"task_lives_other": 5}
+
+    assert await migrate_all(archive, NOW) == []
+
+    here = {"task_lives_2025_03": 2, "task_lives_2025_12": 1, "task_lives_other": 2}
+    assert places(bare_pg) == here
+    await migrate_all(archive, NOW)
+    assert places(bare_pg) == here
+    await archive.aclose()
+
+
+def places(database: Database) -> dict[object, object]:
+    """How many rows each month has."""
+    found = database.psql(
+        "SELECT tableoid::regclass::text, count(*) FROM rqueue.task_lives GROUP BY tableoid"
+    )
+    return {str(name).removeprefix("rqueue."): number for name, number in found}

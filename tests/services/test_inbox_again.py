@@ -153,7 +153,7 @@ async def test_a_child_stays_while_its_parent_is_refused_by_a_full_server(
         return [Overloaded("memory"), InvalidGraph("depends on", ("b", "a"))]
 
     with monkeypatch.context() as patched:
-        patched.setattr(service, "submit_new", half_full)
+        patched.setattr(service, "submit_others", half_full)
         assert await inbox.tick() == InboxDone(kept=2)
 
     assert await inbox.tick() == InboxDone(taken=2)

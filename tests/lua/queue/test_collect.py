@@ -15,7 +15,12 @@ SILENT_MS = 10_000
 
 
 def terms(archiver: str = "a1", **changed: Argument) -> dict[str, Argument]:
-    given: dict[str, Argument] = {"idle_ms": SILENT_MS, "limit": 10}
+    given: dict[str, Argument] = {
+        "idle_ms": SILENT_MS,
+        "limit": 10,
+        "max_bytes": 1_000_000,
+        "step": 2,
+    }
     return {"group": GROUP, "archiver": archiver, **given, **changed}
 
 
@@ -105,6 +110,20 @@ async def test_an_entry_that_someone_deleted_holds_back_none(archived_house: Hou
     await archived_house.client.xdel(archived_house.keys.outbox(), entries[0])
 
     assert await collected(archived_house) == entries[1:]
+
+
+async def test_large_entries_are_handed_out_a_few_at_a_time(archived_house: House) -> None:
+    outbox = archived_house.keys.outbox()
+    sizes = [1, 1, 1, 1, 900, 900, 900, 1]
+    entries = [
+        (await archived_house.client.xadd(outbox, {"t": b"x" * size})).decode() for size in sizes
+    ]
+
+    first = await collected(archived_house, "a1", max_bytes=1_000)
+    second = await collected(archived_house, "a2", max_bytes=1_000)
+
+    assert (first, second) == (entries[:6], entries[6:])
+    assert await collected(archived_house, "a1", max_bytes=1_000) == first
 
 
 @pytest.mark.parametrize("size", [1, 9_000])

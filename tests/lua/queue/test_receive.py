@@ -16,7 +16,12 @@ SILENT_MS = 10_000
 
 
 def terms(reader: str = "r1", **changed: Argument) -> dict[str, Argument]:
-    given: dict[str, Argument] = {"idle_ms": SILENT_MS, "limit": 10, "max_bytes": 100}
+    given: dict[str, Argument] = {
+        "idle_ms": SILENT_MS,
+        "limit": 10,
+        "max_bytes": 100,
+        "after": "0-0",
+    }
     return {"group": GROUP, "reader": reader, **given, **changed}
 
 
@@ -166,3 +171,25 @@ async def test_other_groups_of_the_stream_are_left_alone(house: House) -> None:
     await house.client.xgroup_create(house.keys.inbox(), "mirror", "$")
 
     assert len(await received(house)) == 3
+
+
+async def test_a_reader_passes_over_what_it_leaves_for_later(house: House) -> None:
+    entries = [await add(house, "task", "a") for _ in range(3)]
+    await received(house, limit=2)
+
+    behind = await received(house, after=entries[0])
+    new = await received(house, after=entries[1])
+
+    assert [row[0] for row in behind[2:]] == [entries[1]]
+    assert [row[0] for row in new[2:]] == [entries[2]]
+    assert await held(house) == dict.fromkeys(entries, "r1")
+    assert [row[0] for row in (await received(house))[2:]] == entries
+
+
+async def test_what_another_holds_is_waited_for_by_who_holds_some_itself(house: House) -> None:
+    entries = [await add(house, "task", "a") for _ in range(2)]
+    await received(house, "r1", limit=1)
+    await house.client.xreadgroup(GROUP, "r2", {house.keys.inbox(): ">"}, count=1)
+    await add(house, "task", "b")
+
+    assert len(await received(house, "r1", after=entries[0])) == 2
