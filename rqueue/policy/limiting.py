@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 SAID = re.compile(
     r"rate.?limit|\b429\b|too many requests|quota exceeded|retry-after", re.IGNORECASE
 )
-# A time in such a text: "Retry-After: 30", "retry after 1.5 seconds", "try again in 20s".
-TIME_SAID = re.compile(
-    r"(?:retry[- ]after|try again (?:in|after))\D{0,3}(\d+(?:\.\d+)?)\s*(ms|m(?:in)?\b)?",
+# Where a time stands in such a text: "Retry-After: 30", "retry after 1.5 seconds", "try again in".
+TIME_FOLLOWS = re.compile(
+    r"(?:retry[-_ ](?:after|in)|try again (?:in|after))\D{0,3}(?=\d)", re.IGNORECASE
+)
+# A part of it: "20s", "300ms", "2 minutes", or "6m" and "0s" of "6m0s"; a date is none of these.
+# What was read of a number is not tried again shorter: that would take the square of its length.
+PART = re.compile(
+    r"((?>\d+(?:\.\d+)?))(?![-/:.\d]*\d)\s*"
+    r"(?:(ms|milli(?:second)?s?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z]))?"
+    r"(?:,?\s*and\b|,)?\s*",
     re.IGNORECASE,
 )
-UNITS = {"ms": 0.001, "m": 60.0, "min": 60.0}
+# By the first letter of a unit; that of milliseconds is none of their own.
+UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 TOO_MANY = 429
 BASE_SEC, LONGEST_SEC, JITTER = 60.0, 3600.0, 0.1
 # Of an error's text, as much is looked at: it may be megabytes.
@@ -39,8 +47,35 @@ def wait_asked(error: BaseException, now: datetime) -> float | None:
     header = header_of(error)
     if header is not None:
         return seconds_in(header, now)
-    found = TIME_SAID.search(text_of(error))
-    return float(found[1]) * UNITS.get((found[2] or "").lower(), 1.0) if found else None
+    return time_said(text_of(error))
+
+
+def time_said(text: str) -> float | None:
+    """The seconds that a text asks to wait: a number, or parts with units, the largest first."""
+    follows = TIME_FOLLOWS.search(text)
+    part = PART.match(text, follows.end()) if follows else None
+    if part is None:
+        return None
+    unit = unit_of(part[2])
+    total = float(part[1]) * (unit or 1.0)
+    # Only smaller units go on with it: in "20s, 1 day at most" the day is another time.
+    while unit and (part := PART.match(text, part.end())) and 0 < unit_of(part[2]) < unit:
+        unit = unit_of(part[2])
+        total += float(part[1]) * unit
+    return bounded(total)
+
+
+def unit_of(word: str | None) -> float:
+    """The seconds of a unit; 0 where there is none."""
+    if not word:
+        return 0.0
+    name = word.lower()
+    return 0.001 if name.startswith(("ms", "mil")) else UNITS[name[0]]
+
+
+def bounded(seconds: float) -> float | None:
+    """A time that others wrote, as one that can be waited for; None where it is no number."""
+    return min(max(0.0, seconds), float(YEAR_SEC)) if math.isfinite(seconds) else None
 
 
 def wait_for(parks: int, random: Random) -> float:
@@ -81,7 +116,7 @@ def seconds_in(header: str, now: datetime) -> float | None:
         found = float(header)
     except ValueError:
         found = until(header, now)
-    return min(max(0.0, found), float(YEAR_SEC)) if math.isfinite(found) else None
+    return bounded(found)
 
 
 def until(date: str, now: datetime) -> float:
