@@ -84,9 +84,17 @@ def wait_for(parks: int, random: Random) -> float:
     return wait + random.uniform(0.0, JITTER * wait)
 
 
-def slow_sec(wait_sec: float) -> float:
-    """For how long the others of its type wait: half of what the task itself does."""
-    return wait_sec / 2
+def park_sec(asked: float | None, parks: int, random: Random) -> float:
+    """How long a task is set aside: as was asked for, but at most a year; else ever longer."""
+    # In this order NaN, which a handler may compute, means at once.
+    return wait_for(parks, random) if asked is None else min(max(0.0, asked), float(YEAR_SEC))
+
+
+def slow_sec(wait_sec: float, most_sec: float) -> float:
+    """For how long the others of its type wait: half of what the task itself does, and not longer
+    than the queue allows: one answer, or a mistake in one, must not stop a whole fleet for a day.
+    """
+    return min(wait_sec / 2, most_sec)
 
 
 def status_of(error: BaseException) -> int | None:

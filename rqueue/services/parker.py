@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.model.attempt import Reason
-from rqueue.policy.limiting import slow_sec, wait_for
+from rqueue.policy.limiting import park_sec, slow_sec
 from rqueue.store import leases
 from rqueue.store.leases import Parking
 from rqueue.store.stored import claimed
@@ -40,7 +40,7 @@ class Parker:
 
     async def park(self, limited: Sequence[tuple[Grant, Failed]]) -> list[str]:
         """What the server says to each: OK, LOST, or SPENT where it fails after all."""
-        waits = await self.waits(limited)
+        waits, rest = await self.waits(limited), self.parts.settings.max_slowdown_sec
         rows = [
             Parking(
                 grant.task,
@@ -48,7 +48,7 @@ class Parker:
                 round(wait * 1000),
                 outcome.reason,
                 claimed(grant).type,
-                round(slow_sec(wait) * 1000),
+                round(slow_sec(wait, rest) * 1000),
             )
             for (grant, outcome), wait in zip(limited, waits, strict=True)
         ]
@@ -65,8 +65,6 @@ class Parker:
         tasks = await self.parts.reader.read(unsaid) if unsaid else []
         parks = {task.id.ulid: task.parks for task in tasks if task is not None}
         return [
-            outcome.retry_after
-            if outcome.retry_after is not None
-            else wait_for(parks.get(grant.task, 0), self.parts.random)
+            park_sec(outcome.retry_after, parks.get(grant.task, 0), self.parts.random)
             for grant, outcome in limited
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import nan
 from random import Random
 from time import process_time
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rqueue.policy.limiting import is_limited, slow_sec, wait_asked, wait_for
+from rqueue.model.checked import YEAR_SEC
+from rqueue.policy.limiting import is_limited, park_sec, slow_sec, wait_asked, wait_for
 
 NOW = datetime(2026, 2, 8, 9, 0, tzinfo=UTC)
 
@@ -165,4 +167,20 @@ def test_without_a_time_it_is_ever_longer_up_to_an_hour() -> None:
 
 
 def test_the_others_wait_for_half_of_it() -> None:
-    assert slow_sec(60) == 30
+    assert slow_sec(60, 3600) == 30
+
+
+def test_but_never_longer_than_the_queue_allows() -> None:
+    assert slow_sec(86_400, 3600) == 3600
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(90.0, 90.0), (0.0, 0.0), (-1.0, 0.0), (1e308, YEAR_SEC), (1.8e9, YEAR_SEC), (nan, 0.0)],
+)
+def test_a_task_is_set_aside_as_was_asked_for_up_to_a_year(asked: float, seconds: float) -> None:
+    assert park_sec(asked, 3, Random(1)) == seconds
+
+
+def test_without_a_time_it_depends_on_how_often_it_was_set_aside() -> None:
+    assert park_sec(None, 3, Random(1)) == wait_for(3, Random(1))
