@@ -8,9 +8,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from rqueue.errors import HandlerSignal, RateLimited
+from rqueue.model.attempt import Reason, reason_of
 from rqueue.model.checked import YEAR_SEC
+from rqueue.policy.behind import behind, reached
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from random import Random
 
 # What errors of limited services say, whatever their kind; a number within another is not meant.
@@ -38,12 +42,43 @@ LOOKED_AT = 4096
 
 
 def is_limited(error: BaseException) -> bool:
-    """Whether an error is a service's refusal because it was asked too often."""
-    return status_of(error) == TOO_MANY or SAID.search(text_of(error)) is not None
+    """Whether an error is a service's refusal because it was asked too often, or has one in its
+    group, or was raised from one.
+    """
+    return any(map(refuses, reached(error, unexplained)))
 
 
 def wait_asked(error: BaseException, now: datetime) -> float | None:
-    """How long the service says to wait, in seconds; None where it does not say."""
+    """How long the services say to wait, in seconds: the longest of what those say that refuse,
+    else of what is said at all; None where nobody says anything.
+    """
+    every = reached(error, unexplained)
+    refusing = longest(wait_of(one, now) for one in every if refuses(one))
+    return longest(wait_of(one, now) for one in every) if refusing is None else refusing
+
+
+def longest(waits: Iterable[object]) -> float | None:
+    """The longest of what is a number: a signal's may have been changed behind its back."""
+    return max((wait for wait in waits if isinstance(wait, int | float)), default=None)
+
+
+def unexplained(error: BaseException) -> tuple[BaseException, ...]:
+    """What is looked at behind an error: nothing where it says itself what it means."""
+    explained = isinstance(error, HandlerSignal) or reason_of(error) is not Reason.ERROR
+    return () if explained else behind(error)
+
+
+def refuses(error: BaseException) -> bool:
+    """Whether this error itself is such a refusal; one that means something else is none."""
+    if isinstance(error, HandlerSignal) or reason_of(error) is not Reason.ERROR:
+        return isinstance(error, RateLimited)
+    return status_of(error) == TOO_MANY or SAID.search(text_of(error)) is not None
+
+
+def wait_of(error: BaseException, now: datetime) -> float | None:
+    """How long this error itself says to wait."""
+    if isinstance(error, HandlerSignal):
+        return error.retry_after if isinstance(error, RateLimited) else None
     header = header_of(error)
     if header is not None:
         return seconds_in(header, now)

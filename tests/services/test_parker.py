@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -51,6 +52,28 @@ async def test_without_a_time_it_waits_for_about_a_minute(house: House) -> None:
         task = await settled(house, handle.id, State.RETRYING)
 
     assert 60 <= (task.available_at - task.created_at).total_seconds() < 75
+
+
+async def test_one_limited_call_of_many_sets_the_task_aside(server: Any) -> None:
+    async with opened(server, breakers={}) as house:
+
+        @house.queue.task("call")
+        async def call() -> None:
+            async def one(number: int) -> None:
+                if number == 2:
+                    raise RateLimited(90)
+                await asyncio.Event().wait()
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(4):
+                    group.create_task(one(number))
+
+        async with working(house.queue):
+            handle = await call.enqueue()
+            task = await settled(house, handle.id, State.RETRYING)
+
+        assert (task.attempts, task.parks) == (0, 1)
+        assert await house.queue.breakers() == []
 
 
 @pytest.mark.parametrize("asked", [1e308, 1_790_000_000, timedelta(days=1)])
