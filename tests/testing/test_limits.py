@@ -111,6 +111,19 @@ async def test_a_slow_down_is_seen_and_lifted() -> None:
         assert await queue.slowdowns() == []
 
 
+async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is() -> None:
+    queue = a_queue()
+
+    with memory(queue):
+        handle = await queue.enqueue("code", max_attempts=1)
+        (lease,) = await queue.claim(worker="w1")
+        state = await lease.fail("rate_limit", retry_after=60)
+        task = await handle.task()
+        (slow,) = await queue.slowdowns()
+
+    assert (state, task.attempts, task.parks, slow.type) == (State.RETRYING, 0, 1, "code")
+
+
 async def test_a_slow_down_of_a_key_is_lifted_by_itself() -> None:
     queue, ran = a_queue(), []
 
