@@ -19,6 +19,7 @@ from rqueue.store import breakers as breaking
 from rqueue.store import budgets as budgeting
 from rqueue.store import queue as whole
 from rqueue.store import roles as standing
+from rqueue.store import slowdowns as slowing
 from rqueue.store import tasks
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rqueue.model.budget import Budgets
     from rqueue.model.event import Event
     from rqueue.model.role import Role
+    from rqueue.model.slowdown import Slowdown
     from rqueue.model.task import Task
     from rqueue.store.shard import Shard
 
@@ -149,6 +151,16 @@ class Control:
     async def close_breaker(self, type: str) -> None:
         """Hands out the tasks of a type again, and forgets its failures; who waited is answered."""
         await breaking.close_breaker(self.shard, door.name_of("type", type))
+
+    async def slowdowns(self) -> list[Slowdown]:
+        """The types and limit keys whose service wants to be asked less often, types first."""
+        return await slowing.slowdowns(self.shard)
+
+    async def lift_slowdown(self, type: str | None = None, *, key: str | None = None) -> bool:
+        """Hands out all tasks of a type, or of a limit key, again; whether it was slowed down. Who
+        waited is answered.
+        """
+        return await slowing.lift(self.shard, **door.slowed_of(type, key))
 
     async def budgets(self) -> Budgets:
         """What the day and the workers that have a budget have spent, and may."""

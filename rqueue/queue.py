@@ -16,6 +16,7 @@ from rqueue.client.earlier import submit_new
 from rqueue.client.handle import Handle
 from rqueue.client.lease import Lease, handed_out, taken_up
 from rqueue.client.local import Local
+from rqueue.client.parking import Aside
 from rqueue.client.planner import Planner
 from rqueue.client.settler import Settler
 from rqueue.clock import SYSTEM, Clock
@@ -63,7 +64,8 @@ class Queue(Lookup, Control, Reviewing, Planner):
         self.shard = self.runtime.shard
         self.desk = Desk(self.shard, self.runtime.reader, self.settings, self.runtime.past)
         shelf = self.runtime.shelf
-        self.settler = Settler(self.shard, self.settings, self.clock, Random(), shelf=shelf)
+        aside = Aside(self.shard, self.runtime.reader, self.settings, Random())
+        self.settler = Settler(aside, self.clock, shelf=shelf)
         self.locals: WeakKeyDictionary[asyncio.AbstractEventLoop, Local] = WeakKeyDictionary()
         self.registry = Registry()
         handlers, by = self.registry.handlers, self.settings.principal

@@ -94,6 +94,7 @@ class Settings(BaseModel):
     turns: Turns = Field(Turns(), description="turns between limit keys: enabled, and weights")
     rate_limit_counts: bool = Field(False, description="whether a parked attempt is spent")
     max_rate_limit_parks: int = Field(20, ge=0, le=1000, description="parks a task may have")
+    max_slowdown_sec: Seconds = Field(3600, description="how long a limit rests a type or key")
     result_ttl_sec: SecondsOrNone = Field(DAY_SEC, description="how long an ended task is kept")
     archive: Literal["none", "postgres"] | None = Field(
         None,

@@ -46,6 +46,7 @@ SECTIONS = {
     "Archive": {"archive": "rqueue.cli.archive:archive"},
     "Gates": {
         "breaker": "rqueue.cli.breaker:breaker",
+        "slowdown": "rqueue.cli.slowdown:slowdown",
         "budget": "rqueue.cli.budget:budget",
     },
     "Change": {

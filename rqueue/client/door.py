@@ -185,3 +185,10 @@ def gate_of(type: str | None, lane: int | None) -> str:
     if lane is not None and (isinstance(lane, bool) or not isinstance(lane, int)):
         raise InvalidTask("lane", "is the number of a lane")
     return gate(None if type is None else name_of("type", type), lane)
+
+
+def slowed_of(type: str | None, key: str | None) -> dict[str, str]:
+    """What a slow-down is of: a type, or a limit key."""
+    if (type is None) == (key is None):
+        raise InvalidTask("key", "is given instead of type; give one of them")
+    return {"key": label_of("key", key)} if type is None else {"type": name_of("type", type)}

@@ -122,7 +122,9 @@ class Lease:
         permanent: bool = False,
         retry_after: float | None = None,
     ) -> State:
-        """Ends the attempt as failed; the policy decides whether it is tried again.
+        """Ends the attempt as failed; the policy decides whether it is tried again. With the reason
+        `rate_limit` the task is set aside as a worker's is: no attempt is spent, nothing is kept of
+        the message, and others of its type wait, too.
 
         Returns RETRYING or DEAD_LETTERED.
         """
@@ -131,7 +133,9 @@ class Lease:
         return await self.settler.fail(self, outcome)
 
     async def park(self, seconds: float, reason: str = Reason.RATE_LIMIT) -> None:
-        """Sets the task aside for a while; no attempt is spent."""
+        """Sets the task aside for a while; no attempt is spent, and others of its type go on: where
+        they should not, since a service is limited, `fail` with `rate_limit`.
+        """
         delay_ms = within_a_year("seconds", seconds)
         why = reason_named(reason)
         row = Parking(self.grant.task, self.token, delay_ms, why, self.task.type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rqueue.client.parking import CLAIMED, Limited
 from rqueue.current import Current
 from rqueue.model.state import State
 from rqueue.policy.verdict import Report, rule, rules_of
@@ -12,40 +13,51 @@ from rqueue.store.leases import Verdict
 from rqueue.store.replies import lease_fault
 
 if TYPE_CHECKING:
-    from random import Random
-
     from rqueue.artifacts.shelf import Shelf
     from rqueue.client.lease import Lease
+    from rqueue.client.parking import Aside
     from rqueue.clock import Clock
     from rqueue.model.attempt import Failed
-    from rqueue.settings import Settings
-    from rqueue.store.shard import Shard
 
 
 class Settler:
-    """What a lease needs to end its attempt: the shard, the rules and the dice. `shelf` is where
-    results go that are too large.
+    """What a lease needs to end its attempt: what sets tasks aside, with the shard, the rules and
+    the dice, and the time. `shelf` is where results go that are too large.
     """
 
-    def __init__(
-        self, shard: Shard, settings: Settings, clock: Clock, random: Random, *, shelf: Shelf
-    ) -> None:
-        self.shard = shard
+    def __init__(self, aside: Aside, clock: Clock, *, shelf: Shelf) -> None:
+        self.aside = aside
+        self.shard = aside.shard
         self.shelf = shelf
-        self.current = Current(settings)
+        self.current = Current(aside.settings)
         self.clock = clock
-        self.random = random
-        self.max_result_bytes = settings.max_result_bytes
+        self.max_result_bytes = aside.settings.max_result_bytes
 
     async def fail(self, lease: Lease, outcome: Failed) -> State:
-        """Ends a held attempt as failed; raises LeaseLost where it is not held."""
+        """Ends a held attempt as failed, or sets its task aside where its service is limited;
+        raises LeaseLost where it is not held.
+        """
+        if self.aside.takes(outcome) and await self.parked(lease, outcome):
+            return State.RETRYING
         task = lease.task
         report = Report(lease.worker, outcome.message, self.clock.now())
         rules = rules_of(task.spec, self.current)
-        ruling = rule(task, outcome, report, rules, random=self.random)
+        ruling = rule(task, outcome, report, rules, random=self.aside.random)
         row = Verdict(lease.grant.task, lease.token, *ruling)
         (word,) = await leases.fail(self.shard, [row])
         fault = lease_fault("task/fail", lease.id, lease.token, word)
         if fault is not None:
             raise fault
         return State(word)
+
+    async def parked(self, lease: Lease, outcome: Failed) -> bool:
+        """Whether the task was set aside. If not it is to fail: it was too often, or the lease is
+        lost, as it is to a park when a failure that came after one is sent again.
+        """
+        row = Limited(lease.grant.task, lease.token, lease.task.type, outcome)
+        (word,) = await self.aside.park([row])
+        if word == CLAIMED:
+            # Only what has begun can be set aside; what asked a service has.
+            await lease.start()
+            (word,) = await self.aside.park([row])
+        return word == "OK"

@@ -59,6 +59,8 @@ METRICS = (
     Metric("rqueue_unpaid_tasks", "gauge", "ready tasks that their DAGs cannot pay", ("queue",)),
     Metric("rqueue_breakers", "gauge", "types whose breakers are in this state",
            ("queue", "state")),
+    Metric("rqueue_slowdowns", "gauge", "types and limit keys that rest for a limited service",
+           ("queue", "what")),
     Metric("rqueue_outbox_entries", "gauge", "ended tasks that wait for the archive", ("queue",)),
     Metric("rqueue_outbox_age_seconds", "gauge", "how long the first of them has been waiting",
            ("queue",)),

@@ -58,6 +58,7 @@ class Kind:
 REASON: Parts = (("reason", str),)
 TASKS: Parts = (("tasks", int),)
 FOR: Parts = (("for_ms", int),)
+LEFT: Parts = (("left_ms", int),)
 
 KINDS = (
     Kind("task.ready", INFO, TASKS,
@@ -109,6 +110,10 @@ KINDS = (
          "Type {subject} is slowed down for {for_ms} ms"),
     Kind("key.slowed", INFO, FOR, "nothing of a limit key is handed out for a while",
          "Key {subject} is slowed down for {for_ms} ms"),
+    Kind("type.lifted", NOTICE, LEFT, "somebody has ended the slow-down of a type",
+         "Type {subject} is slowed down no more, {left_ms} ms before its rest was over"),
+    Kind("key.lifted", INFO, LEFT, "somebody has ended the slow-down of a limit key",
+         "Key {subject} is slowed down no more, {left_ms} ms before its rest was over"),
     Kind("budget.exhausted", WARNING, (("account", str),),
          "the account of a DAG, a worker or the day cannot pay what waits",
          "The budget of {account} {subject} is used up"),

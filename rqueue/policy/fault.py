@@ -8,6 +8,7 @@ import asyncio
 import traceback
 from typing import Any
 
+from rqueue.policy.behind import DEEPEST
 from rqueue.policy.limiting import status_of
 
 # The innermost frames that are told.
@@ -27,8 +28,6 @@ OUTSIDE = frozenset(
     }
 )
 SERVER_ERROR = 500
-# How far the errors behind an error are followed.
-DEEPEST = 10
 
 
 def is_cancelled() -> bool:

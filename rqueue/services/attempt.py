@@ -15,8 +15,9 @@ from rqueue.context import Suspended
 from rqueue.context.steps import plainly
 from rqueue.errors import InvalidTask, RateLimited, Reject, Retry, SubtaskFailed
 from rqueue.model.attempt import Cause, Failed, Reason, reason_of
+from rqueue.policy.behind import together
 from rqueue.policy.fault import is_outside
-from rqueue.policy.limiting import is_limited, wait_asked
+from rqueue.policy.limiting import is_limited, longest, wait_asked
 
 if TYPE_CHECKING:
     from rqueue.context import Context
@@ -115,31 +116,32 @@ def encoded(handler: Handler, value: object, max_bytes: int) -> bytes | Failed:
 
 def makes_way(error: BaseException) -> bool:
     """Whether it is a handler's task that left; what runs in a group of tasks comes in a group."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(Suspended) is not None
-    return isinstance(error, Suspended)
+    return any(isinstance(one, Suspended) for one in together(error))
 
 
 def failure_of(error: BaseException) -> Failed:
-    """What an exception of a handler means."""
-    match error:
-        case Retry(after=after, reason=reason):
-            why = reason or "the handler asked for a retry"
-            return Failed(Reason.ERROR, why, False, after, Cause.ASKED)
-        case RateLimited(retry_after=after, reason=reason):
-            return Failed(Reason.RATE_LIMIT, reason, False, after)
-        case Reject(reason=reason):
-            return Failed(Reason.ERROR, reason, permanent=True)
-        case SubtaskFailed():
-            # The same keys mean the same tasks: another attempt would find them as they are.
-            return Failed(Reason.ERROR, described(error), permanent=True)
-        case _:
-            reason = reason_of(error)
-            if reason is Reason.ERROR and is_limited(error):
-                wait = wait_asked(error, SYSTEM.now())
-                return Failed(Reason.RATE_LIMIT, described(error), False, wait)
-            cause = Cause.OUTSIDE if is_outside(error) else Cause.WITHIN
-            return Failed(reason, described(error), cause=cause)
+    """What an exception of a handler means. Of several in a group what ends the task comes first,
+    for no attempt could do better; then a limited service, for waiting spends nothing and what
+    else is wrong is met again; then a wish for another attempt, and last what is only an error.
+    """
+    raised = together(error)
+    for one in raised:
+        if isinstance(one, Reject):
+            return Failed(Reason.ERROR, one.reason, permanent=True)
+    if any(isinstance(one, SubtaskFailed) for one in raised):
+        # The same keys mean the same tasks: another attempt would find them as they are.
+        return Failed(Reason.ERROR, described(error), permanent=True)
+    if is_limited(error):
+        message = error.reason if isinstance(error, RateLimited) else described(error)
+        return Failed(Reason.RATE_LIMIT, message, False, wait_asked(error, SYSTEM.now()))
+    retries = [one for one in raised if isinstance(one, Retry)]
+    if retries:
+        first, *more = retries
+        after = longest(one.after for one in retries) if more else first.after
+        why = first.reason or "the handler asked for a retry"
+        return Failed(Reason.ERROR, why, False, after, Cause.ASKED)
+    cause = Cause.OUTSIDE if is_outside(error) else Cause.WITHIN
+    return Failed(reason_of(error), described(error), cause=cause)
 
 
 def described(error: BaseException) -> str:

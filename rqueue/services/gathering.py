@@ -20,6 +20,7 @@ from rqueue.store.fleet import read_fleet, ready_by_lane
 from rqueue.store.outbox import oldest_ms
 from rqueue.store.queue import tally
 from rqueue.store.sinks import list_sinks
+from rqueue.store.slowdowns import slowdowns
 
 if TYPE_CHECKING:
     from rqueue.services.scheduler import Scheduler
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # READY tasks are counted by the tier they have reached; of the others it is not known.
 ANY_TIER = "any"
+# There may be any number of keys; more need not be told apart.
+MOST_SLOWED = 1000
 # What notifiers do, by the metric of each.
 NOTICED = ("delivered", "failed", "given_up")
 # What the reaper calls what became of a lease.
@@ -130,7 +133,7 @@ async def add_fleet(figures: Figures, queue: str, shard: Shard, counted: Tally) 
 
 
 async def add_gates(figures: Figures, queue: str, shard: Shard) -> None:
-    """What the day and the workers may still cost, what is not paid, and how the breakers are."""
+    """What the day and the workers may still cost, what is not paid, and how gates are."""
     money = await budgets(shard)
     figures.count("daily_spend_usd", by=money.day.spent_usd)
     figures.put("rqueue_unpaid_tasks", queue, value=money.unpaid)
@@ -143,6 +146,10 @@ async def add_gates(figures: Figures, queue: str, shard: Shard) -> None:
     found = [one.state for one in await breakers(shard)]
     for state in (BreakerState.OPEN, BreakerState.HALF_OPEN):
         figures.put("rqueue_breakers", queue, state, value=found.count(state))
+    resting = [one for one in await slowdowns(shard, most=MOST_SLOWED) if one.resting]
+    types = sum(one.type is not None for one in resting)
+    figures.put("rqueue_slowdowns", queue, "type", value=types)
+    figures.put("rqueue_slowdowns", queue, "key", value=len(resting) - types)
 
 
 async def add_sinks(figures: Figures, queue: str, shard: Shard) -> None:

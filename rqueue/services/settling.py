@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rqueue.client.parking import SPENT
 from rqueue.current import Current
 from rqueue.model.attempt import Failed, Reason
 from rqueue.model.state import State
@@ -16,7 +17,7 @@ from rqueue.services.account import Account
 from rqueue.services.aftermath import Aftermath
 from rqueue.services.attempt import described
 from rqueue.services.ledger import Ledger
-from rqueue.services.parker import SPENT, Parker
+from rqueue.services.parker import Parker
 from rqueue.store import leases
 from rqueue.store.leases import Verdict
 from rqueue.store.stored import claimed

@@ -113,6 +113,20 @@ def slow_down(model: Model, what: str, for_ms: int) -> None:
         model.wakes[what] = until_ms
 
 
+def lift(model: Model, what: str) -> set[int] | None:
+    """Ends the rest of what is slowed down; the lanes where something may pass now, None where it
+    was not slowed down.
+    """
+    if model.slowed.pop(what, None) is None:
+        return None
+    if not what.startswith("@"):
+        return lanes_of(model, what)
+    lines = [number for number, line in model.lines.items() if what[1:] in line.shut]
+    for number in lines:
+        del model.lines[number].shut[what[1:]]
+    return set(lines)
+
+
 def lanes_of(model: Model, what: str) -> set[int]:
     """The lanes of a type, of the queue, or of keys for one of them."""
     return {

@@ -94,7 +94,7 @@ class Memory:
         for each in fields(queue.hooks):
             setattr(queue.hooks, each.name, getattr(self.saved["hooks"], each.name))
         queue.clock = queue.drafter.clock = queue.settler.clock = self.clock
-        queue.settler.random = self.random
+        queue.settler.aside.random = self.random
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rqueue.store.fleet import drain, leave
 from tests.cli.conftest import Shell
 from tests.house import House
@@ -19,6 +21,16 @@ async def test_a_registered_worker_is_shown_with_its_offer(house: House, shell: 
     assert first.split()[:3] == ["w1", "active", "0/4"]
     assert first.rstrip().endswith("code; can gpu; as ada")
     assert second.split()[:3] == ["w2", "offline", "0"]
+
+
+async def test_the_page_names_every_field_of_the_json(house: House, shell: Shell) -> None:
+    await enrol(house, "w1", "w1/a")
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
+    section = page.partition("### rqueue workers\n")[2].partition("\n###")[0]
+
+    (found,) = await shell.json("workers")
+
+    assert {name for name in found if f"`{name}`" not in section} == set()
 
 
 async def test_as_json_it_has_every_field(house: House, shell: Shell) -> None:

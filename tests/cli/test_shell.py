@@ -237,17 +237,36 @@ async def test_a_result_that_is_not_json_is_wrong_usage(house: House, shell: She
     assert (await house.task(lease.id)).state is State.RUNNING
 
 
+async def test_a_limited_service_spends_no_attempt_and_slows_the_fleet_down(
+    house: House, shell: Shell
+) -> None:
+    handle = await house.queue.enqueue("code", max_attempts=1)
+    words = ("--reason", "rate_limit", "--retry-after", "60")
+    for _ in range(3):
+        id, token = await claimed(shell)
+        lines = await shell.lines("fail", id, "--token", token, *words)
+        again = await shell.lines("fail", id, "--token", token, *words)
+        (slow,) = await shell.json("slowdown", "list")
+        assert lines == again == [f"{handle.id} RETRYING"]
+        assert slow["type"] == "code"
+        await house.queue.lift_slowdown("code")
+        assert await house.queue.run_now(id)
+
+    task = await house.task(handle.id)
+    assert (task.attempts, task.parks, task.failure_history) == (0, 3, ())
+
+
 async def test_a_failure_is_kept_and_tried_again(house: House, shell: Shell) -> None:
     lease = await house.running()
-    words = ("--reason", "rate_limit", "--message", "429\nsecond line", "--retry-after", "5")
+    words = ("--reason", "timeout", "--message", "hung\nsecond line", "--retry-after", "5")
 
     lines = await shell.lines("fail", lease.id, "--token", lease.token, *words)
 
     assert lines == [f"{lease.id} RETRYING"]
     task = await house.task(lease.id)
-    assert (task.attempts, task.last_error) == (1, "429\nsecond line")
+    assert (task.attempts, task.last_error) == (1, "hung\nsecond line")
     (record,) = task.failure_history
-    assert (record.agent, record.reason, record.epoch) == ("w1", "rate_limit", 1)
+    assert (record.agent, record.reason, record.epoch) == ("w1", "timeout", 1)
 
 
 async def test_attempts_are_counted_over_all_processes(house: House, shell: Shell) -> None:

@@ -1,4 +1,4 @@
-"""Breakers by the API: failures that count, rests by hand, and what is refused at the door."""
+"""Breakers and slow-downs by the API: what counts, by hand, and what is refused at the door."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from rqueue import State
 from rqueue.errors import InvalidTask
+from rqueue.store.leases import Parking, park
 from tests.house import House, opened
 
 QUICK = {"defaults": {"failure_threshold": 2}, "overrides": {"calm": {"enabled": False}}}
@@ -86,4 +87,37 @@ async def test_a_type_that_cannot_be_is_refused(house: House, wrong: Any) -> Non
 async def test_a_rest_that_cannot_be_is_refused(house: House, wrong: Any) -> None:
     with pytest.raises(InvalidTask, match="seconds"):
         await house.queue.open_breaker("code", wrong)
+    assert await house.dump() == {}
+
+
+async def slowed(house: House, **options: Any) -> None:
+    """A task is set aside, and its type or key slowed down."""
+    lease = await house.running(**options)
+    row = Parking(lease.id.ulid, lease.token, 60_000, "rate_limit", "code", 60_000)
+    await park(house.queue.shard, [row])
+
+
+async def test_a_slow_down_is_seen_and_ends_by_hand(house: House) -> None:
+    await slowed(house, limit_key="acme")
+    await slowed(house)
+    await house.queue.enqueue("code", limit_key="acme")
+    assert await house.queue.claim(worker="w1") == []
+
+    seen = [(one.type, one.key, one.resting) for one in await house.queue.slowdowns()]
+    lifted = [
+        await house.queue.lift_slowdown("code"),
+        await house.queue.lift_slowdown("code"),
+        await house.queue.lift_slowdown(key="acme"),
+    ]
+
+    assert seen == [("code", None, True), (None, "acme", True)]
+    assert lifted == [True, False, True]
+    assert await house.queue.slowdowns() == []
+    assert len(await house.queue.claim(worker="w1")) == 1
+
+
+@pytest.mark.parametrize("given", [{}, {"type": "a", "key": "b"}, {"type": "a b"}, {"key": "\n"}])
+async def test_a_slow_down_of_nothing_is_refused(house: House, given: Any) -> None:
+    with pytest.raises(InvalidTask):
+        await house.queue.lift_slowdown(**given)
     assert await house.dump() == {}

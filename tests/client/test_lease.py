@@ -9,7 +9,7 @@ import pytest
 
 from rqueue import Lease, State
 from rqueue.errors import InvalidTask, LeaseLost, WrongState
-from tests.house import House
+from tests.house import House, opened
 
 
 async def test_the_whole_way_of_a_task(house: House) -> None:
@@ -120,6 +120,70 @@ async def test_a_parked_task_waits_and_spends_nothing(house: House) -> None:
     assert await house.queue.claim(worker="w2") == []
     assert await house.queue.run_now(lease.id) is True
     assert len(await house.queue.claim(worker="w2")) == 1
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize(("asked", "wait"), [(90.0, 90), (None, 60), (1e308, 365 * 86_400)])
+async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is(
+    house: House, begun: bool, asked: float | None, wait: float
+) -> None:
+    lease = await (house.running if begun else house.claimed)(max_attempts=1)
+
+    state = await lease.fail("rate_limit", "429", retry_after=asked)
+
+    task = await house.task(lease.id)
+    assert (state, task.state) == (State.RETRYING, State.RETRYING)
+    assert (task.attempts, task.parks, task.failure_history) == (0, 1, ())
+    assert task.available_at is not None
+    assert wait <= (task.available_at - task.created_at).total_seconds() < wait * 1.1 + 15
+    (slow,) = await house.queue.slowdowns()
+    rest = (slow.over_at - slow.until).total_seconds()
+    assert min(wait / 2, 3600) <= rest <= min(wait / 2 * 1.1, 3600)
+
+
+async def test_each_time_without_a_time_is_longer_by_hand_too(house: House) -> None:
+    lease = await house.running()
+    await house.client.hset(house.keys.task(lease.id.ulid), "parks", 3)
+
+    await lease.fail("rate_limit")
+
+    task = await house.task(lease.id)
+    assert task.available_at is not None
+    assert 480 <= (task.available_at - task.created_at).total_seconds() < 540
+
+
+async def test_set_aside_too_often_by_hand_it_fails_and_says_so_again(server: Any) -> None:
+    async with opened(server, max_rate_limit_parks=0) as house:
+        lease = await house.running(max_attempts=1)
+
+        states = [await lease.fail("rate_limit", "429", retry_after=5) for _ in range(2)]
+
+        task = await house.task(lease.id)
+        assert states == [State.DEAD_LETTERED] * 2
+        assert (task.attempts, task.parks, task.last_error) == (1, 0, "429")
+
+
+@pytest.mark.parametrize("how", ["counts", "permanent"])
+async def test_where_it_counts_or_is_permanent_it_fails_by_hand(server: Any, how: str) -> None:
+    async with opened(server, rate_limit_counts=how == "counts") as house:
+        lease = await house.running()
+
+        await lease.fail("rate_limit", "429", retry_after=5, permanent=how == "permanent")
+
+        task = await house.task(lease.id)
+        assert (task.attempts, task.parks) == (1, 0)
+        assert await house.queue.slowdowns() == []
+
+
+async def test_a_lost_lease_sets_nothing_aside(house: House) -> None:
+    lease = await house.running()
+    await lease.release()
+    before = await house.dump()
+
+    with pytest.raises(LeaseLost):
+        await lease.fail("rate_limit", retry_after=5)
+
+    assert await house.dump() == before
 
 
 async def test_a_reason_that_is_none_changes_nothing(house: House) -> None:

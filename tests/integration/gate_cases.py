@@ -17,7 +17,7 @@ from rqueue.store.roles import set_role
 from rqueue.store.steps import step
 from tests.house import House
 
-READS = {"breaker/read", "budget/read", "role/list", "queue/mentions"}
+READS = {"breaker/read", "budget/read", "role/list", "slowdown/list", "queue/mentions"}
 ARTIFACT = described(id=new_artifact_id(), name="a.txt", size=3, sha256="a" * 64)
 
 
@@ -50,6 +50,10 @@ async def opened(house: House, _: object) -> None:
 
 async def closed(house: House, _: object) -> None:
     await house.queue.close_breaker("code")
+
+
+async def lifted(house: House, _: object) -> bool:
+    return await house.queue.lift_slowdown("code")
 
 
 async def limited(house: House, _: object) -> None:
@@ -107,6 +111,7 @@ Row = tuple[Callable[[House], Awaitable[Any]], Callable[[House, Any], Awaitable[
 CASES: dict[str, list[Row]] = {
     "breaker/open": [(nothing, opened), (resting, opened)],
     "breaker/close": [(nothing, closed), (resting, closed)],
+    "slowdown/lift": [(nothing, lifted), (slowed, lifted)],
     "budget/set": [(nothing, limited), (poor, limited)],
     "role/set": [(nothing, given), (agent, given), (agent, not_given)],
     "role/drop": [(nothing, dropped), (agent, dropped)],

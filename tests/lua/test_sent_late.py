@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rqueue.store.fleet import leave
+from rqueue.store.leases import Parking, park
 from rqueue.store.scripts import Argument
 from tests.house import House
 from tests.lua.rows import words
@@ -84,6 +85,12 @@ async def raised(house: House, _: None) -> None:
     await house.client.hset(house.keys.budget("day"), "spent", 7)
 
 
+async def slowed(house: House) -> None:
+    lease = await house.running()
+    row = Parking(lease.id.ulid, lease.token, 60_000, "rate_limit", "code", 60_000)
+    await park(house.queue.shard, [row])
+
+
 def a_role(**more: str) -> dict[str, Any]:
     return {"principal": "agent:coder", "events": 100, "who": "", **more}
 
@@ -118,6 +125,11 @@ LATE: dict[str, Late] = {
         nothing,
         lambda _: {"type": "code", "tries": 9, "events": 100},
         lambda house, _: house.queue.open_breaker("code"),
+    ),
+    "slowdown/lift": Late(
+        slowed,
+        lambda _: {"what": "code", "tries": 9, "events": 100},
+        lambda house, _: slowed(house),
     ),
     "role/set": Late(
         nothing,

@@ -191,6 +191,12 @@ class Machine(MoneyMachine):
         else:
             self.twin.close_breaker(type)
 
+    @precondition(lambda self: self.twin.model.slowed)
+    @rule(data=st.data())
+    def lift(self, data: st.DataObject) -> None:
+        """Somebody lifts a slow-down, or that of something that has none any more."""
+        self.twin.lift_slowdown(data.draw(st.sampled_from([*sorted(self.twin.model.slowed), "b"])))
+
     @precondition(lambda self: self.twin.model.outbox)
     @rule(entries=st.integers(0, 2))
     def archive_or_flush_scripts(self, entries: int) -> None:

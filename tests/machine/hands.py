@@ -96,6 +96,10 @@ class Hands(Twin):
         args: dict[str, Argument] = {"type": type, "tries": MANY, "events": EVENTS}
         self.by_hand("close", "breaker/close", args)
 
+    def lift_slowdown(self, what: str) -> None:
+        args: dict[str, Argument] = {"what": what, "tries": MANY, "events": EVENTS}
+        self.by_hand("lift", "slowdown/lift", args)
+
     def drain(self, worker: str) -> None:
         """A worker that is registered is sent home."""
         facts: dict[str, Argument] = {

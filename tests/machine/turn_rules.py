@@ -83,6 +83,11 @@ class TurnMachine(RuleBasedStateMachine):
         record = self.twin.model.in_hand()[0]
         self.twin.park([(record.id, record.token, 5_000)], slow_ms)
 
+    @precondition(lambda self: self.twin.model.slowed)
+    @rule(data=st.data())
+    def lift(self, data: st.DataObject) -> None:
+        self.twin.lift_slowdown(data.draw(st.sampled_from(sorted(self.twin.model.slowed))))
+
     @rule(steps=st.sampled_from([1, 2, 5]))
     def time_passes(self, steps: int) -> None:
         self.twin.pass_time(steps * STEP_MS)

@@ -88,6 +88,62 @@ async def test_a_limited_task_is_set_aside_and_comes_back() -> None:
         assert await handle.result(timeout=1) == "done"
 
 
+async def test_a_slow_down_is_seen_and_lifted() -> None:
+    queue, ran = a_queue(), []
+
+    @queue.task("one")
+    async def one(n: int) -> None:
+        ran.append(n)
+        if n == 0:
+            raise RateLimited(600)
+
+    with memory(queue) as box:
+        await one.enqueue(0)
+        await box.run_until_idle()
+        await queue.enqueue_many([one.call(n) for n in range(1, 5)])
+        await box.run_until_idle()
+        (slow,) = await queue.slowdowns()
+        assert (slow.type, slow.resting, ran) == ("one", True, [0])
+
+        assert await queue.lift_slowdown("one")
+        await box.run_until_idle()
+        assert ran == [0, 1, 2, 3, 4]
+        assert await queue.slowdowns() == []
+
+
+async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is() -> None:
+    queue = a_queue()
+
+    with memory(queue):
+        handle = await queue.enqueue("code", max_attempts=1)
+        (lease,) = await queue.claim(worker="w1")
+        state = await lease.fail("rate_limit", retry_after=60)
+        task = await handle.task()
+        (slow,) = await queue.slowdowns()
+
+    assert (state, task.attempts, task.parks, slow.type) == (State.RETRYING, 0, 1, "code")
+
+
+async def test_a_slow_down_of_a_key_is_lifted_by_itself() -> None:
+    queue, ran = a_queue(), []
+
+    @queue.task("one")
+    async def one(who: str) -> None:
+        ran.append(who)
+        if len(ran) <= 2:
+            raise RateLimited(600)
+
+    with memory(queue) as box:
+        for who in ("acme", "beta", "acme", "beta"):
+            await one.options(limit_key=who).enqueue(who)
+            await box.run_until_idle()
+        assert ran == ["acme", "beta"]
+
+        assert await queue.lift_slowdown(key="acme")
+        await box.run_until_idle()
+        assert ran == ["acme", "beta", "acme"]
+
+
 async def test_keys_have_their_turns() -> None:
     queue, ran = a_queue(turns={"weights": {"small": 2}}), []
 

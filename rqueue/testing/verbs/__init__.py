@@ -59,6 +59,8 @@ VERBS: dict[str, Verb] = {
     "role/drop": once(roles.dropped),
     "role/list": roles.listed,
     "role/set": once(roles.given),
+    "slowdown/lift": once(breakers.lifted),
+    "slowdown/list": breakers.slowed,
     "task/attach": holding.attach,
     "task/cancel": submitting.cancel,
     "task/claim": holding.claim,

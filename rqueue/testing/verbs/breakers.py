@@ -1,4 +1,4 @@
-"""The scripts of breakers, spoken by the model."""
+"""The scripts of breakers and slow-downs, spoken by the model."""
 
 from __future__ import annotations
 
@@ -41,3 +41,17 @@ def row_of(model: Model, type: str, found: breaking.Breaker) -> list[str]:
     if found.probe is not None:
         row += ["probe", " ".join(found.probe)]
     return row
+
+
+def slowed(model: Model, _: Asked) -> Reply:
+    """All that are slowed down, in one page."""
+    rows = [[what, str(row.until_ms), str(row.span_ms)] for what, row in model.slowed.items()]
+    return ["OK", "0", str(model.now_ms), *rows]
+
+
+def lifted(model: Model, asked: Asked) -> Reply:
+    """Ends the rest of a type or key; who waited is answered."""
+    touched = breaking.lift(model, asked.text("what"))
+    if touched:
+        claiming.answer(model, touched)
+    return ["OK", 0, int(touched is not None)]

@@ -95,6 +95,16 @@ async def test_sent_again_it_says_what_it_said_whatever_the_role_is_by_then(
     assert await house.dump() == before
 
 
+async def test_a_refusal_is_not_kept_and_the_role_of_then_decides(house: House) -> None:
+    rows = [a_row()]
+    await roles_of(house, coder="agent")
+    assert await submit(house, rows, who=WHO) == ["OK", 0, 0, *REFUSED]
+
+    await roles_of(house, coder="human")
+
+    assert await submit(house, rows, who=WHO) == ["OK", 0]
+
+
 async def test_without_a_name_no_role_is_asked_for(house: House) -> None:
     # A key of another type would be an error.
     await house.client.set(house.keys.roles(), "not a hash")

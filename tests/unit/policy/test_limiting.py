@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import nan
 from random import Random
+from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rqueue.policy.limiting import is_limited, slow_sec, wait_asked, wait_for
+from rqueue.model.checked import YEAR_SEC
+from rqueue.policy.limiting import is_limited, park_sec, slow_sec, wait_asked, wait_for
 
 NOW = datetime(2026, 2, 8, 9, 0, tzinfo=UTC)
 
@@ -97,11 +102,60 @@ def test_a_header_gives_seconds_or_a_date(header: str, seconds: float | None) ->
         ("Please try again in 20s", 20.0),
         ("try again in 300ms", 0.3),
         ("try again in 2 min", 120.0),
+        ("Please try again in 6m0s. Visit ...", 360.0),
+        ("Please try again in 17m16.8s", 1036.8),
+        ("try again in 1h2m3s", 3723.0),
+        ("try again in 2 minutes", 120.0),
+        ("retry after 1 hour", 3600.0),
+        ("Try again in 1 Hour and 30 Minutes.", 5400.0),
+        ("try again in 2 days, 1 hr", 176_400.0),
+        ("Please retry in 26.5s", 26.5),
+        ("retry_after': 1.5", 1.5),
+        ("try again in 250 milliseconds", 0.25),
+        ("try again in 1s500ms", 1.5),
+        ("try again in 20s, 1 day at most", 20.0),
+        ("retry after 30. 429 is what it says", 30.0),
+        ("retry after 30 requests", 30.0),
+        ("try again in 5 m 10", 300.0),
+        ("retry after 2026-02-08T09:02:00Z", None),
+        ("try again in 09:30", None),
+        ("retry after " + "9" * 400, None),
+        ("retry after " + "9" * 300 + " days", 365 * 86_400.0),
         ("too many requests", None),
     ],
 )
 def test_a_text_gives_seconds_where_it_has_some(text: str, seconds: float | None) -> None:
     assert wait_asked(RuntimeError(text), NOW) == seconds
+
+
+@given(
+    st.text(alphabet="0123456789.,:-/ \tsmhdyan", max_size=80),
+    st.sampled_from(["retry after ", "Try again in ", "Retry-After: ", "retry_in "]),
+)
+def test_a_time_in_a_text_can_always_be_waited_for(rest: str, ask: str) -> None:
+    wait = wait_asked(RuntimeError(f"{ask}{rest}"), NOW)
+
+    assert wait is None or 0 <= wait <= 365 * 86_400
+
+
+@given(st.integers(0, 500), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59_999))
+def test_a_time_in_parts_is_their_sum(days: int, hours: int, minutes: int, ms: int) -> None:
+    said = f"try again in {days}d{hours}h{minutes}m{ms / 1000:.3f}s."
+
+    wait = wait_asked(RuntimeError(said), NOW)
+
+    whole = days * 86_400 + hours * 3600 + minutes * 60 + ms / 1000
+    assert wait == pytest.approx(min(whole, 365 * 86_400))
+
+
+@pytest.mark.parametrize("piece", ["retry after 1", "1 ", "9" * 8, "1.", "1, ", "1d", "9s and "])
+def test_a_text_made_to_be_read_for_long_is_not(piece: str) -> None:
+    text = "retry after 1" + piece * 500
+
+    began = process_time()
+    wait_asked(RuntimeError(text + "-9"), NOW)
+
+    assert process_time() - began < 0.1
 
 
 def test_without_a_time_it_is_ever_longer_up_to_an_hour() -> None:
@@ -113,4 +167,20 @@ def test_without_a_time_it_is_ever_longer_up_to_an_hour() -> None:
 
 
 def test_the_others_wait_for_half_of_it() -> None:
-    assert slow_sec(60) == 30
+    assert slow_sec(60, 3600) == 30
+
+
+def test_but_never_longer_than_the_queue_allows() -> None:
+    assert slow_sec(86_400, 3600) == 3600
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(90.0, 90.0), (0.0, 0.0), (-1.0, 0.0), (1e308, YEAR_SEC), (1.8e9, YEAR_SEC), (nan, 0.0)],
+)
+def test_a_task_is_set_aside_as_was_asked_for_up_to_a_year(asked: float, seconds: float) -> None:
+    assert park_sec(asked, 3, Random(1)) == seconds
+
+
+def test_without_a_time_it_depends_on_how_often_it_was_set_aside() -> None:
+    assert park_sec(None, 3, Random(1)) == wait_for(3, Random(1))
