@@ -236,7 +236,8 @@ Ended = tuple[str, int, State | str]
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a held attempt ends as failed; no delay means dead. `breaker` is what it says to the one
-    of its type, `failed_by` who has failed it, `alone` is for reap.
+    of its type, `failed_by` who has failed it, `owes` is "1" where its code may go on and say later
+    what it has cost, `alone` is for reap.
     """
 
     task: str
@@ -250,6 +251,7 @@ class Verdict:
     breaker: str = ""
     failed_by: str = ""
     poison: str = ""
+    owes: str = ""
     alone: Lane | None = None
 
 
