@@ -8,7 +8,7 @@
 -- is told at once, beside all lives: `late` is what of this life's cost it was told so.
 local function note_late(root, now, run, cost, archive)
   local id, notes = run.id, root .. "notes:" .. run.id
-  if cost[1] == "0" then
+  if cost[1] == "0" and cost[2] == "0" and cost[3] == "0" then
     return
   end
   local owner, past = settle_debt(root, id, run.token, run.seq)

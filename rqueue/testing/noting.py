@@ -63,7 +63,7 @@ def note_cost(model: Model, record: Record, owner: str, said: Noted, *, late: bo
 def note_late(model: Model, said: Noted) -> None:
     """A run that has lost its lease says what it has cost."""
     record = model.find(said.task)
-    if record is None or not said.micro_usd:
+    if record is None or not (said.micro_usd or said.tokens_in or said.tokens_out):
         return
     for debt in record.owed:
         if debt.token == said.token and (said.seq is None or said.seq > debt.last):
