@@ -65,7 +65,8 @@ class Draft:
 class Notes:
     """What a task has said of itself; `noted` is the last note's token and number, `before` what
     its earlier lives have cost, `late` what of this life's cost the archive was told beside it,
-    `recorded` what of costs and tokens is in the attempts' records.
+    `recorded` what of costs and tokens is in the attempts' records, `told` the last note whose cost
+    came late.
     """
 
     progress: bytes = b""
@@ -80,6 +81,7 @@ class Notes:
     before: int = 0
     late: int = 0
     recorded: tuple[int, int] = (0, 0)
+    told: tuple[str, int | None] = ("", None)
 
 
 class Debt(NamedTuple):

@@ -131,7 +131,7 @@ async def test_a_thread_whose_time_was_up_still_says_what_it_cost(house: House) 
         answered.wait(30)
         ctx.sync.spend(2.0)
 
-    async with working(house.queue):
+    async with working(house.queue) as worker:
         task = await slow.enqueue()
         await ended(house.queue, task.id, State.DEAD_LETTERED)
         answered.set()
@@ -142,6 +142,8 @@ async def test_a_thread_whose_time_was_up_still_says_what_it_cost(house: House) 
         await until(told)
 
     assert (await house.queue.budgets()).day.spent_usd == 2
+    costs = worker.desk.ledger.figures.cells["task_cost_usd"]
+    assert costs == {("slow", "any", "unknown"): [2.0]}
 
 
 async def test_a_handler_that_has_left_to_wait_still_says_what_it_cost(house: House) -> None:
@@ -156,12 +158,14 @@ async def test_a_handler_that_has_left_to_wait_still_says_what_it_cost(house: Ho
         finally:
             await ctx.spend(0.5)
 
-    async with working(house.queue):
+    async with working(house.queue) as worker:
         task = await whole.enqueue()
         assert await task.result(10) == 2
 
     assert (await house.queue.get(task.id)).cost_usd == 1
     assert (await house.queue.budgets()).day.spent_usd == 1
+    costs = worker.desk.ledger.figures.cells["task_cost_usd"]
+    assert costs == {("whole", "any", "unknown"): [1.0]}
 
 
 async def test_workers_and_scrapes_know_what_is_left(house: House) -> None:

@@ -269,6 +269,20 @@ async def test_a_run_that_was_lost_says_once_what_it_cost(house: House, lost: st
     assert (await house.task(lease.id)).cost_usd == pytest.approx(0.4)
 
 
+async def test_a_late_run_is_told_what_is_counted_however_often_it_says_so(house: House) -> None:
+    lease = await running(house)
+    await house.queue.cancel(lease.id)
+
+    counted = []
+    for usd, seq in [(0.0, 1), (0.3, 2), (0.3, 2), (0.1, 3), (0.3, 2)]:
+        with pytest.raises(LeaseLost) as lost:
+            await say(house, lease, usd, seq=seq)
+        counted.append(lost.value.counted)
+
+    assert counted == [False, True, True, False, True]
+    assert (await account(house))["spent"] == 300_000
+
+
 async def test_a_note_that_was_heard_before_the_loss_is_no_debt(house: House) -> None:
     lease = await running(house)
     await say(house, lease, 0.1)
