@@ -5,10 +5,9 @@
 local function trip_breaker(root, now, type, rule, lease, events)
   local key = root .. "breaker:" .. type
   if rule == "" then
-    -- It says nothing of the service: the next one is the probe, and who waits is to try.
+    -- It says nothing of the service: the next one is the probe, and who waits tries, see let_in.
     if redis.call("HGET", key, "probe") == lease then
       redis.call("HDEL", key, "probe")
-      redis.call("ZADD", root .. "wakes", now, type)
     end
     return
   end

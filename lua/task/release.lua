@@ -10,7 +10,7 @@
 -- EACH  task          its id
 --       token         the claim's token
 -- TOUCHES task:<id> notes:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
---       hand:<key> full
+--       hand:<key> full breakers breaker:<type>
 --       budget:<account> short unpaid:<dag>
 --       + what promote and answer_waiting touch
 -- FLAGS allow-oom
