@@ -20,6 +20,7 @@
 --       record        JSON of the attempt; "" for none
 --       type          whose breaker it is
 --       breaker       "" where this does not count, else "<threshold> <half_open_ms> <cooldown_ms>"
+--                     or "probe <cooldown_ms>" where it counts as the probe of its type alone
 --       failed_by     names of the workers that have failed it, opaque here; "" to leave them
 --       poison        1: dead because it fails wherever it runs; else ""
 --       owes          1: its code may go on, and say later what it has cost; else ""

@@ -39,8 +39,11 @@ def trip(model: Model, type: str, rule: str, lease: Lease) -> None:
     """What a failed attempt of a type means for its breaker, by the rule that scripts read."""
     breaker = model.breakers.get(type, Breaker())
     if not rule:
+        breaker.probe = None if breaker.probe == lease else breaker.probe
+        return
+    if rule.startswith("probe "):
         if breaker.probe == lease:
-            breaker.probe = None
+            open_for(model, type, int(rule.removeprefix("probe ")))
         return
     threshold, half_open_ms, cooldown_ms = map(int, rule.split())
     breaker.failures += 1

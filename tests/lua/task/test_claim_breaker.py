@@ -178,6 +178,37 @@ async def test_its_failure_opens_it_again_for_longer(house: House) -> None:
     assert (breaker.half_open_at - breaker.opened_at).total_seconds() == 300
 
 
+async def test_where_only_the_dead_count_a_failed_probe_opens_it_again_for_longer(
+    server: Server,
+) -> None:
+    rule = {"failure_threshold": 1, "count": "dead_letter"}
+    async with opened(server, breakers={"defaults": rule}) as house:
+        (first,) = await running(house)
+        await first.fail(permanent=True)
+        await house.client.hset(house.keys.breaker("code"), "until", 1)
+        await house.queue.enqueue_many([{"type": "code"}] * 3)
+        (probe,) = await house.queue.claim(worker="w1", n=9)
+        await probe.start()
+
+        assert await probe.fail() is State.RETRYING
+
+        (breaker,) = await house.queue.breakers()
+        assert (breaker.state, breaker.failures) == (BreakerState.OPEN, 1)
+        assert breaker.opened_at is not None
+        assert breaker.half_open_at is not None
+        assert (breaker.half_open_at - breaker.opened_at).total_seconds() == 300
+        assert await house.queue.claim(worker="w1", n=9) == []
+
+
+async def test_where_only_the_dead_count_those_that_are_tried_again_do_not(server: Server) -> None:
+    rule = {"failure_threshold": 1, "count": "dead_letter"}
+    async with opened(server, breakers={"defaults": rule}) as house:
+        for lease in await running(house, 3):
+            assert await lease.fail() is State.RETRYING
+
+        assert await house.queue.breakers() == []
+
+
 WITHOUT: dict[str, Callable[[House, Lease], Awaitable[object]]] = {
     "released": lambda _, probe: probe.release(),
     "cancelled": lambda house, probe: house.queue.cancel(probe.id),
