@@ -165,7 +165,7 @@ def recorded(record: Record, written: str, now_ms: int) -> str:
     """
     notes, took_ms = record.notes, max(0, now_ms - (record.started_ms or record.claimed_ms))
     more = f',"duration_sec":{took_ms / 1000:.3f}'
-    if notes.noted[0] or notes.micro_usd:
+    if notes.noted[0] or notes.micro_usd or notes.tokens_in or notes.tokens_out:
         usd, tokens = notes.recorded
         notes.recorded = (notes.micro_usd, notes.tokens_in + notes.tokens_out)
         cost = (notes.recorded[0] - usd) / 1_000_000
