@@ -27,7 +27,7 @@ def why(model: Model, asked: Asked) -> Reply:
     record = model.seen(asked.text("task"))
     if record is None:
         return ["GONE"]
-    number, _, type, _, *rest = asked.json("lane")
+    number, _, type, alone, *rest = asked.json("lane")
     limits, keys = (*rest, None, None)[:2]
     if record.lane != number:
         return ["LANES"]
@@ -37,6 +37,9 @@ def why(model: Model, asked: Asked) -> Reply:
         if keys:
             rows += key_gates(model, record, keys)
         rows += budgets(model, record)
+    if alone and record.state is State.READY:
+        until_ms, by = model.draining.get(number, (0, ""))
+        rows.append(["alone", by if until_ms > model.now_ms else "", ""])
     if keys and keys["fair"] and record.state is State.READY:
         rows += turns(model, record, keys)
     return ["OK", str(model.now_ms), record.state.value, *rows]
