@@ -14,7 +14,7 @@
 --       dependents:<id> heirs:<id> delayed blocked deadlines handoffs cancelling telling stats
 --       outbox events noticed notices idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box>
 --       failures:<id>
---       hand:<key> full archiving + what line_up touches
+--       hand:<key> full breakers breaker:<type> wakes types archiving + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <cancelled so far> | GONE | STATE <status>: nothing of it is open
 

@@ -29,9 +29,9 @@
 --       def           the definition, opaque
 --       special       two lines of JSON, each may be empty: what is kept with the task, and what is
 --                     asked of this call {delay, at, outside}: the tasks that it waits for
--- TOUCHES task:<id> def:<id> spawned:<id> gather:<id> dag:<dag> members:<dag> dags unfinished
---       waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> held:<dag> lanes stats
---       handoffs ext:<sha> tag:<t> deadlines roles hand:<key> full
+-- TOUCHES task:<id> notes:<id> def:<id> spawned:<id> gather:<id> dag:<dag> members:<dag> dags
+--       unfinished waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> held:<dag> lanes
+--       stats handoffs ext:<sha> tag:<t> deadlines roles hand:<key> full breakers breaker:<type>
 --       + what promote and answer_waiting touch
 -- REPLY OK <more> <GOING | SUSPENDED> [id state]... | LOST | RULE <rule> | FULL | CLOSED | LANES
 --       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id> | FORBIDDEN <who>

@@ -18,10 +18,9 @@ local function add_gates(root, now, lane, dag, found)
     local open = tonumber(rest[2]) > now
     found[#found + 1] = { "breaker", open and "open" or "half-open", open and rest[2] or "" }
   end
-  if slow_gate(root, now, type) == "shut" then
-    local rests = tonumber(redis.call("HGET", root .. "slow:" .. type, "until"))
-    local opens = rests > now and rests or redis.call("ZSCORE", root .. "wakes", type)
-    found[#found + 1] = { "slowed", type, opens }
+  local slow, again = slow_gate(root, now, type)
+  if slow == "shut" then
+    found[#found + 1] = { "slowed", type, again }
   end
   for _, limit in ipairs(lane[5] or {}) do
     if limit_gate(root, now, limit).left < 1 then

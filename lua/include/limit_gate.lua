@@ -9,7 +9,7 @@ local function limit_gate(root, now, limit)
     local left, opens = rate_left(root, now, limit)
     gate.left = left
     if left < 1 then
-      redis.call("ZADD", root .. "wakes", opens, what)
+      redis.call("ZADD", root .. "wakes", "LT", opens, what)
     end
   end
   if at_once > 0 then

@@ -5,11 +5,8 @@
 -- nil where it is open after all.
 local function opens_at(root, now, gate)
   if gate.slow then
-    if slow_gate(root, now, gate.slow) ~= "shut" then
-      return nil
-    end
-    local rests = tonumber(redis.call("HGET", root .. "slow:" .. gate.slow, "until"))
-    return rests > now and rests or tonumber(redis.call("ZSCORE", root .. "wakes", gate.slow))
+    local slow, opens = slow_gate(root, now, gate.slow)
+    return slow == "shut" and opens or nil
   end
   if gate.rate > 0 then
     local left, opens = rate_left(root, now, { gate.limit, gate.rate, gate.per_ms })

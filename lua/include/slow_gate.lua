@@ -1,6 +1,7 @@
 -- What is handed out of a type, or of "@<key>", that is slowed down: "shut" for nothing, false
 -- for everything, else a gate. When the rest is over, ten steps of a tenth of it follow, each with
 -- twice the places of the one before, from one on: what was too much must not come back at once.
+-- With "shut" comes when it opens. That is noted each time: gates of a type share one wake.
 local function slow_gate(root, now, what)
   local key = root .. "slow:" .. what
   local row = redis.call("HMGET", key, "until", "span", "step", "passed")
@@ -9,17 +10,16 @@ local function slow_gate(root, now, what)
   end
   local since, width = now - tonumber(row[1]), math.max(1, tonumber(row[2]) / 10)
   local step = math.floor(since / width)
-  if since < 0 then
-    return "shut"
-  elseif step >= 10 then
+  if step >= 10 then
     redis.call("DEL", key)
     redis.call("SREM", root .. "slowed", what)
     return false
   end
   local passed = row[3] == tostring(step) and tonumber(row[4]) or 0
-  if passed >= 2 ^ step then
-    redis.call("ZADD", root .. "wakes", math.ceil(row[1] + (step + 1) * width), what)
-    return "shut"
+  if since < 0 or passed >= 2 ^ step then
+    local opens = since < 0 and tonumber(row[1]) or math.ceil(row[1] + (step + 1) * width)
+    redis.call("ZADD", root .. "wakes", "LT", opens, what)
+    return "shut", opens
   end
   return { left = 2 ^ step - passed, slow = what, step = step, passed = passed }
 end

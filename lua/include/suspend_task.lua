@@ -1,3 +1,4 @@
+-- @include owe
 -- @include free_entry
 -- @include handoff
 -- @include block_task
@@ -8,6 +9,7 @@
 -- spent. `row` is state, token, lane, entry, flags.
 local function suspend_task(root, now, id, row, children, trigger)
   local key, lane, entry = root .. "task:" .. id, row[3], row[4]
+  owe(root, id, row[2])
   free_entry(root, entry)
   redis.call("ZREM", root .. "handoffs", handoff(id, row[2]))
   -- The entry says when the task was created until there is another entry.

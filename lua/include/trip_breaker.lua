@@ -1,15 +1,19 @@
 -- @include open_breaker
 -- What a failed attempt of a `type` means for its breaker. `rule` is "" where it does not count,
 -- else "<threshold> <half_open_ms> <cooldown_ms>": so many in a row open it for half_open_ms, a
--- probe opens it again for cooldown_ms. Those that began before it opened are only counted.
+-- probe opens it again for cooldown_ms. Those that began before it opened are only counted. With
+-- "probe <cooldown_ms>" it counts as a probe alone.
 local function trip_breaker(root, now, type, rule, lease, events)
   local key = root .. "breaker:" .. type
-  if rule == "" then
-    -- It says nothing of the service: the next one is the probe, and who waits is to try.
-    if redis.call("HGET", key, "probe") == lease then
-      redis.call("HDEL", key, "probe")
-      redis.call("ZADD", root .. "wakes", now, type)
+  local again_ms = string.match(rule, "^probe (%d+)$")
+  if rule == "" or again_ms then
+    if redis.call("HGET", key, "probe") ~= lease then
+      return
+    elseif again_ms then
+      return open_breaker(root, now, type, again_ms, events)
     end
+    -- It says nothing of the service: the next one is the probe, and who waits tries, see let_in.
+    redis.call("HDEL", key, "probe")
     return
   end
   local threshold, half_open_ms, cooldown_ms = string.match(rule, "^(%d+) (%d+) (%d+)$")

@@ -19,7 +19,7 @@
 --       deadlines handoffs cancelling telling stats outbox events noticed notices idem:<sha>
 --       ext:<sha> tag:<t>
 --       watchers:<id> mail:<box> failures:<id> dag:<dag> held:<dag> unfinished
---       gather:<id> hand:<key> full
+--       gather:<id> hand:<key> full breakers breaker:<type> wakes types
 --       budget:<account> short unpaid:<dag>
 --       archiving + what promote and answer_waiting touch
 -- FLAGS allow-oom

@@ -20,8 +20,10 @@
 --       record        JSON of the attempt; "" for none
 --       type          whose breaker it is
 --       breaker       "" where this does not count, else "<threshold> <half_open_ms> <cooldown_ms>"
+--                     or "probe <cooldown_ms>" where it counts as the probe of its type alone
 --       failed_by     names of the workers that have failed it, opaque here; "" to leave them
 --       poison        1: dead because it fails wherever it runs; else ""
+--       owes          1: its code may go on, and say later what it has cost; else ""
 -- TOUCHES task:<id> def:<id> failures:<id> notes:<id> delayed dead stats outbox events noticed
 --       notices handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
 --       dag:<dag> unfinished
@@ -35,6 +37,7 @@
 -- @include has_archive
 -- @include lease_held
 -- @include settled_by
+-- @include owe rarely
 -- @include fail_task
 -- @include trip_breaker
 -- @include tally_dags
@@ -43,7 +46,7 @@
 
 local root, archive, keep, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most = { tries = tonumber(ARGV[5]), woken = ARGV[6], back = tonumber(ARGV[7]) }
-local first, stride = 8, 11
+local first, stride = 8, 12
 
 local now, reply = now_ms(), { "OK", 0 }
 archive = has_archive(root, archive)
@@ -53,6 +56,9 @@ for at = first, #ARGV, stride do
   local held, row = lease_held(root, id, token)
   if held then
     how.freed = true
+    if ARGV[at + 11] == "1" and row[1] ~= "CLAIMED" then
+      owe(root, id, token)
+    end
     reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],

@@ -26,7 +26,7 @@
 -- TOUCHES task:<id> req:<request> notes:<id> logs:<id> dag:<dag> budget:<account> outbox stats
 --       archiving
 -- FLAGS allow-oom
--- REPLY OK [OK | LOST | budget_exceeded]...
+-- REPLY OK [OK | LOST | LATE | budget_exceeded]...: LATE is LOST where the cost is counted
 
 -- @include answered
 -- @include keep_answer
@@ -71,9 +71,9 @@ local function word_for(id, at, token, seq)
   local cost = { ARGV[at + 6], ARGV[at + 7], ARGV[at + 8] }
   local held, row = lease_held(root, id, token)
   if not held then
-    note_late(root, now, { id = id, token = token, flags = row[5], seq = seq,
+    local counted = note_late(root, now, { id = id, token = token, flags = row[5], seq = seq,
       model = ARGV[at + 11] }, cost, archive)
-    return "LOST"
+    return counted and "LATE" or "LOST"
   end
   local owner = select(3, holder_of(redis.call("HGET", root .. "task:" .. id, "holder") or ""))
     or "nobody"

@@ -14,7 +14,7 @@
 --       events noticed notices shut:<n> rules short unpaid:<dag>
 --       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
--- REPLY OK <more> <promoted> <next due ms, 0 for none>
+-- REPLY OK <more> <promoted> <when the next is due or the next gate opens, ms, 0 for none>
 
 -- @include now_ms
 -- @include freeing
@@ -22,6 +22,7 @@
 -- @include enter_indexes
 -- @include emit_ready
 -- @include wake_due
+-- @include next_wake
 -- @include tell_short rarely
 -- @include sooner
 -- @include answer_touched
@@ -40,8 +41,7 @@ if redis.call("EXISTS", root .. "short") == 1 then
   tell_short(root, events)
 end
 how.back = back
-local wake = wake_due(root, now, how, woken)
-local more = answer_touched(root, now, how.touched, tries) or #due == limit
-  or wake and tonumber(wake) <= now
+local left = wake_due(root, now, how, woken)
+local more = answer_touched(root, now, how.touched, tries) or #due == limit or left
 local following = redis.call("ZRANGE", root .. "delayed", 0, 0, "WITHSCORES")
-return { "OK", more and 1 or 0, promoted, sooner(following[2], wake) or "0" }
+return { "OK", more and 1 or 0, promoted, sooner(following[2], next_wake(root, now)) or "0" }

@@ -10,7 +10,7 @@
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
 -- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
---       hand:<key> full
+--       hand:<key> full breakers breaker:<type> wakes types
 --       budget:<account> short unpaid:<dag>
 --       + what line_up and answer_waiting touch
 -- FLAGS allow-oom

@@ -9,8 +9,8 @@
 --       4 back        how many tasks return at most that their DAGs could not pay
 -- EACH  task          its id
 --       token         the claim's token
--- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
---       hand:<key> full
+-- TOUCHES task:<id> notes:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
+--       hand:<key> full breakers breaker:<type>
 --       budget:<account> short unpaid:<dag>
 --       + what promote and answer_waiting touch
 -- FLAGS allow-oom
@@ -19,6 +19,7 @@
 -- @include now_ms
 -- @include lease_held
 -- @include settled_by
+-- @include owe rarely
 -- @include give_back
 -- @include answer_freed
 
@@ -32,6 +33,9 @@ for at = first, #ARGV, stride do
   local held, row = lease_held(root, id, token)
   if held then
     how.freed = true
+    if row[1] ~= "CLAIMED" then
+      owe(root, id, token)
+    end
     give_back(root, id, row, "release " .. token, how)
     reply[#reply + 1] = "OK"
   else

@@ -10,7 +10,7 @@
 --       4 limit       how many of those that it waits for are named
 -- TOUCHES task:<id> waits:<id> dag:<dag> paused breaker:<type> slow:<type> slowed wakes
 --       limit:<what> crowded types lanes stats budget:<account> keyed:<n>:<key> turns:<n>
---       hand:<key>
+--       hand:<key> draining
 -- FLAGS allow-oom
 -- REPLY OK <now> <state> [word, what, until]... | GONE | LANES; "price" holds nothing back, it is
 --       what the task is expected to cost in micro-USD
@@ -21,6 +21,7 @@
 -- @include add_key_gates rarely
 -- @include add_budgets
 -- @include add_turns rarely
+-- @include kept_free_by
 -- @include dag_of
 
 local root, task, lane, limit = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
@@ -48,6 +49,9 @@ if state == "READY" or state == "PENDING" or state == "RETRYING" then
     add_key_gates(root, now, lane[6], row[7] or "", found)
   end
   add_budgets(root, now, task, dag_of(row[5]), found)
+end
+if state == "READY" and lane[4] then
+  found[#found + 1] = { "alone", kept_free_by(root, now, lane[1]) or "", "" }
 end
 if state == "READY" and lane[6] and lane[6].fair then
   add_turns(root, lane, task, row[7] or "", found)

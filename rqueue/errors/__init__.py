@@ -12,7 +12,7 @@ RQueueError
 │   ├── TaskNotFound                                        .task
 │   ├── WrongState         a move its state forbids         .task .found .wanted
 │   │   └── AlreadyDecided another reviewer was first       .life .by .resolution
-│   ├── LeaseLost          someone else may run it          .task .token
+│   ├── LeaseLost          someone else may run it          .task .token .counted
 │   ├── BudgetExceeded     the run costs more than it may   .task
 │   └── KeyTaken           another live task has its key    .task .holder
 ├── DagError               the DAG is not as the caller believed

@@ -60,12 +60,15 @@ class AlreadyDecided(WrongState):
 
 
 class LeaseLost(TaskError):
-    """The caller no longer holds the task: someone else may run it."""
+    """The caller no longer holds the task: someone else may run it. `counted` is whether what it
+    said of its cost is counted all the same.
+    """
 
-    def __init__(self, task: str, token: str) -> None:
-        super().__init__(task, token)
+    def __init__(self, task: str, token: str, counted: bool = False) -> None:
+        super().__init__(task, token, counted)
         self.task = task
         self.token = token
+        self.counted = counted
 
     def __str__(self) -> str:
         return f"the lease of {self.task} is no longer held; stop, and write nothing for it"

@@ -16,20 +16,17 @@ UNCOUNTED = frozenset(
 )
 
 
-def speaks(rule: BreakerRule, reason: Reason, *, dead: bool) -> bool:
-    """Whether a failure counts; `dead` where no other attempt follows it."""
-    if not rule.enabled or reason in UNCOUNTED:
-        return False
-    return rule.count == "attempt" or dead
-
-
 def told(rule: BreakerRule, reason: Reason, *, dead: bool) -> str:
     """What a failure says to the breaker, as scripts read it: "" for nothing, else how many in a
-    row open it, for how long, and for how long a failed probe does.
+    row open it, for how long, and for how long a failed probe does. Where only the `dead` count,
+    whom no other attempt follows, any other speaks as a probe alone: what tries a service that is
+    down must not be one task after the other.
     """
-    if not speaks(rule, reason, dead=dead):
+    if not rule.enabled or reason in UNCOUNTED:
         return ""
     half_open_ms, cooldown_ms = ms(rule.half_open_after_sec), ms(rule.cooldown_sec)
+    if rule.count == "dead_letter" and not dead:
+        return f"probe {cooldown_ms}"
     return f"{rule.failure_threshold} {half_open_ms} {cooldown_ms}"
 
 

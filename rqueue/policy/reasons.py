@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 NO_WORKER, LIMIT, SLOWED, BUDGET = "no worker", "limit", "slowed", "budget"
+ALONE, ANY_WORKER = "alone", "a worker"
 ALL_WORKERS = "every worker that could"
 SENTENCES = {
     "dependency": "waits for task {what}",
@@ -23,6 +24,7 @@ SENTENCES = {
     SLOWED: "its {what} is slowed down: a service wants to be asked less often",
     LIMIT: "the limit of {what} is used up",
     BUDGET: "the budget of {what} cannot pay it",
+    ALONE: "lost its worker and runs alone: waits until the hands of {what} are empty",
     "worker": "is in the hands of {what}",
     "unwritten": "its DAG {what} is still being written",
     NO_WORKER: "no live worker offers {what}",
@@ -57,6 +59,8 @@ def told(hold: Hold) -> str:
 
 def named(hold: Hold) -> str:
     """What holds a task back, as people say it: limits are of a type, a key or the queue."""
+    if hold.word == ALONE:
+        return hold.what or ANY_WORKER
     if hold.word not in (LIMIT, SLOWED):
         return hold.what
     type, at, key = hold.what.partition("@")

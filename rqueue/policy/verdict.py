@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Error texts are cut: a traceback of megabytes must not fill the server.
 MAX_ERROR = 8192
+# What stops a run from outside: a thread cannot be ended, and may be amid a call that costs.
+STOPPED = frozenset({Reason.TIMEOUT, Reason.BUDGET_EXCEEDED, Reason.CANCELLED})
 
 
 class FailureTerms(Protocol):
@@ -109,6 +111,13 @@ def rule(
         " ".join(decision.failed_by),
         "1" if poison else "",
     )
+
+
+def owes(outcome: Failed) -> str:
+    """Whether the code of a failed run may go on and say later what it has cost, as scripts read
+    it.
+    """
+    return "1" if outcome.reason in STOPPED else ""
 
 
 def rules_of(spec: TaskSpec, terms: FailureTerms) -> RetryRules:

@@ -19,7 +19,7 @@ STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """What one tick moved, and when the next task is due (server ms, 0 for none)."""
+    """What one tick moved, and when the next task is due or a gate opens (server ms, 0 for none)."""
 
     promoted: int
     recalled: int
@@ -41,8 +41,10 @@ class Promoter:
         await self.drain(passage.unblock)
         await tasks.cancel(self.shard, [], reason="")
         # Where a call said that more could be answered, and as a net for what was missed.
-        await answer_all(self.shard)
-        return Promoted(promoted, recalled, expired, next_ms)
+        opens_ms = await answer_all(self.shard)
+        # Who was answered just now may have taken the last place at a gate that opens soon.
+        soonest = min((at for at in (next_ms, opens_ms) if at), default=0)
+        return Promoted(promoted, recalled, expired, soonest)
 
     async def drain(self, step: Callable[[Shard], Awaitable[Step]]) -> tuple[int, int]:
         """Takes one kind of step until there is no more of it; what it moved, and what is next."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rqueue.context import Suspended
-from rqueue.errors import BudgetExceeded, TaskNotFound
+from rqueue.errors import BudgetExceeded, LeaseLost, TaskNotFound
 from rqueue.model.ids import TaskId
 from rqueue.store.artifacts import attach
 from rqueue.store.leases import Held
@@ -69,6 +69,10 @@ class StoreScribe:
             self.ledger.spent(self.claimed(), said.usd, said.model)
             self.exceeded = True
             self.exceed()
+            raise
+        except LeaseLost as error:
+            if error.counted and said.usd:
+                self.ledger.spent(self.claimed(), said.usd, said.model)
             raise
         if said.usd:
             self.ledger.spent(self.claimed(), said.usd, said.model)

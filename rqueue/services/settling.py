@@ -12,7 +12,7 @@ from rqueue.model.attempt import Failed, Reason
 from rqueue.model.state import State
 from rqueue.policy.blame import suspects
 from rqueue.policy.models import model_for
-from rqueue.policy.verdict import Report, rule, rules_of
+from rqueue.policy.verdict import Report, owes, rule, rules_of
 from rqueue.services.account import Account
 from rqueue.services.aftermath import Aftermath
 from rqueue.services.attempt import described
@@ -115,4 +115,4 @@ class Settling:
         self.account.failed(task.type, grant.task, suspects(outcome, in_a_row))
         rules = rules_of(task.spec, self.current)
         ruling = rule(task, outcome, report, rules, random=self.parts.random)
-        return Verdict(grant.task, grant.token, *ruling)
+        return Verdict(grant.task, grant.token, *ruling, owes=owes(outcome))

@@ -31,7 +31,8 @@ class Settled(NamedTuple):
 
 class Verdict(NamedTuple):
     """A lease that ends as failed, as decided; no delay means dead. What it says to the breaker
-    of its type is "" where it says nothing; `failed_by` is "" where nobody is to be named.
+    of its type is "" where it says nothing; `failed_by` is "" where nobody is to be named; `owes`
+    is "1" where its code may go on and say later what it has cost.
     """
 
     task: str
@@ -45,6 +46,7 @@ class Verdict(NamedTuple):
     breaker: str
     failed_by: str = ""
     poison: str = ""
+    owes: str = ""
 
 
 class Reaping(NamedTuple):

@@ -28,7 +28,7 @@ MOST_TOKENS = 10**12
 async def note(shard: Shard, held: Held, said: Note, *, seq: int | None = None) -> None:
     """Keeps it; raises LeaseLost where the lease is not held, InvalidTask where it cannot be kept,
     BudgetExceeded where it is kept and the run costs too much. What a run that lost its lease has
-    cost is counted all the same, once.
+    cost is counted all the same, once: the LeaseLost says so.
 
     `seq` rises with each note that a worker keeps of an attempt: sent again, one is not kept twice.
     By hand there is none: any number of processes may speak of one run, and each call has a name.
@@ -57,8 +57,8 @@ async def note(shard: Shard, held: Held, said: Note, *, seq: int | None = None) 
             return
         case Reason.BUDGET_EXCEEDED:
             raise BudgetExceeded(TaskId.from_ulid(held.task))
-        case _:
-            raise LeaseLost(TaskId.from_ulid(held.task), held.token)
+        case word:
+            raise LeaseLost(TaskId.from_ulid(held.task), held.token, word == "LATE")
 
 
 def check_cost(said: Note) -> None:

@@ -80,20 +80,24 @@ async def resume(shard: Shard, what: str) -> None:
         await answer_all(shard)
 
 
-async def answer_all(shard: Shard) -> None:
-    """Answers every parked claim that can be served now, in bounded steps."""
+async def answer_all(shard: Shard) -> int:
+    """Answers every parked claim that can be served now, in bounded steps; when the next gate opens
+    (server ms, 0 for none).
+    """
     lanes = await read_lanes(shard)
-    while int((await answer(shard, lanes))[0]):
+    while (found := await answer(shard, lanes))[0]:
         continue
+    return found[1]
 
 
-async def answer(shard: Shard, lanes: Lanes) -> list[int]:
-    """Goes on answering parked claims."""
+async def answer(shard: Shard, lanes: Lanes) -> tuple[bool, int]:
+    """Goes on answering parked claims: whether there is more, and when the next gate opens."""
     args: dict[str, Argument] = {
         "numbers": json.dumps(sorted(lanes.numbers.values())),
         "tries": TRIES,
     }
-    return ok("queue/answer", "", await shard.run("queue/answer", args))
+    more, following = ok("queue/answer", "", await shard.run("queue/answer", args))
+    return bool(int(more)), int(float(following))
 
 
 async def tally(shard: Shard) -> Tally:

@@ -39,9 +39,11 @@ def trip(model: Model, type: str, rule: str, lease: Lease) -> None:
     """What a failed attempt of a type means for its breaker, by the rule that scripts read."""
     breaker = model.breakers.get(type, Breaker())
     if not rule:
+        breaker.probe = None if breaker.probe == lease else breaker.probe
+        return
+    if rule.startswith("probe "):
         if breaker.probe == lease:
-            breaker.probe = None
-            model.wakes[type] = model.now_ms
+            open_for(model, type, int(rule.removeprefix("probe ")))
         return
     threshold, half_open_ms, cooldown_ms = map(int, rule.split())
     breaker.failures += 1
@@ -97,9 +99,24 @@ class Slow:
     step: int = -1
     passed: int = 0
 
+    @property
+    def width_ms(self) -> float:
+        """How long a step takes."""
+        return max(1, self.span_ms / STEPS)
+
+    def step_at(self, now_ms: int) -> int:
+        """The step of now, below 0 while it rests."""
+        return math.floor((now_ms - self.until_ms) / self.width_ms)
+
+    def opens_ms(self, now_ms: int) -> int:
+        """When its rest is over, or the step of now."""
+        if now_ms < self.until_ms:
+            return self.until_ms
+        return math.ceil(self.until_ms + (self.step_at(now_ms) + 1) * self.width_ms)
+
     def count(self, now_ms: int, number: int) -> None:
         """So many tasks have passed in the step of now."""
-        step = math.floor((now_ms - self.until_ms) / max(1, self.span_ms / STEPS))
+        step = self.step_at(now_ms)
         self.passed = self.passed + number if self.step == step else number
         self.step = step
 

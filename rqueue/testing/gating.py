@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rqueue.testing.limits import bearing, open_rooms
+from rqueue.testing.limits import bearing, note_wake, open_rooms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,10 @@ def tries(model: Model, type: str) -> float:
     breaker = model.breakers.get(type)
     if breaker is None or not breaker.state:
         return math.inf
-    return 0 if breaker.until_ms > model.now_ms or rides(model, breaker.probe) else 1
+    if breaker.until_ms > model.now_ms:
+        note_wake(model, type, breaker.until_ms)
+        return 0
+    return 0 if rides(model, breaker.probe) else 1
 
 
 def recovered(model: Model, what: str) -> float:
@@ -49,16 +52,13 @@ def recovered(model: Model, what: str) -> float:
     slow = model.slowed.get(what)
     if slow is None:
         return math.inf
-    since, width = model.now_ms - slow.until_ms, max(1, slow.span_ms / STEPS)
-    step = math.floor(since / width)
-    if since < 0:
-        return 0
+    step = slow.step_at(model.now_ms)
     if step >= STEPS:
         del model.slowed[what]
         return math.inf
     passed = slow.passed if slow.step == step else 0
-    if passed >= 2**step:
-        model.wakes[what] = math.ceil(slow.until_ms + (step + 1) * width)
+    if step < 0 or passed >= 2**step:
+        note_wake(model, what, slow.opens_ms(model.now_ms))
         return 0
     return float(2**step - passed)
 

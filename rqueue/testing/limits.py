@@ -41,10 +41,15 @@ def open_rooms(model: Model, limits: Sequence[LimitWords]) -> dict[str, float]:
         what, rate, _, at_once = limit
         opens = window_opens(model, limit) if rate else None
         if opens is not None:
-            model.wakes[what] = opens
+            note_wake(model, what, opens)
         if at_once and rooms[what] < 1:
             model.crowds.types.add(what)
     return rooms
+
+
+def note_wake(model: Model, what: str, at_ms: int) -> None:
+    """Who waits at a gate of this is answered at that time, or when another gate of it opens."""
+    model.wakes[what] = min(at_ms, model.wakes.get(what, at_ms))
 
 
 def room(model: Model, limit: LimitWords) -> float:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # What an outbox line says of a cost that was told late.
 COST = "COST"
+# LOST, but its cost is counted.
+LATE = "LATE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,12 @@ class Noted:
 
 
 def note(model: Model, said: Noted, *, keep: int) -> str:
-    """Keeps a note; sent again it is not kept twice. OK, LOST, or that it costs too much."""
+    """Keeps a note; sent again it is not kept twice. OK, LOST, LATE, or that it costs too
+    much.
+    """
     record = held(model, (said.task, said.token))
     if record is None:
-        note_late(model, said)
-        return LOST
+        return LATE if note_late(model, said) else LOST
     token, last = record.notes.noted
     if said.seq is None or token != said.token or last < said.seq:
         add(record.notes, said, keep)
@@ -60,11 +63,11 @@ def note_cost(model: Model, record: Record, owner: str, said: Noted, *, late: bo
         spend(model, record, owner, said.micro_usd, late=late)
 
 
-def note_late(model: Model, said: Noted) -> None:
-    """A run that has lost its lease says what it has cost."""
+def note_late(model: Model, said: Noted) -> bool:
+    """A run that has lost its lease says what it has cost; whether that is counted."""
     record = model.find(said.task)
-    if record is None or not said.micro_usd:
-        return
+    if record is None or not (said.micro_usd or said.tokens_in or said.tokens_out):
+        return False
     for debt in record.owed:
         if debt.token == said.token and (said.seq is None or said.seq > debt.last):
             record.owed.remove(debt)
@@ -77,7 +80,9 @@ def note_late(model: Model, said: Noted) -> None:
             record.notes.recorded = (usd + said.micro_usd, tokens + more)
             if model.archive:
                 model.outbox.append([(record.id, debt.past or record.life, COST)])
-            return
+            record.notes.told = (said.token, said.seq)
+            return True
+    return said.seq is not None and record.notes.told == (said.token, said.seq)
 
 
 def add(notes: Notes, said: Noted, keep: int) -> None:

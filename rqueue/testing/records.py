@@ -65,7 +65,8 @@ class Draft:
 class Notes:
     """What a task has said of itself; `noted` is the last note's token and number, `before` what
     its earlier lives have cost, `late` what of this life's cost the archive was told beside it,
-    `recorded` what of costs and tokens is in the attempts' records.
+    `recorded` what of costs and tokens is in the attempts' records, `told` the last note whose cost
+    came late.
     """
 
     progress: bytes = b""
@@ -80,6 +81,7 @@ class Notes:
     before: int = 0
     late: int = 0
     recorded: tuple[int, int] = (0, 0)
+    told: tuple[str, int | None] = ("", None)
 
 
 class Debt(NamedTuple):
@@ -236,7 +238,8 @@ Ended = tuple[str, int, State | str]
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a held attempt ends as failed; no delay means dead. `breaker` is what it says to the one
-    of its type, `failed_by` who has failed it, `alone` is for reap.
+    of its type, `failed_by` who has failed it, `owes` is "1" where its code may go on and say later
+    what it has cost, `alone` is for reap.
     """
 
     task: str
@@ -250,6 +253,7 @@ class Verdict:
     breaker: str = ""
     failed_by: str = ""
     poison: str = ""
+    owes: str = ""
     alone: Lane | None = None
 
 

@@ -11,7 +11,7 @@ from rqueue.model.state import State
 from rqueue.testing.answering import answer_freed
 from rqueue.testing.breaking import heed_success, slow_down, trip
 from rqueue.testing.claiming import answer, begin
-from rqueue.testing.money import drop_empty, heed_refunds, leave_hand, refunded
+from rqueue.testing.money import drop_empty, heed_refunds, leave_hand, owe, refunded
 from rqueue.testing.records import Ended, Key, Lease, Limits, Record, Verdict
 from rqueue.testing.telling import bury, tell_dependents, tell_heirs
 from rqueue.testing.turning import let_in
@@ -130,6 +130,8 @@ def fail(model: Model, verdicts: Sequence[Verdict]) -> list[str]:
         record = held(model, lease)
         if record is not None:
             freed = True
+            if verdict.owes and record.state is not State.CLAIMED:
+                owe(record)
             words.append(fail_one(model, record, verdict, f"fail {record.token}", ended=ended))
             trip(model, verdict.type, verdict.breaker, lease)
         elif again(model, lease, "fail"):
@@ -163,7 +165,7 @@ def recorded(record: Record, written: str, now_ms: int) -> str:
     """
     notes, took_ms = record.notes, max(0, now_ms - (record.started_ms or record.claimed_ms))
     more = f',"duration_sec":{took_ms / 1000:.3f}'
-    if notes.noted[0] or notes.micro_usd:
+    if notes.noted[0] or notes.micro_usd or notes.tokens_in or notes.tokens_out:
         usd, tokens = notes.recorded
         notes.recorded = (notes.micro_usd, notes.tokens_in + notes.tokens_out)
         cost = (notes.recorded[0] - usd) / 1_000_000
@@ -226,6 +228,8 @@ def release(model: Model, leases: Sequence[Lease]) -> list[str]:
     for lease in leases:
         record = held(model, lease)
         if record is not None:
+            if record.state is not State.CLAIMED:
+                owe(record)
             touched.add(give_back(model, record, f"release {record.token}"))
             words.append("OK")
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rqueue.model.state import State
 from rqueue.testing.answering import answer_freed
 from rqueue.testing.graphs import adopt, block, changed, open_parents
-from rqueue.testing.money import leave_hand
+from rqueue.testing.money import leave_hand, owe
 from rqueue.testing.planting import Said, commit_one, create, namesake_of
 from rqueue.testing.settling import again, held
 from rqueue.testing.telling import lanes
@@ -190,6 +190,7 @@ def gather(
 
 def suspend(model: Model, record: Record, children: Sequence[str], *, lenient: bool) -> None:
     """A running task leaves its worker's hands until tasks that it spawned have ended."""
+    owe(record)
     let_in(model, record)
     model.handoffs.pop((record.id, record.epoch), None)
     leave_hand(model, record)

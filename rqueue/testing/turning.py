@@ -184,7 +184,7 @@ class Turning:
         """Gives a key no turns for a while, where nothing of it may pass."""
         opens = [opens_at(self.model, limit) for limit in self.limits(key)]
         if f"@{key}" in self.model.slowed and recovered(self.model, f"@{key}") < 1:
-            opens.append(slow_opens(self.model, f"@{key}"))
+            opens.append(self.model.slowed[f"@{key}"].opens_ms(self.model.now_ms))
         until = max((at for at in opens if at is not None), default=None)
         if until is None:
             return
@@ -194,12 +194,6 @@ class Turning:
         else:
             known = self.model.wakes.get(str(self.number), until)
             self.model.wakes[str(self.number)] = int(min(known, until))
-
-
-def slow_opens(model: Model, what: str) -> int:
-    """When something may pass again of what is slowed down and lets nothing pass."""
-    until_ms = model.slowed[what].until_ms
-    return until_ms if until_ms > model.now_ms else model.wakes[what]
 
 
 def open_due(model: Model, number: int, rules: str = "") -> None:
@@ -223,12 +217,15 @@ def wake_lane(model: Model, number: int) -> None:
 
 
 def let_in(model: Model, record: Record) -> None:
-    """A task leaves the hand, and is not completed: who waits for its place is answered at the end
-    of the call, see answer_freed, or by the promoter.
+    """A task leaves the hand, and is not completed: who waits for its place, or for it to try a breaker,
+    is answered at the end of the call, see answer_freed, or by the promoter.
     """
     if record.in_hand:
         model.wakes |= dict.fromkeys(model.crowds.types, 0)
         model.crowds.types.clear()
+        probes = {type: breaker.probe for type, breaker in model.breakers.items()}
+        mine = [type for type, probe in probes.items() if probe == (record.id, record.token)]
+        model.wakes |= dict.fromkeys(mine, 0)
         for number in leave_hand(model, record):
             model.wakes[str(number)] = 0
 

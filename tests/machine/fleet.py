@@ -98,9 +98,11 @@ def mailed(line: str | None) -> list[Lease]:
 def failed(
     record: Record, token: str, *, permanent: bool, after_ms: int, breaker: str = ""
 ) -> Verdict:
-    """What a worker decides about an attempt that failed, and what that says to a breaker."""
+    """What a worker decides about an attempt that failed, and what that says to a breaker. The code
+    of one that is tried again may go on.
+    """
     outcome = Failed(Reason.ERROR, "no", permanent=permanent, retry_after=after_ms / 1000)
-    return replace(verdict(record, token, outcome), breaker=breaker)
+    return replace(verdict(record, token, outcome), breaker=breaker, owes="" if permanent else "1")
 
 
 def lost(record: Record, token: str) -> Verdict:

@@ -128,11 +128,12 @@ class Hands(Twin):
         }  # fmt: skip
         self.by_hand("dag_budget", "dag/budget", args)
 
-    def note(self, lease: Lease, seq: int | str, micro_usd: int) -> str:
+    def note(self, lease: Lease, seq: int | str, micro_usd: int, tokens: int) -> str:
         """A note of a worker by its number, or one by hand by its name."""
         number = None if isinstance(seq, str) else seq
-        said = noting.Noted(*lease, number, micro_usd=micro_usd)
-        row = (*lease, "" if number is None else number, "", "", "", micro_usd, 0, 0, 0, 1, "")
+        said = noting.Noted(*lease, number, micro_usd=micro_usd, tokens_in=tokens)
+        cost = (micro_usd, tokens, 0)
+        row = (*lease, "" if number is None else number, "", "", "", *cost, 0, 1, "")
         terms: dict[str, Argument] = {
             "keep": 5, "archive": int(self.archive), "memo_ms": FOR_EVER_MS,
             "request": "" if number is not None else seq,

@@ -21,7 +21,7 @@ KEY_MUTATIONS = {
         "include/let_in.lua", 'redis.call("ZADD", root .. "wakes", 0, what)', ""
     ),
     "who waits for a window is forgotten": Mutation(
-        "include/limit_gate.lua", 'redis.call("ZADD", root .. "wakes", opens, what)', ""
+        "include/limit_gate.lua", 'redis.call("ZADD", root .. "wakes", "LT", opens, what)', ""
     ),
     "who takes the last place and waits is forgotten": Mutation(
         "include/mark_passed.lua", "limit_gate(root, now, gate.words)", ""

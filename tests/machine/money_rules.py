@@ -17,7 +17,9 @@ from tests.machine.rules import BASES, KEYS, SEATS, WorkMachine
 # Two of one class, and one of the next.
 PRICES = st.sampled_from([(300_000, 0), (500_000, 600_000), (900_000, 0)])
 CEILINGS = st.sampled_from([0, 700_000, 1_500_000])
-AMOUNTS = st.sampled_from([100_000, 300_000, 800_000])
+AMOUNTS = st.sampled_from([0, 100_000, 300_000, 800_000])
+# Those that each report names, besides what it says of money.
+TOKENS = 7
 tasks, leases = WorkMachine.tasks, WorkMachine.leases
 
 
@@ -96,12 +98,12 @@ class MoneyMachine(WorkMachine):
         record = self.twin.model.tasks[lease[0]]
         before = record.notes.micro_usd
         covered = max(0, record.reserved or 0) if record.held_by(lease[1]) else 0
-        word = self.twin.note(lease, seq, amount)
+        word = self.twin.note(lease, seq, amount, TOKENS)
         assert word == "LOST" or record.notes.micro_usd == before + amount, "a cost is not counted"
         if record.notes.micro_usd > before:
             self.over += max(0, amount - covered)
         view = self.twin.view
-        assert self.twin.note(lease, seq, amount) == word
+        assert self.twin.note(lease, seq, amount, TOKENS) == word
         assert not self.twin.view.differences(view), "a note was counted twice"
 
     @invariant()

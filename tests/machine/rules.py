@@ -57,6 +57,7 @@ BASES = st.sampled_from([10_000_000, 50_000_000])
 DELAYS = st.sampled_from([5_000, 25_000])
 # Two failures in a row open a breaker for a while, a failed probe for longer.
 SOON = "2 15000 45000"
+ONLY_PROBES = "probe 45000"
 SEATS = st.integers(0, 2)
 SPECIALS = st.builds(
     Special,
@@ -246,7 +247,7 @@ class WorkMachine(RuleBasedStateMachine):
         held=st.lists(leases, min_size=1, max_size=2),
         permanent=st.booleans(),
         after=DELAYS,
-        breaker=st.sampled_from(["", SOON]),
+        breaker=st.sampled_from(["", SOON, ONLY_PROBES]),
     )
     def fail(self, held: list[Lease], permanent: bool, after: int, breaker: str) -> None:
         tasks = self.twin.model.tasks

@@ -72,10 +72,10 @@ MUTATIONS = {
         "include/gates_of.lua", 'if not (paused["queue"]', 'if true or not (paused["queue"]'
     ),
     "a breaker that is open lets pass": Mutation(
-        "include/breaker_gate.lua", "tonumber(row[2]) > now or", ""
+        "include/breaker_gate.lua", "tonumber(row[2]) > now then", "false then"
     ),
     "more than one try a breaker": Mutation(
-        "include/breaker_gate.lua", "or still_rides(root, row[3])", ""
+        "include/breaker_gate.lua", "still_rides(root, row[3])", "false"
     ),
     "a failed probe opens no breaker": Mutation(
         "include/trip_breaker.lua", 'row[1] == "half-open" and row[2] == lease', "false"

@@ -309,7 +309,7 @@ class Twin:
         verdicts = self.typed(verdicts)
         return self.words(
             "fail",
-            [fields(verdict) for verdict in verdicts],
+            [(*fields(verdict), verdict.owes) for verdict in verdicts],
             lambda: settling.fail(self.model, verdicts),
             archive=int(self.archive),
             keep=KEEP,

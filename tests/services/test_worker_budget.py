@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -120,6 +121,51 @@ async def test_a_cancelled_run_still_says_what_it_cost(house: House) -> None:
         await until(told)
 
     assert (await house.queue.budgets()).day.spent_usd == 0.25
+
+
+async def test_a_thread_whose_time_was_up_still_says_what_it_cost(house: House) -> None:
+    answered = threading.Event()
+
+    @house.queue.task("slow", timeout=0.2, max_attempts=1)
+    def slow(ctx: Context) -> None:
+        answered.wait(30)
+        ctx.sync.spend(2.0)
+
+    async with working(house.queue) as worker:
+        task = await slow.enqueue()
+        await ended(house.queue, task.id, State.DEAD_LETTERED)
+        answered.set()
+
+        async def told() -> bool:
+            return (await house.queue.get(task.id)).cost_usd == 2
+
+        await until(told)
+
+    assert (await house.queue.budgets()).day.spent_usd == 2
+    costs = worker.desk.ledger.figures.cells["task_cost_usd"]
+    assert costs == {("slow", "any", "unknown"): [2.0]}
+
+
+async def test_a_handler_that_has_left_to_wait_still_says_what_it_cost(house: House) -> None:
+    @house.queue.task("part")
+    async def part() -> int:
+        return 1
+
+    @house.queue.task("whole")
+    async def whole(ctx: Context) -> int:
+        try:
+            return sum(await ctx.gather(part.call(), part.call()))
+        finally:
+            await ctx.spend(0.5)
+
+    async with working(house.queue) as worker:
+        task = await whole.enqueue()
+        assert await task.result(10) == 2
+
+    assert (await house.queue.get(task.id)).cost_usd == 1
+    assert (await house.queue.budgets()).day.spent_usd == 1
+    costs = worker.desk.ledger.figures.cells["task_cost_usd"]
+    assert costs == {("whole", "any", "unknown"): [1.0]}
 
 
 async def test_workers_and_scrapes_know_what_is_left(house: House) -> None:

@@ -20,7 +20,7 @@ EXAMPLES = [
     errors.SubtaskFailed("task_1", state="CANCELLED", reason="why"),
     errors.ResultMissing("task_1", artifact="artifact:art_1"),
     errors.ResultTimeout("task_1", after=3.0),
-    errors.LeaseLost("task_1", "1:x"),
+    errors.LeaseLost("task_1", "1:x", counted=True),
     errors.InvalidTask("payload", "is too large"),
     errors.InvalidGraph("a cycle", ("a", "b")),
     errors.Forbidden("agent:coder", "agent"),

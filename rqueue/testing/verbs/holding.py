@@ -147,6 +147,7 @@ def verdict_of(row: dict[str, Argument]) -> Verdict:
         breaker=text(row["breaker"]),
         failed_by=text(row["failed_by"]),
         poison=text(row["poison"]),
+        owes=text(row.get("owes", "")),
         alone=lane_of(alone) if alone else None,
     )
 

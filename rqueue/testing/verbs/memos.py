@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 # What is said of a task for which something was done.
-DONE = ("OK", "budget_exceeded")
+DONE = ("OK", "LATE", "budget_exceeded")
 
 
 def once(verb: Callable[[Model, Asked], Reply]) -> Callable[[Model, Asked], Reply]:

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 def promote(model: Model, _: Asked) -> Reply:
     """What has waited long enough, and when the next has."""
     moved = passing.promote(model)
-    times = [*model.delayed().values(), *model.wakes.values()]
-    return ["OK", 0, moved, min(times, default=0)]
+    times = [*model.delayed().values(), next_wake(model)]
+    return ["OK", 0, moved, min(filter(None, times), default=0)]
+
+
+def next_wake(model: Model) -> int:
+    """When the next gate opens, after now; 0 where none does by itself."""
+    return min((at for at in model.wakes.values() if at > model.now_ms), default=0)
 
 
 def recall(model: Model, _: Asked) -> Reply:
@@ -49,7 +54,7 @@ def resume(model: Model, asked: Asked) -> Reply:
 def answer(model: Model, _: Asked) -> Reply:
     """Answers whoever waits, all of them."""
     claiming.answer(model, set(model.lanes.values()))
-    return ["OK", 0]
+    return ["OK", 0, next_wake(model)]
 
 
 def archived(model: Model, asked: Asked) -> Reply:

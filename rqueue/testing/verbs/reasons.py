@@ -11,7 +11,7 @@ from rqueue.testing import gating, money
 from rqueue.testing.limits import opens_at, room
 from rqueue.testing.records import TIME
 from rqueue.testing.rounds import Line, Round, by_key, line_up
-from rqueue.testing.turning import Turning, slow_opens
+from rqueue.testing.turning import Turning
 
 if TYPE_CHECKING:
     from rqueue.testing.model import Model
@@ -27,7 +27,7 @@ def why(model: Model, asked: Asked) -> Reply:
     record = model.seen(asked.text("task"))
     if record is None:
         return ["GONE"]
-    number, _, type, _, *rest = asked.json("lane")
+    number, _, type, alone, *rest = asked.json("lane")
     limits, keys = (*rest, None, None)[:2]
     if record.lane != number:
         return ["LANES"]
@@ -37,6 +37,9 @@ def why(model: Model, asked: Asked) -> Reply:
         if keys:
             rows += key_gates(model, record, keys)
         rows += budgets(model, record)
+    if alone and record.state is State.READY:
+        until_ms, by = model.draining.get(number, (0, ""))
+        rows.append(["alone", by if until_ms > model.now_ms else "", ""])
     if keys and keys["fair"] and record.state is State.READY:
         rows += turns(model, record, keys)
     return ["OK", str(model.now_ms), record.state.value, *rows]
@@ -92,8 +95,7 @@ def gates(model: Model, record: Record, type: str, limits: list[LimitWords]) -> 
         until = str(breaker.until_ms) if rests else ""
         rows.append(["breaker", "open" if rests else "half-open", until])
     if slow is not None and gating.recovered(model, type) < 1:
-        opens = slow.until_ms if slow.until_ms > model.now_ms else model.wakes[type]
-        rows.append(["slowed", type, str(opens)])
+        rows.append(["slowed", type, str(slow.opens_ms(model.now_ms))])
     return rows + [["limit", limit[0], opens_of(model, limit)] for limit in limits
                    if room(model, limit) < 1]  # fmt: skip
 
@@ -111,7 +113,7 @@ def key_gates(model: Model, record: Record, keys: KeyRules) -> list[Row]:
     rows = [["limit", limit[0], opens_of(model, limit)] for limit in used_up]
     what = f"@{record.key}"
     if what in model.slowed and gating.recovered(model, what) < 1:
-        rows.append(["slowed", what, str(slow_opens(model, what))])
+        rows.append(["slowed", what, str(model.slowed[what].opens_ms(model.now_ms))])
     return rows
 
 

@@ -99,6 +99,18 @@ async def test_a_new_life_begins_with_nothing_told_late(archived_house: House) -
     assert not {"late", "late_in", "late_out"} & set(found)
 
 
+async def test_tokens_alone_are_counted_and_told(archived_house: House) -> None:
+    lease = await lost(archived_house)
+
+    await tell(lease, usd=0)
+    await tell(lease)
+
+    ((_, told),) = await lines(archived_house)
+    assert (told["micro_usd"], told["tokens_in"], told["tokens_out"]) == ("0", "3", "4")
+    found = await notes(archived_house, lease)
+    assert (found["micro_usd"], found["tokens_in"], found["tokens_out"]) == ("500000", "13", "4")
+
+
 async def test_without_an_archive_it_is_the_lifes_own(house: House) -> None:
     lease = await lost(house)
 

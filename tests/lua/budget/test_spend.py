@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from rqueue.store.notes import note
 from tests.house import House
 from tests.lua.budget.purse import account, claimed, costing, dag_account
 from tests.lua.budget.test_dag_budgets import planted
+from tests.lua.dag.test_spawn import row, spawn
 from tests.lua.rows import everything, pttl
 
 
@@ -191,6 +193,58 @@ async def test_runs_of_two_lives_before_are_both_late(house: House) -> None:
     assert (await account(house))["spent"] == 1_500_000
 
 
+async def timed_out(house: House, lease: Lease) -> None:
+    """Its time is up, and a renewal says so."""
+    await house.client.hset(house.keys.task(lease.id.ulid), "holder", "1 1 w1")
+    with pytest.raises(LeaseLost):
+        await lease.renew()
+
+
+async def suspended(house: House, lease: Lease) -> None:
+    assert "SUSPENDED" in await spawn(house, lease, [row("k")], wait="success")
+
+
+LEFT: dict[str, Callable[[House, Lease], Awaitable[object]]] = {
+    "timed out": timed_out,
+    "failed": lambda _, lease: lease.fail(),
+    "dead": lambda _, lease: lease.fail(permanent=True),
+    "released": lambda _, lease: lease.release(),
+    "suspended": suspended,
+}
+
+
+@pytest.mark.parametrize("how", LEFT)
+async def test_a_run_whose_own_worker_gave_it_up_says_once_what_it_cost(
+    house: House, how: str
+) -> None:
+    lease = await running(house, estimated_cost_usd=0.5)
+    await say(house, lease, 0.1)
+    await LEFT[how](house, lease)
+
+    for _ in range(2):
+        with pytest.raises(LeaseLost):
+            await say(house, lease, 0.1)
+        with pytest.raises(LeaseLost):
+            await say(house, lease, 0.3, seq=2)
+        with pytest.raises(LeaseLost):
+            await say(house, lease, 7.0, seq=3)
+
+    assert await account(house) == {"spent": 400_000, "reserved": 0}
+    assert (await house.task(lease.id)).cost_usd == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("how", ["failed", "released"])
+async def test_what_was_never_begun_has_cost_nothing(house: House, how: str) -> None:
+    await house.queue.enqueue("code", {})
+    (lease,) = await claimed(house)
+    await LEFT[how](house, lease)
+
+    with pytest.raises(LeaseLost):
+        await say(house, lease, 0.3)
+
+    assert (await house.task(lease.id)).cost_usd == 0
+
+
 @pytest.mark.parametrize("lost", ["cancelled", "reaped", "reaped and claimed by another"])
 async def test_a_run_that_was_lost_says_once_what_it_cost(house: House, lost: str) -> None:
     lease = await running(house, estimated_cost_usd=0.5)
@@ -213,6 +267,20 @@ async def test_a_run_that_was_lost_says_once_what_it_cost(house: House, lost: st
 
     assert (await account(house))["spent"] == 400_000
     assert (await house.task(lease.id)).cost_usd == pytest.approx(0.4)
+
+
+async def test_a_late_run_is_told_what_is_counted_however_often_it_says_so(house: House) -> None:
+    lease = await running(house)
+    await house.queue.cancel(lease.id)
+
+    counted = []
+    for usd, seq in [(0.0, 1), (0.3, 2), (0.3, 2), (0.1, 3), (0.3, 2)]:
+        with pytest.raises(LeaseLost) as lost:
+            await say(house, lease, usd, seq=seq)
+        counted.append(lost.value.counted)
+
+    assert counted == [False, True, True, False, True]
+    assert (await account(house))["spent"] == 300_000
 
 
 async def test_a_note_that_was_heard_before_the_loss_is_no_debt(house: House) -> None:

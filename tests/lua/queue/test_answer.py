@@ -30,7 +30,7 @@ async def test_who_waits_beside_work_is_answered(house: House) -> None:
     said = await ask(house, "queue/answer", TERMS)
 
     (line,) = await mail(house, waiter)
-    assert said == ["OK", 0]
+    assert said == ["OK", 0, "0"]
     assert await afterwards(house, a=task) == LANES | PARKED | {
         "task:a": {
             "def0": "*", "entry": "*", "holder": "* 0 w2", "lane": "1", "score": "*",
@@ -59,7 +59,7 @@ async def test_more_is_said_until_all_are_answered(house: House) -> None:
 
     steps = [await ask(house, "queue/answer", TERMS | {"tries": 2}) for _ in range(3)]
 
-    assert steps == [["OK", 1], ["OK", 1], ["OK", 0]]
+    assert steps == [["OK", 1, "0"], ["OK", 1, "0"], ["OK", 0, "0"]]
     assert (await afterwards(house))["stats"] == {"1:CLAIMED": 5, "submitted": 5}
 
 
@@ -71,7 +71,7 @@ async def test_one_whose_wait_is_over_is_sent_away(house: House) -> None:
     found = await afterwards(house)
 
     assert not {"waiting:*", "mail:*", "handoffs"} & set(found)
-    assert await ask(house, "queue/answer", TERMS) == ["OK", 0]
+    assert await ask(house, "queue/answer", TERMS) == ["OK", 0, "0"]
 
 
 async def test_nobody_is_asked_for_ever_who_cannot_be_served(house: House) -> None:
@@ -81,7 +81,7 @@ async def test_nobody_is_asked_for_ever_who_cannot_be_served(house: House) -> No
     await house.queue.enqueue("code")
     before = await house.dump()
 
-    assert await ask(house, "queue/answer", TERMS | {"tries": 1}) == ["OK", 0]
+    assert await ask(house, "queue/answer", TERMS | {"tries": 1}) == ["OK", 0, "0"]
     assert await house.dump() == before
 
 
@@ -89,7 +89,7 @@ async def test_without_work_nothing_happens(house: House) -> None:
     await parked(house)
     before = await house.dump()
 
-    assert await ask(house, "queue/answer", TERMS) == ["OK", 0]
+    assert await ask(house, "queue/answer", TERMS) == ["OK", 0, "0"]
     assert await house.dump() == before
 
 
@@ -98,7 +98,7 @@ async def test_sent_again_it_changes_nothing(house: House) -> None:
     first = await ask(house, "queue/answer", TERMS)
     before = await house.dump()
 
-    assert await ask(house, "queue/answer", TERMS) == first == ["OK", 0]
+    assert await ask(house, "queue/answer", TERMS) == first == ["OK", 0, "0"]
     assert await house.dump() == before
 
 
@@ -106,6 +106,6 @@ async def test_the_store_asks_for_every_lane(house: House) -> None:
     await beside_work(house, waiters=1, tasks=1)
     await submit(house.queue.shard, [house.queue.drafter.draft(house.queue.call("review"))])
 
-    assert await answer(house.queue.shard, await read_lanes(house.queue.shard)) == [0]
+    assert await answer(house.queue.shard, await read_lanes(house.queue.shard)) == (False, 0)
 
     assert (await afterwards(house))["stats"] == {"1:CLAIMED": 1, "submitted": 2}

@@ -86,11 +86,14 @@ async def expiring(house: House, **ids: str) -> set[str]:
     return found
 
 
-async def parked(house: House, worker: str = "w2", n: int = 1, type: str = "code") -> Waiter:
+async def parked(
+    house: House, worker: str = "w2", n: int = 1, type: str = "code",
+    capabilities: Sequence[str] = (),
+) -> Waiter:  # fmt: skip
     """A claim that waits at the server for `n` tasks, in a lane that is known."""
     if not await house.client.exists(house.keys.lanes()):
         await house.client.hset(house.keys.lanes(), mapping=LANES["lanes"] | {"version": "1"})
-    offer = Offer.of([type])
+    offer = Offer.of([type], capabilities=capabilities)
     waiter = Waiter(house.queue.shard, worker, offer, name=f"{worker}/parked", lasts=True)
     answer = await waiter.claim(n, wait_ms=60_000)
     assert (answer.grants, answer.wait_ms) == ([], 60_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,7 +10,9 @@ import pytest
 from rqueue import Lease, State
 from rqueue.model.breaker import BreakerState
 from rqueue.store.leases import Verdict, fail
+from rqueue.store.passage import promote
 from tests.house import House, opened
+from tests.lua.dag.test_spawn import row, spawn
 from tests.lua.task.afterwards import FAILING, afterwards, mail, parked
 from tests.servers import Server
 
@@ -176,20 +178,66 @@ async def test_its_failure_opens_it_again_for_longer(house: House) -> None:
     assert (breaker.half_open_at - breaker.opened_at).total_seconds() == 300
 
 
-@pytest.mark.parametrize("way", ["released", "cancelled", "parked", "uncounted"])
+async def test_where_only_the_dead_count_a_failed_probe_opens_it_again_for_longer(
+    server: Server,
+) -> None:
+    rule = {"failure_threshold": 1, "count": "dead_letter"}
+    async with opened(server, breakers={"defaults": rule}) as house:
+        (first,) = await running(house)
+        await first.fail(permanent=True)
+        await house.client.hset(house.keys.breaker("code"), "until", 1)
+        await house.queue.enqueue_many([{"type": "code"}] * 3)
+        (probe,) = await house.queue.claim(worker="w1", n=9)
+        await probe.start()
+
+        assert await probe.fail() is State.RETRYING
+
+        (breaker,) = await house.queue.breakers()
+        assert (breaker.state, breaker.failures) == (BreakerState.OPEN, 1)
+        assert breaker.opened_at is not None
+        assert breaker.half_open_at is not None
+        assert (breaker.half_open_at - breaker.opened_at).total_seconds() == 300
+        assert await house.queue.claim(worker="w1", n=9) == []
+
+
+async def test_where_only_the_dead_count_those_that_are_tried_again_do_not(server: Server) -> None:
+    rule = {"failure_threshold": 1, "count": "dead_letter"}
+    async with opened(server, breakers={"defaults": rule}) as house:
+        for lease in await running(house, 3):
+            assert await lease.fail() is State.RETRYING
+
+        assert await house.queue.breakers() == []
+
+
+WITHOUT: dict[str, Callable[[House, Lease], Awaitable[object]]] = {
+    "released": lambda _, probe: probe.release(),
+    "cancelled": lambda house, probe: house.queue.cancel(probe.id),
+    "parked": lambda _, probe: probe.park(60),
+    "uncounted": lambda house, probe: failed(house, probe, rule=""),
+    "suspended": lambda house, probe: spawn(house, probe, [row("k", delay=60_000)], wait="done"),
+}
+
+
+@pytest.mark.parametrize("way", WITHOUT)
+async def test_who_waits_tries_when_one_ends_without_a_verdict(house: House, way: str) -> None:
+    probe = await tried(house)
+    await house.queue.enqueue("code", required_capabilities=["gpu"])
+    waiter = await parked(house, capabilities=["gpu"])
+
+    await WITHOUT[way](house, probe)
+
+    # What is spawned may be of a new lane, and whoever waits is told of that first.
+    (*_, line) = await mail(house, waiter)
+    assert line.startswith("tasks ")
+    assert (await state(house))[0] is BreakerState.HALF_OPEN
+
+
+@pytest.mark.parametrize("way", WITHOUT)
 async def test_one_that_ends_without_a_verdict_leaves_the_try_to_the_next(
     house: House, way: str
 ) -> None:
     probe = await tried(house)
-    match way:
-        case "released":
-            await probe.release()
-        case "cancelled":
-            await house.queue.cancel(probe.id)
-        case "parked":
-            await probe.park(60)
-        case _:
-            await failed(house, probe, rule="")
+    await WITHOUT[way](house, probe)
 
     (following,) = await house.queue.claim(worker="w2", types=["code"]) or await running(house)
 
@@ -204,6 +252,22 @@ async def test_a_lost_probe_has_failed(house: House) -> None:
 
     (breaker,) = await house.queue.breakers()
     assert (breaker.state, breaker.probe) == (BreakerState.OPEN, None)
+
+
+async def test_another_gate_of_the_type_takes_no_time_from_it(server: Server) -> None:
+    async with opened(server, limits=[{"type": "code", "rate": 1, "per_sec": 3600}]) as house:
+        await running(house)
+        await house.queue.open_breaker("code", 60)
+        await house.queue.enqueue("code")
+        waiter = await parked(house)
+        until = int(await house.client.hget(house.keys.breaker("code"), "until"))
+        assert await house.client.zscore(house.keys.wakes(), "code") == until
+
+        await house.client.zadd(house.keys.wakes(), {"code": 1})
+        done = await promote(house.queue.shard)
+
+        assert done.next_ms == until
+        assert await mail(house, waiter) == []
 
 
 async def test_who_waits_for_the_time_is_answered_when_it_comes(house: House) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rqueue import Lease
+from rqueue.store.passage import promote
+from rqueue.store.queue import answer_all
 from tests.house import House, opened
 from tests.lua.task.afterwards import mail, parked
 from tests.servers import Server
@@ -115,6 +117,49 @@ async def test_so_many_of_a_type_begin_in_a_time(server: Server) -> None:
 
         await forgotten(house, "code")
         assert types(await claimed(house)) == {"code": 5}
+
+
+@asynccontextmanager
+async def waiting(server: Server, what: str) -> AsyncIterator[tuple[House, Any]]:
+    """A claim that waits for the window of a type or of the queue, which was used up and is over;
+    nobody has noticed yet.
+    """
+    type = None if what == "*" else what
+    async with opened(server, limits=[{"type": type, "rate": 1, "per_sec": 3600}]) as house:
+        await (await house.running()).complete()
+        await house.queue.enqueue_many([{"type": "code"}] * 2)
+        waiter = await parked(house)
+        assert await house.client.zscore(house.keys.wakes(), what) is not None
+        await forgotten(house, what)
+        yield house, waiter
+
+
+@pytest.mark.parametrize("what", ["code", "*"])
+async def test_who_waits_for_a_window_is_answered_when_it_lets_go(
+    server: Server, what: str
+) -> None:
+    async with waiting(server, what) as (house, waiter):
+        await promote(house.queue.shard)
+        assert await mail(house, waiter) == []
+
+        await house.client.zadd(house.keys.wakes(), {what: 1})
+        done = await promote(house.queue.shard)
+
+        (line,) = await mail(house, waiter)
+        assert line.startswith("tasks ")
+        # The one place of the next window is taken already: who waits then must not wait longer.
+        assert done.next_ms == await house.client.zscore(house.keys.wakes(), what)
+
+
+async def test_a_tick_knows_of_a_gate_that_its_last_answer_has_shut(server: Server) -> None:
+    async with waiting(server, "code") as (house, waiter):
+        await house.client.delete(house.keys.wakes())
+
+        done = await house.promoter.tick()
+
+        assert len(await mail(house, waiter)) == 1
+        assert done.next_ms == await house.client.zscore(house.keys.wakes(), "code")
+        assert await answer_all(house.queue.shard) == done.next_ms
 
 
 async def test_a_whole_queue_has_a_limit_too(server: Server) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rqueue import Lease, State
 from rqueue.store.leases import Parking, park
+from rqueue.store.passage import promote
 from tests.house import House
 from tests.lua.task.afterwards import mail, parked
 
@@ -101,6 +102,20 @@ async def test_who_waits_is_answered_when_the_rest_is_over(house: House) -> None
 
     (line,) = await mail(house, waiter)
     assert line.startswith("tasks ")
+
+
+async def test_another_gate_of_the_type_takes_no_time_from_a_rest(house: House) -> None:
+    (lease,) = await running(house)
+    await slowed(house, lease)
+    await house.queue.enqueue("code")
+    waiter = await parked(house)
+    until = int(await house.client.hget(house.keys.slow("code"), "until"))
+
+    await house.client.zadd(house.keys.wakes(), {"code": 1})
+    done = await promote(house.queue.shard)
+
+    assert done.next_ms == until
+    assert await mail(house, waiter) == []
 
 
 async def test_set_aside_too_often_it_is_not_any_more(house: House) -> None:

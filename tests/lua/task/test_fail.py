@@ -28,10 +28,11 @@ def row(
     *,
     failed_by: str = "",
     poison: str = "",
+    owes: str = "",
 ) -> tuple[Argument, ...]:
     """One attempt that failed; no delay means dead."""
-    blame = failed_by, poison
-    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "", *blame)
+    said = failed_by, poison, owes
+    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "", *said)
 
 
 def event(name: str, detail: str = "error") -> dict[str, str]:

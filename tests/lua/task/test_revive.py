@@ -95,7 +95,7 @@ async def test_one_without_a_history_has_a_new_life_too(archived_house: House) -
         house,
         "task/fail",
         args,
-        [(lease.id.ulid, lease.token, "", 1, 0, "error", "", "code", "", "", "")],
+        [(lease.id.ulid, lease.token, "", 1, 0, "error", "", "code", "", "", "", "")],
     )
 
     await ask(house, "task/revive", about(lease.id))

@@ -10,6 +10,7 @@ from rqueue import State
 from rqueue.errors import TaskNotFound, WrongState
 from rqueue.model.ids import new_task_id
 from rqueue.store.leases import Parking, park
+from rqueue.store.passage import promote
 from tests.house import House, opened
 from tests.lua.worker.crew import enrol
 from tests.servers import Server
@@ -164,6 +165,25 @@ async def test_a_paused_dag_is_named(house: House) -> None:
     (first,) = [task async for task in house.queue.find(states=[State.READY])]
 
     assert await holds(house, first.id) == [("paused", f"dag={dag.id.ulid}", False)]
+
+
+async def test_one_that_lost_its_worker_waits_for_empty_hands(house: House) -> None:
+    await house.reaper.tick()
+    lost = await house.running(max_attempts=2)
+    await house.age(lost, 3600)
+    await house.reaper.tick()
+    await house.make_due(lost.id)
+    assert [word for word, _, _ in await holds(house, lost.id)] == ["time"]
+    await promote(house.queue.shard)
+    assert await holds(house, lost.id) == [("alone", "", False)]
+
+    await house.queue.enqueue("review")
+    assert len(await house.queue.claim(worker="w2", types=["review"])) == 1
+    assert await house.queue.claim(worker="w2") == []
+
+    found = await house.queue.why(lost.id)
+    assert [hold.what for hold in found.holds if hold.word == "alone"] == ["w2"]
+    assert found.earliest is None
 
 
 async def test_one_in_hand_is_in_somebodys(house: House) -> None:

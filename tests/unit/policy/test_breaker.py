@@ -22,7 +22,8 @@ def test_attempts_count_or_only_deaths() -> None:
     deaths = RULE.model_copy(update={"count": "dead_letter"})
 
     assert told(RULE, Reason.ERROR, dead=False) == "4 1500 20000"
-    assert told(deaths, Reason.ERROR, dead=False) == ""
+    assert told(deaths, Reason.ERROR, dead=False) == "probe 20000"
+    assert told(deaths, Reason.RATE_LIMIT, dead=False) == ""
     assert told(deaths, Reason.ERROR, dead=True) == "4 1500 20000"
 
 

@@ -47,6 +47,14 @@ def test_every_word_has_a_sentence(word: str) -> None:
         ),
         (Hold("paused", "type=code"), "type code is paused"),
         (Hold("time"), "waits for its time"),
+        (
+            Hold("alone"),
+            "lost its worker and runs alone: waits until the hands of a worker are empty",
+        ),
+        (
+            Hold("alone", "w1"),
+            "lost its worker and runs alone: waits until the hands of w1 are empty",
+        ),
         (Hold("odd", "thing"), "odd thing"),
     ],
 )

@@ -17,7 +17,7 @@ from rqueue.model.state import State
 from rqueue.model.task import Task
 from rqueue.policy.breaker import told
 from rqueue.policy.retry import RetryRules
-from rqueue.policy.verdict import MAX_ERROR, Report, Ruling, refused, rule, rules_of
+from rqueue.policy.verdict import MAX_ERROR, Report, Ruling, owes, refused, rule, rules_of
 from rqueue.settings import Settings
 
 NOW = datetime(2026, 2, 8, 9, tzinfo=UTC)
@@ -79,6 +79,13 @@ def test_an_error_is_kept_as_every_store_can(error: str, kept: str) -> None:
     found = ruled(Failed(Reason.ERROR, ""), a_task(), error)
 
     assert AttemptRecord.model_validate_json(found.record).error == kept
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_only_code_that_was_stopped_from_outside_may_go_on(reason: Reason) -> None:
+    stopped = {Reason.TIMEOUT, Reason.BUDGET_EXCEEDED, Reason.CANCELLED}
+
+    assert owes(Failed(reason, "")) == ("1" if reason in stopped else "")
 
 
 def test_a_tasks_own_rules_come_before_its_queues() -> None:
