@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 from tests.house import House
 
-
 # What our own loop brings about comes within a few turns of it; a process needs the processor more
 # than our asking does.
 EAGER = 20
