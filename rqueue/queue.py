@@ -16,7 +16,6 @@ from rqueue.client.earlier import submit_new
 from rqueue.client.handle import Handle
 from rqueue.client.lease import Lease, handed_out, taken_up
 from rqueue.client.local import Local
-from rqueue.client.parking import Aside
 from rqueue.client.planner import Planner
 from rqueue.client.settler import Settler
 from rqueue.clock import SYSTEM, Clock
@@ -63,9 +62,8 @@ class Queue(Lookup, Control, Reviewing, Planner):
         self.clock: Clock = SYSTEM
         self.shard = self.runtime.shard
         self.desk = Desk(self.shard, self.runtime.reader, self.settings, self.runtime.past)
-        shelf = self.runtime.shelf
-        aside = Aside(self.shard, self.runtime.reader, self.settings, Random())
-        self.settler = Settler(aside, self.clock, shelf=shelf)
+        reader, shelf = self.runtime.reader, self.runtime.shelf
+        self.settler = Settler(self.shard, reader, self.settings, self.clock, shelf=shelf)
         self.locals: WeakKeyDictionary[asyncio.AbstractEventLoop, Local] = WeakKeyDictionary()
         self.registry = Registry()
         handlers, by = self.registry.handlers, self.settings.principal

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.model.attempt import Reason
@@ -12,8 +13,6 @@ from rqueue.store import leases
 from rqueue.store.leases import Parking
 
 if TYPE_CHECKING:
-    from random import Random
-
     from rqueue.model.attempt import Failed
     from rqueue.settings import Settings
     from rqueue.store.reader import Reader
@@ -39,7 +38,7 @@ class Aside:
     shard: Shard
     reader: Reader
     settings: Settings
-    random: Random
+    random: Random = field(default_factory=Random)
 
     def takes(self, outcome: Failed) -> bool:
         """Whether a task that failed so is set aside instead, if it was not too often."""

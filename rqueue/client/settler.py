@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rqueue.client.parking import CLAIMED, Limited
+from rqueue.client.parking import CLAIMED, Aside, Limited
 from rqueue.current import Current
 from rqueue.model.state import State
 from rqueue.policy.verdict import Report, rule, rules_of
@@ -15,23 +15,27 @@ from rqueue.store.replies import lease_fault
 if TYPE_CHECKING:
     from rqueue.artifacts.shelf import Shelf
     from rqueue.client.lease import Lease
-    from rqueue.client.parking import Aside
     from rqueue.clock import Clock
     from rqueue.model.attempt import Failed
+    from rqueue.settings import Settings
+    from rqueue.store.reader import Reader
+    from rqueue.store.shard import Shard
 
 
 class Settler:
-    """What a lease needs to end its attempt: what sets tasks aside, with the shard, the rules and
-    the dice, and the time. `shelf` is where results go that are too large.
+    """What a lease needs to end its attempt: the shard, the rules and, in `aside`, the dice.
+    `shelf` is where results go that are too large.
     """
 
-    def __init__(self, aside: Aside, clock: Clock, *, shelf: Shelf) -> None:
-        self.aside = aside
-        self.shard = aside.shard
+    def __init__(
+        self, shard: Shard, reader: Reader, settings: Settings, clock: Clock, *, shelf: Shelf
+    ) -> None:
+        self.shard = shard
         self.shelf = shelf
-        self.current = Current(aside.settings)
+        self.aside = Aside(shard, reader, settings)
+        self.current = Current(settings)
         self.clock = clock
-        self.max_result_bytes = aside.settings.max_result_bytes
+        self.max_result_bytes = settings.max_result_bytes
 
     async def fail(self, lease: Lease, outcome: Failed) -> State:
         """Ends a held attempt as failed, or sets its task aside where its service is limited;
