@@ -19,7 +19,7 @@ STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """What one tick moved, and when the next task is due or a gate opens (server ms, 0 for none)."""
+    """What one tick moved, and when the next is due or a gate opens (server ms, 0 for none)."""
 
     promoted: int
     recalled: int

@@ -217,8 +217,8 @@ def wake_lane(model: Model, number: int) -> None:
 
 
 def let_in(model: Model, record: Record) -> None:
-    """A task leaves the hand, and is not completed: who waits for its place, or for it to try a breaker,
-    is answered at the end of the call, see answer_freed, or by the promoter.
+    """A task leaves the hand, and is not completed: who waits for its place, or for it to try a
+    breaker, is answered at the end of the call, see answer_freed, or by the promoter.
     """
     if record.in_hand:
         model.wakes |= dict.fromkeys(model.crowds.types, 0)

@@ -9,10 +9,13 @@ import pytest
 
 from rqueue.errors import InvalidTask
 from rqueue.model.budget import Budget
+from rqueue.store.passage import promote
 from tests.client.until import parked
 from tests.house import House
 from tests.lua.budget.purse import account, claimed, costing, ids
 from tests.lua.rows import everything
+from tests.lua.task.afterwards import mail
+from tests.lua.task.afterwards import parked as at_the_door
 
 
 async def test_a_ceiling_is_all_that_is_written(house: House) -> None:
@@ -130,15 +133,16 @@ async def test_a_new_day_answers_who_waits(house: House) -> None:
         house.keys.budget("day"), mapping={"spent": 900_000, "date": today, "reserved": 0}
     )
     (task,) = await costing(house, 0.8)
-    waits = asyncio.create_task(house.queue.claim(worker="w2", wait=30))
-    await parked(house, 1)
+    waiter = await at_the_door(house)
     assert await house.client.zscore(house.keys.wakes(), "$day") == (today + 1) * 86_400_000
 
     await house.client.hset(house.keys.budget("day"), "date", today - 1)
     await house.client.zadd(house.keys.wakes(), {"$day": 1})
-    await house.promoter.tick()
+    await promote(house.queue.shard)
 
-    assert ids(await waits) == [task]
+    (line,) = await mail(house, waiter)
+    assert line.startswith("tasks ")
+    assert task[-26:] in line
 
 
 async def test_who_cannot_be_paid_does_not_spin(house: House) -> None:

@@ -87,7 +87,7 @@ async def expiring(house: House, **ids: str) -> set[str]:
 
 
 async def parked(
-    house: House, worker: str = "w2", n: int = 1, type: str = "code",
+    house: House, worker: str = "w2", n: int = 1, type: str = "code", *,
     capabilities: Sequence[str] = (),
 ) -> Waiter:  # fmt: skip
     """A claim that waits at the server for `n` tasks, in a lane that is known."""

@@ -279,7 +279,7 @@ async def test_who_waits_for_the_time_is_answered_when_it_comes(house: House) ->
 
     await house.client.hset(house.keys.breaker("code"), "until", 1)
     await house.client.zadd(house.keys.wakes(), {"code": 1})
-    await house.promoter.tick()
+    await promote(house.queue.shard)
 
     (line,) = await mail(house, waiter)
     assert line.startswith("tasks ")

@@ -12,6 +12,7 @@ from rqueue import Lease, State
 from rqueue.model.limit import Limit
 from rqueue.model.turns import Rules, Turns
 from rqueue.store.leases import Parking, park
+from rqueue.store.passage import promote
 from tests.house import House, opened
 from tests.lua.task.afterwards import mail, parked
 from tests.servers import Server
@@ -116,8 +117,8 @@ async def test_who_waits_for_room_of_a_key_is_answered(server: Server, way: str)
         assert await mail(house, waiter) == []
 
         await settled(house, lease, way)
-        if way not in ("complete", "release"):
-            await house.promoter.tick()
+        if way == "reap":
+            await promote(house.queue.shard)
 
         (line,) = await mail(house, waiter)
         assert line.startswith("tasks ")
@@ -178,7 +179,7 @@ async def test_who_waits_for_a_window_of_a_key_is_answered(server: Server) -> No
         waiter = await parked(house, n=2)
         await lets_go(house, "b")
 
-        await house.promoter.tick()
+        await promote(house.queue.shard)
 
         (line,) = await mail(house, waiter)
         assert len(line.partition("\n")[0].split(" ")) == 6
@@ -258,7 +259,7 @@ async def test_a_claim_looks_at_so_many_keys_and_the_promoter_goes_on(
         assert await mail(house, waiter) == []
 
         for _ in range(3):
-            await house.promoter.tick()
+            await promote(house.queue.shard)
 
         (line,) = await mail(house, waiter)
         assert line.startswith("tasks ")
@@ -321,7 +322,7 @@ async def test_who_waits_for_a_key_that_was_slowed_down_is_answered(server: Serv
         await over(house, "a", 100)
         await house.client.zadd(house.keys.wakes(), {"@a": 1})
 
-        await house.promoter.tick()
+        await promote(house.queue.shard)
 
         (line,) = await mail(house, waiter)
         assert line.startswith("tasks ")

@@ -84,7 +84,6 @@ async def test_who_waits_for_room_is_answered(server: Server, way: str) -> None:
             await lease.complete()
         else:
             await lease.fail("error", "broken", permanent=True)
-            await house.promoter.tick()
 
         (line,) = await mail(house, waiter)
         assert line.startswith("tasks ")

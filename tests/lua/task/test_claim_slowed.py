@@ -98,7 +98,7 @@ async def test_who_waits_is_answered_when_the_rest_is_over(house: House) -> None
 
     await over(house, 0, 6_000_000)
     await house.client.zadd(house.keys.wakes(), {"code": 1})
-    await house.promoter.tick()
+    await promote(house.queue.shard)
 
     (line,) = await mail(house, waiter)
     assert line.startswith("tasks ")
