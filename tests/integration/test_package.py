@@ -40,7 +40,7 @@ def test_an_installed_package_loads_its_own_scripts(wheel: Path, tmp_path: Path)
     folder, names = ask(tmp_path)
 
     assert Path(folder) == tmp_path / "rqueue" / "_lua"
-    assert names.split() == scripts.names(ROOT / "lua")
+    assert tuple(names.split()) == scripts.names(ROOT / "lua")
 
 
 def test_a_source_tree_loads_the_folder_beside_the_package() -> None:

@@ -14,7 +14,7 @@ SCRIPTS = names(folder())
 
 
 def test_every_script_is_spoken_or_has_nothing_to_do() -> None:
-    assert sorted([*VERBS, *IDLE, *SERVER_ONLY]) == SCRIPTS
+    assert sorted([*VERBS, *IDLE, *SERVER_ONLY]) == list(SCRIPTS)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
