@@ -3,7 +3,8 @@
 -- Hands a reader entries of the inbox, oldest first: those it holds already, else those of readers
 -- that have fallen silent, else, if nobody else holds any, new ones: a task may depend on one
 -- before it. Sent again it hands out the same. What a reader leaves for later it names by the last
--- of it. Where there is nothing to hand out, readers that are silent and hold nothing are forgotten.
+-- of it. Where there is nothing to hand out, readers that are silent and hold nothing are
+-- forgotten.
 --
 -- KEYS  1 inbox       stream  what producers wrote with plain XADD
 -- ARGV  1 group       the consumer group
