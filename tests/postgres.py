@@ -171,10 +171,10 @@ class Database:
             line.execute("SELECT pg_reload_conf()")
 
     def drop_connections(self) -> None:
-        """Cut every connection to this database, as a failing network does."""
+        """Cut every connection to this database, as a failing network does; each has ended."""
         with self.cluster.connect() as line:
             line.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
                 (self.name,),
             )
 
