@@ -91,7 +91,7 @@ async def test_one_that_waits_leaves_its_worker_and_spends_nothing(house: House)
     assert found["task:P"] == {
         "created": "*", "def0": "*", "flags": "Ps", "holder": "* * w1", "lane": "1",
         "score": "*", "settled": "suspend 1:*", "state": "PENDING", "suspended": "1",
-        "token": "1:*",
+        "token": "1:*", "owed": f"{lease.token} 0 w1",
     }  # fmt: skip
     assert found["task:c"]["flags"] == "Pd"
     assert (found["waits:P"], found["dependents:c"]) == (["c"], ["P"])
