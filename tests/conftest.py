@@ -26,9 +26,13 @@ from tests.servers import KINDS, Server
 
 TESTS = Path(__file__).parent
 # Workers in processes of their own, and what is said by when: a busy machine would tell lies of it.
-ALONE = ("test_kinds", "test_process", "test_up", "test_worker", "test_context", "test_watch",
-         "test_heart", "test_lines", "test_patience", "test_wide", "test_progress",
-         "test_dag_watch", "test_spawn", "test_replicas")  # fmt: skip
+ALONE = (
+    "integration/", "artifacts/test_kinds", "cli/test_dag_watch", "cli/test_process",
+    "cli/test_progress", "cli/test_up", "client/test_replicas", "lua/dag/test_wide",
+    "services/test_context", "services/test_heart", "services/test_kinds", "services/test_process",
+    "services/test_spawn", "services/test_watch", "services/test_worker", "store/test_lines",
+    "store/test_patience",
+)  # fmt: skip
 
 
 # The driver reads the metadata of its own package anew for each connection, in 3 ms; here
@@ -64,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(TESTS / "integration") or item.path.name.startswith(ALONE):
+        if item.path.relative_to(TESTS).as_posix().startswith(ALONE):
             item.add_marker(pytest.mark.alone)
 
 
