@@ -6,8 +6,6 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 STAMP := .venv/.installed
 CODE := rqueue rqueue_pytest.py tests tools $(sort deploy/app $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
-# One more than there are cores: while a test waits for its server, another one runs.
-SIDE_BY_SIDE = $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 # Tests start hundreds of processes: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
@@ -22,7 +20,7 @@ run: $(STAMP) ## Start everything embedded and see a workload run
 	$(BIN)/rqueue up --demo
 
 test: $(STAMP) ## Run all tests on every server that is here
-	$(BIN)/python -m pytest -m "not slow and not alone" -n $(SIDE_BY_SIDE) --dist worksteal
+	$(BIN)/python -m pytest -m "not slow and not alone" -n auto --dist worksteal
 	$(BIN)/python -m pytest -m "alone and not slow" --servers valkey
 
 slow: $(STAMP) ## Run the slow tests: break scripts on purpose and see the state machine notice
