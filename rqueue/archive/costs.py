@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rqueue.archive.copying import MAX_NAME, PART_DIGITS, escaped, number_in
 
 if TYPE_CHECKING:
-    from rqueue.store.outbox import Kept
+    from rqueue.store.kept import Kept
 
 
 def spent(kept: Kept) -> dict[str, str]:

@@ -10,30 +10,36 @@ import re
 from binascii import hexlify
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic_core import from_json
 
 from rqueue.archive.rows import Row, row_of
 from rqueue.model.scale import DEFAULT_PRIORITY
 from rqueue.model.ulid import TO_BASE_32
-from rqueue.store.outbox import PIECES
+from rqueue.store.kept import PIECES, Plain
 
 if TYPE_CHECKING:
-    from rqueue.store.outbox import Kept, Line
+    from collections.abc import Sequence
+
+    from rqueue.store.kept import Kept
+    from rqueue.store.outbox import Line
 
 VALUE = b"1 COMPLETED"
-# The fields of a plain task, in the order in which they were written.
-BEFORE = [b"state", b"lane", b"entry", b"score"]
-AFTER = [b"token", b"holder", b"finished"]
-SHAPES = [BEFORE + list(PIECES[:count]) + AFTER for count in range(len(PIECES) + 1)]
 OPTIONS = frozenset({"t", "p", "priority"})
 # Times in ms, and characters that mean nothing to JSON, to COPY and to PostgreSQL.
-MS, SAFE = rb"(0|[1-9]\d{0,14})", rb"[ !#-\[\]-~]*"
-# Lane, entry, score, token, holder (when it was claimed, when it began, by whom) and its end.
-FACTS = re.compile(
-    rb"%b\n%b-\d{1,9}\n%b\n(0|[1-9]\d{0,8})(?::%b)?\n%b %b ([!#-\[\]-~]*)\n%b"
-    % (SAFE, MS, SAFE, SAFE, MS, MS, MS)
+MS, SAFE = rb"(?:0|[1-9]\d{0,14})", rb"[ !#-\[\]-~]*"
+# A definition in none, one or more of its pieces, each behind the one before.
+DEFINITION = b""
+for piece in reversed(PIECES):
+    DEFINITION = rb"(?:\x00%b\x00([^\x00]*)%b)?" % (piece, DEFINITION)
+# The hash of a plain task, in the order in which it was written: lane, entry (and when it came),
+# score, definition, token (and its epoch), holder (when it was claimed, when it began, by whom) and
+# its end.
+WORDS = re.compile(
+    rb"state\x00COMPLETED\x00lane\x00(%b)\x00entry\x00((%b)-\d{1,9})\x00score\x00(%b)%b"
+    rb"\x00token\x00((0|[1-9]\d{0,8})(?::%b)?)\x00holder\x00((%b) (%b) ([!#-\[\]-~]*))"
+    rb"\x00finished\x00(%b)" % (SAFE, MS, SAFE, DEFINITION, SAFE, MS, MS, MS)
 )
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 ULID = re.compile(rb"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -49,16 +55,22 @@ LINE = (
 
 
 @dataclass(slots=True)
-class QuickRow(Row):
-    """A row that was written at once; its columns are made where they are asked for."""
+class QuickRow:
+    """A row that was written at once, of a task in its first life that is in no DAG, never failed
+    and has a definition that is JSON. It has what a `Row` has.
+    """
 
-    text: bytes = b""
-    source: tuple[Line, Kept] | None = None
+    ulid: str
+    text: bytes
+    told: Line
+    plain: Plain
 
-    @property
-    def has_json(self) -> bool:
-        """Always: its definition is."""
-        return True
+    life: ClassVar[int] = 1
+    dag: ClassVar[str | None] = None
+    failures: ClassVar[Sequence[str]] = ()
+    is_typed: ClassVar[bool] = True
+    is_discarded: ClassVar[bool] = False
+    has_json: ClassVar[bool] = True
 
     @property
     def digest(self) -> str:
@@ -71,38 +83,32 @@ class QuickRow(Row):
 
     def without_json(self) -> Row:
         """The same row, made the long way, without what is to be read as JSON."""
-        assert self.source is not None
-        return row_of(*self.source).without_json()
+        return row_of(self.told, self.plain.apart()).without_json()
 
 
-def row_for(line: Line, kept: Kept, lane_type: str | None = None) -> Row:
-    """The row of an ended task, made the quick way if that will do; raises Unfit."""
-    return quick_row(line, kept) or row_of(line, kept, lane_type)
-
-
-def quick_row(line: Line, kept: Kept) -> QuickRow | None:
+def quick_row(line: Line, kept: Kept | Plain) -> QuickRow | None:
     """The row of a plain task that completed; None for any other."""
-    flat = kept.flat
-    count = len(flat) // 2 - len(BEFORE) - len(AFTER)
-    if line.value != VALUE or not 0 <= count < len(SHAPES) or flat[::2] != SHAPES[count]:
+    if line.value != VALUE or not isinstance(kept, Plain):
         return None
-    state, lane, entry, score, *_, token, holder, finished = flat[1::2]
-    facts = lane, entry, score, token, holder, finished
-    numbers = FACTS.fullmatch(b"\n".join(facts))
-    asked, output = asked_of(kept.definition), output_of(kept.result)
-    if not (numbers and asked and output) or state != b"COMPLETED" or not ULID.fullmatch(line.task):
+    found = WORDS.fullmatch(kept.words)
+    if found is None or not ULID.fullmatch(line.task):
         return None
-    created, epoch, claimed, started, owner, _ = numbers.groups()
-    type, priority = asked
+    words = found.groups(b"")
+    lane, entry, created, score = words[:4]
+    token, epoch, holder, claimed, started, owner, finished = words[-7:]
+    definition, result = kept.definition or b"".join(words[4:-7]), kept.result
+    asked, output = asked_of(definition), output_of(result)
+    if asked is None or output is None:
+        return None
     ulid = line.task.decode()
-    head = b"1 COMPLETED %b %d " % (finished, len(kept.definition))
+    head = b"1 COMPLETED %b %d " % (finished, len(definition))
     text = LINE % (
-        b"%032x" % int(ulid.translate(TO_BASE_32), 32), type, owner, priority, epoch, created,
-        claimed if started == b"0" else started, finished, hexlify(kept.definition), output,
-        hexlify(RECORD % facts),
-        hexlify(sha256(head + kept.definition + kept.result).digest()[:16]),
+        b"%032x" % int(ulid.translate(TO_BASE_32), 32), asked[0], owner, asked[1], epoch, created,
+        claimed if started == b"0" else started, finished, hexlify(definition), output,
+        hexlify(RECORD % (lane, entry, score, token, holder, finished)),
+        hexlify(sha256(head + definition + result).digest()[:16]),
     )  # fmt: skip
-    return QuickRow(ulid, 1, {}, text=text, source=(line, kept))
+    return QuickRow(ulid, text, line, kept)
 
 
 def asked_of(definition: bytes) -> tuple[bytes, bytes] | None:

@@ -13,7 +13,7 @@ from rqueue.store.stored import Stored
 from rqueue.store.values import words
 
 if TYPE_CHECKING:
-    from rqueue.store.outbox import Kept
+    from rqueue.store.kept import Kept
 
 PIECES = tuple(f"def{digit}" for digit in range(8))
 BESIDE = ("failures", "notes", "logs", "parents", "steps")

@@ -35,7 +35,8 @@ from rqueue.model.ulid import number_of, ulid_of
 from rqueue.store.values import UNREADABLE, dag_in, entry_ms, holder_in, life, natural
 
 if TYPE_CHECKING:
-    from rqueue.store.outbox import Kept, Line
+    from rqueue.store.kept import Kept
+    from rqueue.store.outbox import Line
 
 # Fields that a definition without options has: its type and, unless it is empty, its payload.
 PLAIN = frozenset({"t", "p"})
@@ -47,6 +48,10 @@ COLUMNS = (
     "cost_micro_usd", "tokens_input", "tokens_output", "idempotency_sha", "external_sha", "tags",
     "definition", "is_spec", "result", "is_output", "record", "digest",
 )  # fmt: skip
+
+
+# The type of a task whose definition cannot be read.
+UNKNOWN = "unknown"
 
 
 class Unfit(Exception):
@@ -72,6 +77,11 @@ class Row:
     def digest(self) -> str:
         """What makes it the same end as another."""
         return self.columns["digest"]
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether its type is known."""
+        return self.columns["type"] != UNKNOWN
 
     @property
     def is_discarded(self) -> bool:
@@ -204,7 +214,7 @@ def content(kept: Kept, fields: Mapping[str, str], lane_type: str | None) -> dic
     spec = json_of(kept.definition)
     options: Mapping[str, Any] = spec if isinstance(spec, dict) else {}
     found = {
-        "type": escaped(str(options.get("t") or lane_type or "unknown")[:MAX_NAME]),
+        "type": escaped(str(options.get("t") or lane_type or UNKNOWN)[:MAX_NAME]),
         "priority": priority(options, fields),
         "definition": hexed(kept.definition),
         "is_spec": "f" if spec is None else "t",

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from rqueue.archive.connection import Archive
     from rqueue.archive.late import Late
+    from rqueue.archive.quick import QuickRow
     from rqueue.archive.rows import Row
     from rqueue.clock import Clock
     from rqueue.settings import Settings
-    from rqueue.store.outbox import Kept, Line
+    from rqueue.store.kept import Kept, Plain
+    from rqueue.store.outbox import Line
 
 log = logging.getLogger("rqueue.archive")
 
@@ -45,10 +47,10 @@ NOTHING_KNOWN = {
 class Ended(NamedTuple):
     """A row, and what it was made of: kept as it is where no row can be."""
 
-    row: Row
+    row: Row | QuickRow
     entry: str
     line: Line
-    kept: Kept
+    kept: Kept | Plain
 
 
 class Refused(NamedTuple):
@@ -161,7 +163,8 @@ class Writer:
             bare = one._replace(row=one.row.without_json())
             await self.insert(connection, [bare], written)
             return
-        refused = Refused(*one[1:], f"PostgreSQL {type(error).__name__} ({error.sqlstate})")
+        reason = f"PostgreSQL {type(error).__name__} ({error.sqlstate})"
+        refused = Refused(one.entry, one.line, one.kept.apart(), reason)
         async with connection.transaction():
             await self.quarantine(connection, refused, written)
 
@@ -272,11 +275,11 @@ def by_end(ended: Sequence[Ended]) -> list[Sequence[Ended]]:
     return [*groups]
 
 
-def newest(ended: Sequence[Ended]) -> list[Row]:
+def newest(ended: Sequence[Ended]) -> list[Row | QuickRow]:
     """One row for each life: PostgreSQL takes no row twice in one statement. What a later line says
     of the same end, it says of all that was kept before; but once discarded it stays so.
     """
-    found: dict[tuple[str, int], Row] = {}
+    found: dict[tuple[str, int], Row | QuickRow] = {}
     for each in ended:
         row = each.row
         known = found.get((row.ulid, row.life))

@@ -13,7 +13,7 @@ from rqueue.archive.verifying import life_in
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.store import outbox, sweeping
-from rqueue.store.outbox import Kept, Line
+from rqueue.store.outbox import Line
 from rqueue.store.queue import tally
 from rqueue.store.values import UNREADABLE, life, moment, natural
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rqueue.archive.verifying import Life
     from rqueue.clock import Clock
     from rqueue.settings import Settings
+    from rqueue.store.kept import Kept
     from rqueue.store.shard import Shard
 
 PAGE = 250
@@ -119,7 +120,7 @@ class Verifier:
         while left:
             page = await outbox.read_page(self.shard, left)
             for ulid, kept in zip(left, page, strict=False):
-                seen = seen_in(ulid, kept)
+                seen = seen_in(ulid, kept.apart())
                 if seen is not None:
                     yield seen
             left = left[len(page) :]

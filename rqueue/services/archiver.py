@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from rqueue.archive.copying import escaped
 from rqueue.archive.dags import dag_facts
 from rqueue.archive.late import is_late, late_in
-from rqueue.archive.quick import row_for
+from rqueue.archive.quick import quick_row
 from rqueue.archive.reviews import is_fit, write_reviews
-from rqueue.archive.rows import Row, Unfit, told_in
+from rqueue.archive.rows import Row, Unfit, row_of, told_in
 from rqueue.archive.writer import Batch, Ended, Refused, Writer, Written
 from rqueue.store import reviews
+from rqueue.store.kept import Kept, Plain, snapshot_in
 from rqueue.store.outbox import (
+    PAGE,
     Entry,
-    Kept,
     Line,
     archived,
     collect,
     join,
     read_dags,
     read_page,
-    snapshot_in,
 )
 from rqueue.store.values import UNREADABLE, dag_in
 
@@ -46,12 +46,11 @@ FIRST = 20
 IDLE_MS = 60_000
 # How often it says that the queue has an archive, should a server have lost that.
 JOIN_SEC = 60.0
-UNKNOWN = "unknown"
 NUMBER = re.compile(rb"-?\d{1,9}")
 MOST_REVIEWS = 10_000
 
 # A line of an entry of the outbox, and what is kept of its task.
-Found = tuple[str, Line, Kept]
+Found = tuple[str, Line, Kept | Plain]
 
 
 @dataclass(slots=True)
@@ -151,34 +150,43 @@ class Archiver:
         batch, size = Batch(), 0
         async for page in self.pages(entries):
             for entry, line, kept in page:
-                try:
-                    if is_late(line):
-                        batch.late.append(late_in(line))
-                        continue
-                    row = row_for(line, kept)
-                    if row.columns.get("type") == UNKNOWN:
-                        row = await self.typed(row, kept)
+                row = quick_row(line, kept)
+                if row is not None:
                     batch.ended.append(Ended(row, entry, line, kept))
-                except Unfit as error:
-                    batch.refused.append(Refused(entry, line, kept, str(error)))
-                size += len(kept.definition) + len(kept.result) + len(line.value)
+                else:
+                    await self.put(batch, entry, line, kept.apart())
+                size += kept.size + len(line.value)
                 if size >= MOST_BYTES:
                     yield await self.with_dags(batch)
                     batch, size = Batch(), 0
         yield await self.with_dags(batch)
 
+    async def put(self, batch: Batch, entry: str, line: Line, kept: Kept) -> None:
+        """Puts what is told of one task where it belongs in a batch."""
+        try:
+            if is_late(line):
+                batch.late.append(late_in(line))
+                return
+            row = row_of(line, kept)
+        except Unfit as error:
+            batch.refused.append(Refused(entry, line, kept, str(error)))
+            return
+        if not row.is_typed:
+            row = await self.typed(row, kept)
+        batch.ended.append(Ended(row, entry, line, kept))
+
     async def pages(self, entries: Sequence[Entry]) -> AsyncIterator[Iterable[Found]]:
         """The lines of the entries, with what is kept of their tasks: by the line itself where the
         task may live again, or a late cost is all that it tells; else by its keys.
         """
-        waiting: list[tuple[str, Line]] = []
-        yield copied(entries, waiting)
+        names: list[str] = []
+        lines: list[Line] = []
+        yield copied(entries, names, lines)
         done = 0
-        while done < len(waiting):
-            page = waiting[done : done + TOGETHER]
-            tasks = [line.task.decode(errors="replace") for _, line in page]
-            kept = await read_page(self.shard, tasks)
-            yield ((entry, line, each) for (entry, line), each in zip(page, kept, strict=False))
+        while done < len(lines):
+            page = lines[done : done + PAGE]
+            kept = await read_page(self.shard, [line.task for line in page])
+            yield zip(names[done:], page, kept, strict=False)
             done += len(kept)
 
     async def typed(self, row: Row, kept: Kept) -> Row:
@@ -202,23 +210,28 @@ class Archiver:
         return batch
 
 
-def copied(entries: Sequence[Entry], waiting: list[tuple[str, Line]]) -> Iterator[Found]:
+def copied(entries: Sequence[Entry], names: list[str], lines: list[Line]) -> Iterator[Found]:
     """The lines that bring along what is kept of their tasks, each read when it is asked for; the
-    others come to those that wait.
+    others come to those that wait, beside the names of their entries.
     """
     for entry in entries:
         for line in entry.lines:
-            copy = Kept(()) if is_late(line) else copy_in(line)
+            copy = copy_in(line)
             if copy is None:
-                waiting.append((entry.id, line))
+                names.append(entry.id)
+                lines.append(line)
             else:
                 yield entry.id, line, copy
 
 
 def copy_in(line: Line) -> Kept | None:
-    """The snapshot that a line brings along; None where it has none that can be read."""
+    """The snapshot that a line brings along, nothing at all for a late cost; None where it has none
+    that can be read.
+    """
     if line.value.count(b" ") == 1:
         return None
+    if is_late(line):
+        return Kept(())
     try:
         copy = told_in(line).copy
         return snapshot_in(copy) if copy else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.errors import OutboxNotEmpty, ScriptFault
+from rqueue.store.kept import Flat, Kept, Plain, is_torn, kept_in, pairs
 from rqueue.store.replies import ok, text
 from rqueue.store.shard import BYTES, CHUNK
 
@@ -22,14 +21,8 @@ GROUP = "archive"
 PAGE = 500
 # Entries that are read before it is looked how large they were.
 STEP = 20
-NUL = b"\0"
-# Where a short definition stands in the hash of its task.
-PIECES = tuple(b"def%d" % digit for digit in range(8))
 # Tasks that one call lets go of: each has a few keys that begin to expire.
 TOGETHER = 250
-
-T = TypeVar("T")
-Flat = Sequence[bytes]
 
 
 class Line(NamedTuple):
@@ -54,20 +47,6 @@ class Seen(NamedTuple):
     entries: int
     tasks: int
     last: str
-
-
-@dataclass(slots=True)
-class Kept:
-    """All that is kept of an ended task: its hash, flat, and what stands beside it."""
-
-    flat: Flat
-    definition: bytes = b""
-    result: bytes = b""
-    failures: Flat = ()
-    notes: Flat = ()
-    logs: Flat = ()
-    parents: Flat = ()
-    steps: Flat = field(default=())
 
 
 async def join(shard: Shard) -> None:
@@ -109,7 +88,7 @@ async def collect(
     return [Entry(text(id), [Line(*pair) for pair in pairs(words)]) for id, words in found]
 
 
-async def read_page(shard: Shard, page: Sequence[str]) -> list[Kept]:
+async def read_page(shard: Shard, page: Sequence[str | bytes]) -> list[Kept | Plain]:
     """What is kept of the first of these tasks, as many as one call reads; an empty hash where
     nothing is. Of one that has a key of another type nothing can be read: it stands in no other's
     way.
@@ -126,28 +105,11 @@ async def read_page(shard: Shard, page: Sequence[str]) -> list[Kept]:
     return [kept_in(*row) for row in found]
 
 
-async def read(shard: Shard, tasks: Sequence[str], *, joined: bool) -> list[Any]:
+async def read(shard: Shard, tasks: Sequence[str | bytes], *, joined: bool) -> list[Any]:
     """The rows of some tasks, plain ones with their words joined or not."""
     args: dict[str, Argument] = {"limit": BYTES, "joined": int(joined)}
     reply = await shard.run("queue/ended", args, [(task,) for task in tasks])
     return list(ok("queue/ended", "", reply))
-
-
-def is_torn(row: Sequence[Any]) -> bool:
-    """Whether a word of a joined hash has a NUL of its own."""
-    words, count = row[0], row[1]
-    return isinstance(words, bytes) and words.count(NUL) != max(count - 1, 0)
-
-
-def kept_in(words: bytes | Flat, count: int, definition: bytes, *rest: Any) -> Kept:
-    """What a row tells of a task."""
-    flat: Flat = words.split(NUL) if isinstance(words, bytes) else words
-    if not count:
-        flat = ()
-    elif not definition:
-        fields = dict(pairs(flat))
-        definition = b"".join([fields.get(piece, b"") for piece in PIECES])
-    return Kept(flat, definition, *rest)
 
 
 async def read_dags(shard: Shard, dags: Sequence[str]) -> list[dict[str, str]]:
@@ -212,33 +174,6 @@ def portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
             group, tasks = [], 0
     if group:
         yield group
-
-
-def pairs(words: Sequence[T]) -> Iterator[tuple[T, T]]:
-    """The names and values of a flat list."""
-    return zip(words[::2], words[1::2], strict=True)
-
-
-def snapshot_in(copy: bytes) -> Kept:
-    """What a script wrote down of a task that may live again; raises ValueError where it is not
-    readable. The bytes of its parts are what they were.
-    """
-    found: Any = json.loads(copy.decode(errors="surrogateescape"))
-    hash = found["task"]
-    return Kept(
-        flat=[raw(word) for pair in hash.items() for word in pair],
-        definition=raw(found["def"]),
-        failures=[raw(each) for each in found["failures"]],
-        notes=[raw(word) for pair in dict(found["notes"]).items() for word in pair],
-        logs=[raw(each) for each in found["logs"]],
-        parents=[raw(each) for each in found["parents"]],
-        steps=[raw(each) for each in found["steps"]],
-    )
-
-
-def raw(word: str) -> bytes:
-    """A text of a snapshot as the bytes that it was."""
-    return str(word).encode(errors="surrogateescape")
 
 
 async def walk(shard: Shard, *, limit: int = PAGE) -> AsyncIterator[list[Entry]]:

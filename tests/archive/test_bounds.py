@@ -10,6 +10,7 @@ from rqueue.archive.writer import Batch, Writer, Written
 from rqueue.errors import StoreUnavailable
 from rqueue.services import archiver as module
 from rqueue.store import outbox
+from rqueue.store.kept import Kept, snapshot_in
 from tests.archive.library import Library
 
 
@@ -21,9 +22,9 @@ async def test_no_more_of_the_dead_is_read_than_is_written_together(
     read: list[bytes] = []
     known: list[int] = []
 
-    def noted(copy: bytes) -> outbox.Kept:
+    def noted(copy: bytes) -> Kept:
         read.append(copy)
-        return outbox.snapshot_in(copy)
+        return snapshot_in(copy)
 
     async def write(batch: Batch) -> Written:
         known.append(len(read))

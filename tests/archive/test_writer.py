@@ -10,15 +10,17 @@ from uuid import UUID
 import pytest
 
 from rqueue.archive.pruning import Pruning
-from rqueue.archive.quick import row_for
+from rqueue.archive.quick import quick_row
+from rqueue.archive.rows import row_of
 from rqueue.archive.writer import Batch, Ended, Refused, Writer, Written
 from rqueue.clock import SYSTEM
 from rqueue.model.ids import TaskId
 from rqueue.model.retention import Retention
 from rqueue.model.ulid import ulid_of
-from rqueue.store.outbox import Kept, Line
+from rqueue.store.kept import Kept, Plain
+from rqueue.store.outbox import Line
 from tests.archive.library import Library
-from tests.archive.test_rows import a_kept
+from tests.archive.test_rows import a_kept, a_plain
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "archive-upkeep.md"
 GRANTS = re.compile(r"^GRANT .*;$", re.MULTILINE)
@@ -30,9 +32,10 @@ def made_at(when: datetime, n: int = 0) -> TaskId:
     return TaskId.parse(ulid_of(ms << 80 | 0x7 << 76 | 0x2 << 62 | n << 10))
 
 
-def ended(task: TaskId, kept: Kept | None = None, value: bytes = b"1 COMPLETED") -> Ended:
-    line, kept = Line(task.ulid.encode(), value), kept or a_kept()
-    return Ended(row_for(line, kept), "1-1", line, kept)
+def ended(task: TaskId, kept: Kept | Plain | None = None, value: bytes = b"1 COMPLETED") -> Ended:
+    line, kept = Line(task.ulid.encode(), value), kept or a_plain()
+    row = quick_row(line, kept) or row_of(line, kept.apart())
+    return Ended(row, "1-1", line, kept)
 
 
 @pytest.fixture

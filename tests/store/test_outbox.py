@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from rqueue.store.outbox import Entry, Line, oldest_ms, portions, snapshot_in
+from rqueue.store.kept import snapshot_in
+from rqueue.store.outbox import Entry, Line, oldest_ms, portions
 from tests.house import House
 
 

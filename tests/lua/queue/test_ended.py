@@ -8,7 +8,8 @@ import pytest
 from pydantic_core import from_json
 
 from rqueue import TaskId
-from rqueue.store.outbox import Kept, pairs, read_page
+from rqueue.store.kept import Kept, pairs
+from rqueue.store.outbox import read_page
 from tests.house import House
 from tests.lua.task.afterwards import ask
 
@@ -21,7 +22,7 @@ async def completed(house: House, result: Any = "done", **options: Any) -> TaskI
 
 async def kept(house: House, task: TaskId) -> Kept:
     (found,) = await read_page(house.queue.shard, [task.ulid])
-    return found
+    return found.apart()
 
 
 async def test_a_plain_task_is_its_hash_definition_and_result(archived_house: House) -> None:
@@ -82,7 +83,8 @@ async def test_one_with_a_key_of_another_type_stands_in_no_others_way(
     found: list[Kept] = []
     ulids = [task.ulid for task in tasks]
     while len(found) < len(ulids):
-        found += await read_page(house.queue.shard, ulids[len(found) :])
+        page = await read_page(house.queue.shard, ulids[len(found) :])
+        found += [each.apart() for each in page]
 
     assert [bool(each.flat) for each in found] == [True, False, True]
 
@@ -92,8 +94,9 @@ async def test_words_with_nuls_of_their_own_come_as_they_are(archived_house: Hou
     tasks = [await completed(house) for _ in range(3)]
     await house.client.hset(house.keys.task(tasks[1].ulid), "holder", b"1 2 a\0b")
 
-    found = await read_page(house.queue.shard, [task.ulid for task in tasks])
+    page = await read_page(house.queue.shard, [task.ulid for task in tasks])
 
+    found = [each.apart() for each in page]
     assert dict(pairs(found[1].flat))[b"holder"] == b"1 2 a\0b"
     assert [each.definition for each in found] == [b'{"t":"code"}'] * 3
     assert [each.result for each in found] == [b'"done"'] * 3
