@@ -10,6 +10,7 @@ import uvloop
 
 from benchmarks import archive, core, graphs, rows
 from benchmarks.stand import RUNS, Row, server_of, stand_of
+from rqueue.cli.engine import calm
 
 HEAD = ["", "ours", "raw", "unit", "ratio", "to reach", ""]
 
@@ -48,6 +49,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     chosen = parser.parse_args()
     missed = False
+    # As in the processes of `rqueue`; raw commands have the same.
+    calm()
     for kind in chosen.servers.split(","):
         if kind == "redis7" and shutil.which("redis-server") is None:
             print("redis-server is not installed: Redis 7 is not measured\n")

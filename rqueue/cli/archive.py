@@ -12,7 +12,7 @@ from rqueue.cli.archive_sums import events, spend
 from rqueue.cli.archive_upkeep import leave, metrics, prune, restore, verify
 from rqueue.cli.keeping import keep_all
 from rqueue.cli.observing import observable, ports_of, set_up_logs
-from rqueue.cli.session import on_queue
+from rqueue.cli.session import on_queue, serving_queue
 from rqueue.errors import ConfigError
 from rqueue.services.naming import worker_name
 from rqueue.services.roster import archiving
@@ -49,7 +49,7 @@ async def migrate(queue: Queue, out: Printer) -> None:
 
 @click.command()
 @observable
-@on_queue
+@serving_queue
 async def archiver(queue: Queue, out: Printer, **options: Any) -> None:
     """Bring what ends into the archive, and keep that in order.
 

@@ -1,15 +1,17 @@
-"""The event loop of a process that runs other people's code: it turns until its work is done."""
+"""The event loop of a process that serves: it turns until its work is done, whatever code of other
+people runs on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import signal
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from rqueue.cli.engine import calm, new_loop
 from rqueue.policy.fault import told
 from rqueue.services.duty import exit_now
 
@@ -21,12 +23,9 @@ LEAVE_SEC = 1.0
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs it on uvloop where that is installed, and leaves behind what does not end with it."""
-    try:
-        factory = importlib.import_module("uvloop").new_event_loop
-    except ImportError:
-        factory = asyncio.new_event_loop
-    loop = factory()
+    """Runs it, and leaves behind what does not end with it."""
+    calm()
+    loop = new_loop()
     left = False
     try:
         finish(loop, work)

@@ -9,7 +9,7 @@ import click
 
 from rqueue.cli.keeping import keep_all
 from rqueue.cli.observing import observable, ports_of, set_up_logs
-from rqueue.cli.session import on_queue
+from rqueue.cli.session import serving_queue
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError
 from rqueue.services.naming import worker_name
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @observable
-@on_queue
+@serving_queue
 async def notifier(queue: Queue, out: Printer, **options: Any) -> None:
     """Tell the sinks of a queue what happened.
 

@@ -18,7 +18,7 @@ from rqueue.cli.looping import run
 from rqueue.cli.observing import observable, ports_of, set_up_logs
 from rqueue.cli.seconds import SECONDS
 from rqueue.cli.serving import Served, check_types, served
-from rqueue.cli.session import on_queue
+from rqueue.cli.session import serving_queue
 from rqueue.errors import ConfigError
 from rqueue.queue import Queue
 from rqueue.services.duty import Duty, Limits
@@ -114,7 +114,7 @@ async def serve(queues: Sequence[Queue], duty: Duty) -> None:
 
 @click.command()
 @observable
-@on_queue
+@serving_queue
 async def scheduler(queue: Queue, out: Printer, **options: Any) -> None:
     """Run the services of a queue: promoter, reaper, inbox, sweeps.
 

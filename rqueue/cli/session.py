@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from rqueue.cli.chosen import NO_QUEUE, VARIABLE, chosen_queue, complete_queue, needed_queue
+from rqueue.cli.engine import calm, new_loop
 from rqueue.cli.exits import INTERRUPTED, TERMINATED
 from rqueue.cli.output import Printer
 from rqueue.cli.reviewer import os_user
@@ -20,6 +21,7 @@ from rqueue.queue import Queue
 
 Work = Callable[..., Coroutine[Any, Any, None]]
 Command = Callable[..., None]
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 def on_queue(work: Work) -> Command:
@@ -27,6 +29,16 @@ def on_queue(work: Work) -> Command:
 
     def run(queue: str | None, **given: Any) -> None:
         perform(opened(work, needed_queue(queue), **given))
+
+    return shared_options(functools.update_wrapper(run, work))
+
+
+def serving_queue(work: Work) -> Command:
+    """A command on one queue that goes on until it is told to end."""
+
+    def run(queue: str | None, **given: Any) -> None:
+        calm()
+        perform(opened(work, needed_queue(queue), **given), new_loop)
 
     return shared_options(functools.update_wrapper(run, work))
 
@@ -72,10 +84,11 @@ async def opened(
             await asyncio.gather(*FAREWELLS)
 
 
-def perform(work: Coroutine[Any, Any, None]) -> None:
+def perform(work: Coroutine[Any, Any, None], loop: NewLoop | None = None) -> None:
     """Runs a command; SIGINT and SIGTERM end it, after it has given back what it was handed."""
     try:
-        asyncio.run(stoppable(work))
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(stoppable(work))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except asyncio.CancelledError:

@@ -24,8 +24,11 @@ def loop(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoop:
 
 @pytest.fixture(autouse=True)
 def heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signals come by the loop, as in a worker: no interrupt is a real one."""
+    """Signals come by the loop, as in a worker: no interrupt is a real one. And the collector is
+    that of all tests.
+    """
     monkeypatch.setattr(looping, "is_real", lambda _: False)
+    monkeypatch.setattr(looping, "calm", lambda: None)
 
 
 async def raising(error: BaseException) -> None:
