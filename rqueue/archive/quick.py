@@ -29,17 +29,22 @@ VALUE = b"1 COMPLETED"
 OPTIONS = frozenset({"t", "p", "priority"})
 # Times in ms, and characters that mean nothing to JSON, to COPY and to PostgreSQL.
 MS, SAFE = rb"(?:0|[1-9]\d{0,14})", rb"[ !#-\[\]-~]*"
-# A definition in none, one or more of its pieces, each behind the one before.
-DEFINITION = b""
-for piece in reversed(PIECES):
-    DEFINITION = rb"(?:\x00%b\x00([^\x00]*)%b)?" % (piece, DEFINITION)
+
+
+def in_order(pieces: Sequence[bytes]) -> bytes:
+    """A definition in none, one or more of its pieces, each behind the one before."""
+    if not pieces:
+        return b""
+    return rb"(?:\x00%b\x00([^\x00]*)%b)?" % (pieces[0], in_order(pieces[1:]))
+
+
 # The hash of a plain task, in the order in which it was written: lane, entry (and when it came),
 # score, definition, token (and its epoch), holder (when it was claimed, when it began, by whom) and
 # its end.
 WORDS = re.compile(
     rb"state\x00COMPLETED\x00lane\x00(%b)\x00entry\x00((%b)-\d{1,9})\x00score\x00(%b)%b"
     rb"\x00token\x00((0|[1-9]\d{0,8})(?::%b)?)\x00holder\x00((%b) (%b) ([!#-\[\]-~]*))"
-    rb"\x00finished\x00(%b)" % (SAFE, MS, SAFE, DEFINITION, SAFE, MS, MS, MS)
+    rb"\x00finished\x00(%b)" % (SAFE, MS, SAFE, in_order(PIECES), SAFE, MS, MS, MS)
 )
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 ULID = re.compile(rb"[0-7][0-9A-HJKMNP-TV-Z]{25}")

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rqueue.archive.batch import Batch, Ended, Refused, Written
 from rqueue.archive.copying import escaped
 from rqueue.archive.dags import dag_facts
 from rqueue.archive.late import is_late, late_in
 from rqueue.archive.quick import quick_row
 from rqueue.archive.reviews import is_fit, write_reviews
 from rqueue.archive.rows import Row, Unfit, row_of, told_in
-from rqueue.archive.writer import Batch, Ended, Refused, Writer, Written
 from rqueue.store import reviews
 from rqueue.store.kept import Kept, Plain, snapshot_in
 from rqueue.store.outbox import (
@@ -30,6 +30,7 @@ from rqueue.store.outbox import (
 from rqueue.store.values import UNREADABLE, dag_in
 
 if TYPE_CHECKING:
+    from rqueue.archive.writer import Writer
     from rqueue.store.reader import Reader
     from rqueue.store.shard import Shard
 

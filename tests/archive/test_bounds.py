@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rqueue.archive.writer import Batch, Writer, Written
+from rqueue.archive.batch import Batch, Written
+from rqueue.archive.writer import Writer
 from rqueue.errors import StoreUnavailable
 from rqueue.services import archiver as module
 from rqueue.store import outbox

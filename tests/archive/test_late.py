@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from rqueue.archive.batch import Batch, Written
 from rqueue.archive.late import is_late, late_in
 from rqueue.archive.rows import Unfit
-from rqueue.archive.writer import Batch, Writer, Written
+from rqueue.archive.writer import Writer
 from rqueue.clock import SYSTEM
 from rqueue.model.ids import TaskId
 from rqueue.model.ulid import ulid_of

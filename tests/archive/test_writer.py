@@ -9,10 +9,11 @@ from uuid import UUID
 
 import pytest
 
+from rqueue.archive.batch import Batch, Ended, Refused, Written
 from rqueue.archive.pruning import Pruning
 from rqueue.archive.quick import quick_row
 from rqueue.archive.rows import row_of
-from rqueue.archive.writer import Batch, Ended, Refused, Writer, Written
+from rqueue.archive.writer import Writer
 from rqueue.clock import SYSTEM
 from rqueue.model.ids import TaskId
 from rqueue.model.retention import Retention
