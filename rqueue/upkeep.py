@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rqueue.client import door
+from rqueue.client.desk import Desk
 from rqueue.client.restoring import Restorer
 from rqueue.errors import ConfigError
 from rqueue.store import outbox
@@ -89,7 +90,11 @@ class Upkeep:
     @property
     def restorer(self) -> Restorer:
         """What puts ended work back."""
-        return Restorer(self.archive, self.runtime.shard, self.settings, self.clock)
+        runtime = self.runtime
+        if runtime.past is None:
+            raise ConfigError("archive", NO_ARCHIVE)
+        desk = Desk(runtime.shard, runtime.reader, self.settings, runtime.past)
+        return Restorer(self.archive, desk, self.clock)
 
     async def restore_task(self, task: str, *, dry_run: bool = False) -> Restored:
         """Puts an ended task back as a new one; asked for again, it is the one that was made the

@@ -27,7 +27,6 @@ FROM rqueue.task_lives WHERE queue = %(queue)s AND {}
 ORDER BY id, life DESC
 """
 BY_ID, BY_DAG = LAST.format("id = ANY(%(ids)s)"), LAST.format("dag_id = %(dag)s")
-BY_NAME = LAST.format("external_sha = %(name)s")
 DAG = "SELECT facts FROM rqueue.dags WHERE queue = %s AND id = %s"
 KEPT = {"title": "title", "created_by": "created_by", "on_failure": "on_failure", "spawn": "spawn"}
 
@@ -67,11 +66,6 @@ class Past:
 async def by_id(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> dict[TaskId, Past]:
     """The ended tasks of these ids that are there."""
     return await read(archive, BY_ID, {"queue": queue, "ids": [task.uuid for task in tasks]})
-
-
-async def by_name(archive: Archive, queue: str, name: str) -> dict[TaskId, Past]:
-    """The ended tasks that had a caller's own id (see `external_key`)."""
-    return await read(archive, BY_NAME, {"queue": queue, "name": name})
 
 
 async def by_dag(archive: Archive, queue: str, dag: DagId) -> dict[TaskId, Past]:

@@ -9,8 +9,8 @@ from rqueue.client.drafts import Drafter
 from rqueue.client.plans import planting_of
 from rqueue.client.rebuilding import Rebuilding, Restored, incomplete, referred
 from rqueue.errors import DagNotFound, InvalidTask, RQueueError, TaskNotFound, WrongState
-from rqueue.model.field import dag_reference, task_reference
-from rqueue.model.ids import DagId, TaskId, external_key
+from rqueue.model.field import dag_reference
+from rqueue.model.ids import DagId
 from rqueue.model.spec import TaskSpec
 from rqueue.model.state import FINAL, State
 from rqueue.store import dags, planting
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from rqueue.archive.connection import Archive
     from rqueue.archive.past import Past
+    from rqueue.client.desk import Desk
     from rqueue.clock import Clock
-    from rqueue.settings import Settings
-    from rqueue.store.shard import Shard
+    from rqueue.model.ids import TaskId
 
 
 class Restorer:
@@ -32,20 +32,23 @@ class Restorer:
     middleware of this process: it is what it was.
     """
 
-    def __init__(self, archive: Archive, shard: Shard, settings: Settings, clock: Clock) -> None:
+    def __init__(self, archive: Archive, desk: Desk, clock: Clock) -> None:
         self.archive = archive
-        self.shard = shard
-        self.queue = settings.name
+        self.desk = desk
+        self.shard = desk.shard
+        self.queue = desk.settings.name
         self.clock = clock
-        self.drafter = Drafter(settings, clock, by=settings.principal)
+        self.drafter = Drafter(desk.settings, clock, by=desk.settings.principal)
 
     async def task(self, task: str, *, dry_run: bool) -> Restored:
         """One task; raises TaskNotFound and WrongState."""
-        lives = await self.named(task)
-        (old,) = lives
-        (now,) = await outputs(self.shard, [old.ulid])
-        if now.state is not None and now.state not in FINAL:
+        now = await self.desk.get(task)
+        old = now.id
+        if now.state not in FINAL:
             raise WrongState(old, found=now.state, wanted=FINAL)
+        lives = await past.by_id(self.archive, self.queue, [old])
+        if not lives:
+            raise TaskNotFound(task)
         rebuilding = await self.rebuilding(lives)
         if old not in rebuilding.ids:
             raise InvalidTask("task", f"cannot be restored: {'; '.join(rebuilding.notes)}")
@@ -79,18 +82,6 @@ class Restorer:
         if not dry_run:
             await planting.submit(self.shard, found)
         return Restored(dict(rebuilding.ids), plan.id, tuple(rebuilding.notes))
-
-    async def named(self, task: str) -> dict[TaskId, Past]:
-        """The task of an id in any form, or of the caller's own id."""
-        name = task_reference(task)
-        if isinstance(name, TaskId):
-            found = await past.by_id(self.archive, self.queue, [name])
-        else:
-            found = await past.by_name(self.archive, self.queue, external_key(name))
-        if not found:
-            raise TaskNotFound(task)
-        last = max(found)
-        return {last: found[last]}
 
     async def refuse_open(self, dag: DagId) -> None:
         """Raises InvalidTask for a DAG of which something may still run."""
