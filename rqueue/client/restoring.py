@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rqueue.archive import past
 from rqueue.client.drafts import Drafter
 from rqueue.client.plans import planting_of
 from rqueue.client.rebuilding import Rebuilding, Restored, incomplete, referred
-from rqueue.errors import DagNotFound, InvalidTask, RQueueError, TaskNotFound, WrongState
+from rqueue.client.verifying import on_their_way
+from rqueue.errors import DagNotFound, InvalidTask, NotArchived, RQueueError, WrongState
 from rqueue.model.field import dag_reference
 from rqueue.model.ids import DagId
 from rqueue.model.spec import TaskSpec
@@ -18,13 +20,16 @@ from rqueue.store.outputs import outputs
 from rqueue.store.submits import submit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from rqueue.archive.connection import Archive
     from rqueue.archive.past import Past
     from rqueue.client.desk import Desk
     from rqueue.clock import Clock
     from rqueue.model.ids import TaskId
+
+NO_LIFE = "the archive does not have its life {}; `rqueue archive verify` tells whether it is lost"
+MISSING = "{} comes without {} of its {} tasks, which the archive does not have"
 
 
 class Restorer:
@@ -41,14 +46,15 @@ class Restorer:
         self.drafter = Drafter(desk.settings, clock, by=desk.settings.principal)
 
     async def task(self, task: str, *, dry_run: bool) -> Restored:
-        """One task; raises TaskNotFound and WrongState."""
+        """One task; raises TaskNotFound, WrongState and NotArchived."""
         now = await self.desk.get(task)
         old = now.id
         if now.state not in FINAL:
             raise WrongState(old, found=now.state, wanted=FINAL)
-        lives = await past.by_id(self.archive, self.queue, [old])
+        read = partial(past.by_id, self.archive, self.queue, [old])
+        lives = await self.archived(old, {old: now.life}, read)
         if not lives:
-            raise TaskNotFound(task)
+            raise InvalidTask("task", f"cannot be restored: {NO_LIFE.format(now.life)}")
         rebuilding = await self.rebuilding(lives)
         if old not in rebuilding.ids:
             raise InvalidTask("task", f"cannot be restored: {'; '.join(rebuilding.notes)}")
@@ -65,14 +71,20 @@ class Restorer:
         return Restored({old: new}, notes=tuple(rebuilding.notes), created=created)
 
     async def dag(self, dag: str, *, incomplete: bool, dry_run: bool) -> Restored:
-        """A whole DAG, or what of it did not complete; raises DagNotFound and InvalidTask."""
+        """A whole DAG, or what of it did not complete; raises DagNotFound, InvalidTask and
+        NotArchived.
+        """
         id = dag_reference(dag)
-        whole = await past.by_dag(self.archive, self.queue, id) if isinstance(id, DagId) else {}
-        if not isinstance(id, DagId) or not whole:
+        if not isinstance(id, DagId):
             raise DagNotFound(dag)
-        await self.refuse_open(id)
-        spec, following = await past.dag_spec(self.archive, self.queue, id)
+        read = partial(past.by_dag, self.archive, self.queue, id)
+        whole = await self.archived(id, await self.ended(id), read)
+        if not whole:
+            raise DagNotFound(dag)
+        spec, following, total = await past.dag_past(self.archive, self.queue, id)
         rebuilding = await self.rebuilding(chosen(whole, incomplete), whole)
+        if len(whole) < total:
+            rebuilding.notes.append(MISSING.format(id, total - len(whole), total))
         if following is not None:
             rebuilding.notes.append(f"{id} was followed by another DAG, which is left out")
         if not rebuilding.ids:
@@ -83,14 +95,38 @@ class Restorer:
             await planting.submit(self.shard, found)
         return Restored(dict(rebuilding.ids), plan.id, tuple(rebuilding.notes))
 
-    async def refuse_open(self, dag: DagId) -> None:
-        """Raises InvalidTask for a DAG of which something may still run."""
+    async def ended(self, dag: DagId) -> dict[TaskId, int]:
+        """In which life each task of a DAG has ended, of those that the queue still has. Raises
+        InvalidTask where something may still run.
+        """
         try:
             found = await dags.read(self.shard, dag)
+            members = await dags.members(self.shard, dag)
         except DagNotFound:
-            return
-        if not found.ended:
+            return {}
+        tasks = [task for task in await self.desk.reader.read(members) if task is not None]
+        if not found.ended or any(task.state not in FINAL for task in tasks):
             raise InvalidTask("dag", f"{dag} is not over: wait for it, or cancel it first")
+        return {task.id: task.life for task in tasks}
+
+    async def archived(
+        self,
+        what: str,
+        ended: Mapping[TaskId, int],
+        read: Callable[[], Awaitable[dict[TaskId, Past]]],
+    ) -> dict[TaskId, Past]:
+        """What the archive has, without what has `ended` in a later life than that. Raises
+        NotArchived while such a one is on its way.
+        """
+        found = await read()
+        late = {(task, life) for task, life in ended.items() if not is_in(found, task, life)}
+        if late:
+            waiting = await on_their_way(self.shard, late)
+            if waiting:
+                raise NotArchived(what, len(waiting))
+            # What has left the outbox meanwhile has its row by now.
+            found = await read()
+        return {task: one for task, one in found.items() if one.life >= ended.get(task, 0)}
 
     async def rebuilding(
         self, lives: Mapping[TaskId, Past], others: Mapping[TaskId, Past] | None = None
@@ -107,6 +143,11 @@ class Restorer:
         found = Rebuilding(lives, {**known, **(others or {})}, there, self.clock.now())
         found.prepare()
         return found
+
+
+def is_in(lives: Mapping[TaskId, Past], task: TaskId, life: int) -> bool:
+    """Whether a task is among these with this life, or a later one."""
+    return task in lives and lives[task].life >= life
 
 
 def chosen(whole: Mapping[TaskId, Past], only_incomplete: bool) -> Mapping[TaskId, Past]:
