@@ -96,13 +96,13 @@ class Upkeep:
         if runtime.past is None:
             raise ConfigError("archive", NO_ARCHIVE)
         desk = Desk(runtime.shard, runtime.reader, self.settings, runtime.past)
-        return Restorer(self.archive, desk, self.clock)
+        return Restorer(self.archive, desk, self.clock, earlier=runtime.earlier)
 
     async def restore_task(self, task: str, *, dry_run: bool = False) -> Restored:
-        """Puts an ended task back as a new one; asked for again, it is the one that was made the
-        first time, as an idempotency key does. With `dry_run` only says what would be done. Raises
-        TaskNotFound, WrongState where it has not ended, NotArchived where its end is still in the
-        outbox, and the SubmitErrors.
+        """Puts an ended task back as a new one. Asked for again, it is the one that was made the
+        first time, for as long as an idempotency key counts. With `dry_run` only says what would be
+        done. Raises TaskNotFound, WrongState where it has not ended, NotArchived where its end is
+        still in the outbox, and the SubmitErrors.
         """
         return await self.restorer.task(task, dry_run=dry_run)
 

@@ -31,8 +31,8 @@ MOST_HEADERS = 32
 # Said anew for the new task, or not at all.
 LEFT = frozenset({
     "type", "payload", "name", "parent_id", "dag_id", "depends_on", "inputs", "context_refs",
-    "idempotency_key", "dedupe", "dedupe_fields", "if_exists", "external_id", "at", "delay_sec",
-    "headers",
+    "idempotency_key", "dedupe", "dedupe_fields", "if_exists", "unique", "external_id", "at",
+    "delay_sec", "headers",
 })  # fmt: skip
 TIMES = frozenset({"deadline", "on_deadline"})
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.archive import past
 from rqueue.client.drafts import Drafter
+from rqueue.client.earlier import submit_new
 from rqueue.client.plans import planting_of
 from rqueue.client.rebuilding import Rebuilding, Restored, incomplete, referred
 from rqueue.client.verifying import on_their_way
@@ -17,13 +18,13 @@ from rqueue.model.spec import TaskSpec
 from rqueue.model.state import FINAL, State
 from rqueue.store import dags, planting
 from rqueue.store.outputs import outputs
-from rqueue.store.submits import submit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from rqueue.archive.connection import Archive
     from rqueue.archive.past import Past
+    from rqueue.archive.reader import ArchiveReader
     from rqueue.client.desk import Desk
     from rqueue.clock import Clock
     from rqueue.model.ids import TaskId
@@ -34,11 +35,15 @@ MISSING = "{} comes without {} of its {} tasks, which the archive does not have"
 
 class Restorer:
     """Puts back what one queue has ended. What is put back goes past handlers' options and the
-    middleware of this process: it is what it was.
+    middleware of this process: it is what it was. `earlier` knows what was restored and completed
+    before Redis forgot the key of that.
     """
 
-    def __init__(self, archive: Archive, desk: Desk, clock: Clock) -> None:
+    def __init__(
+        self, archive: Archive, desk: Desk, clock: Clock, *, earlier: ArchiveReader | None
+    ) -> None:
         self.archive = archive
+        self.earlier = earlier
         self.desk = desk
         self.shard = desk.shard
         self.queue = desk.settings.name
@@ -64,7 +69,7 @@ class Restorer:
         draft = self.drafter.of_spec(TaskSpec.parse(fields))
         new, created = rebuilding.ids[old], True
         if not dry_run:
-            (taken,) = await submit(self.shard, [draft], ids=[new])
+            (taken,) = await submit_new(self.shard, self.earlier, [draft], ids=[new])
             if isinstance(taken, RQueueError):
                 raise taken
             new, created = taken.id, taken.created

@@ -87,16 +87,6 @@ async def test_its_own_old_key_does_not_answer_for_it(home: Housed) -> None:
     assert (await home.queue.get(done.tasks[task])).state is State.READY
 
 
-async def test_restored_twice_it_is_one(home: Housed) -> None:
-    task = await home.ended()
-    await home.archiver.tick()
-
-    first, second = [await home.queue.upkeep.restore_task(task) for _ in range(2)]
-
-    assert first.tasks == second.tasks
-    assert (first.created, second.created) == (True, False)
-
-
 async def test_a_deadline_that_is_over_is_left_behind(home: Housed) -> None:
     lease = await home.house.running(deadline="2026-01-01T00:00:00Z")
     await lease.complete()
