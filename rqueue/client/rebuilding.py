@@ -50,12 +50,12 @@ class Restored:
 @dataclass(slots=True)
 class Rebuilding:
     """Ended tasks that are to be begun anew. `known` are others that the archive has, `there` those
-    that the queue has and that may be waited for.
+    that the queue has, and how far they are.
     """
 
     lives: Mapping[TaskId, Past]
     known: Mapping[TaskId, Past]
-    there: AbstractSet[TaskId]
+    there: Mapping[TaskId, State]
     now: datetime
     specs: dict[TaskId, TaskSpec] = field(default_factory=dict)
     ids: dict[TaskId, TaskId] = field(default_factory=dict)
@@ -73,15 +73,14 @@ class Rebuilding:
             if spec.parent_id in self.specs:
                 self.note(id, f"is left out: {spec.parent_id} spawns it anew")
                 del self.specs[id]
-        self.drop_idle()
         self.ids = {id: new_task_id() for id in self.specs}
 
     def drop_idle(self) -> None:
         """Leaves out what would run only if another failed, where none of those runs."""
         for id, spec in list(self.specs.items()):
-            if spec.trigger != "all_success" and not set(spec.depends_on) & set(self.specs):
-                self.note(id, f"is left out: its trigger is {spec.trigger}, and none runs")
-                del self.specs[id]
+            if spec.trigger == "one_failed" and not set(spec.depends_on) & set(self.specs):
+                self.note(id, "is left out: it waits for a failure, and no parent of it runs")
+                del self.specs[id], self.ids[id]
 
     def plan(self, spec: DagSpec) -> Plan:
         """All of it as one DAG."""
@@ -136,9 +135,11 @@ class Rebuilding:
         """What it waits for: of what was before it, all that runs anew, or is there."""
         found = []
         for parent in map(TaskId.parse, filter(is_ours, spec.depends_on)):
-            if parent in self.ids or (parent in self.there and not self.is_done(parent)):
+            if self.is_done(parent):
+                continue
+            if parent in self.ids or self.there.get(parent) not in (None, State.CANCELLED):
                 found.append(parent)
-            elif not self.is_done(parent):
+            else:
                 self.note(old, f"does not wait for {parent}, which is gone")
         others = [name for name in spec.depends_on if not is_ours(name)]
         if others:
@@ -147,12 +148,18 @@ class Rebuilding:
 
     def is_done(self, task: TaskId) -> bool:
         """Whether it has completed and does not run anew."""
+        is_there = self.there.get(task) is State.COMPLETED
+        return task not in self.ids and (is_there or self.is_archived(task))
+
+    def is_archived(self, task: TaskId) -> bool:
+        """Whether the archive has it as completed."""
         past = self.known.get(task)
-        return task not in self.ids and past is not None and past.state == State.COMPLETED
+        return past is not None and past.state == State.COMPLETED
 
     def is_given(self, task: TaskId) -> bool:
         """Whether its output can be a part of another's payload."""
-        return self.is_done(task) and not self.known[task].is_stowed
+        has_output = self.is_archived(task) and not self.known[task].is_stowed
+        return task not in self.ids and has_output
 
     def filled(self, old: TaskId, spec: TaskSpec) -> tuple[Any, dict[str, Any]]:
         """Its payload with the outputs that are there for good, and references to the others."""

@@ -15,7 +15,7 @@ from rqueue.errors import DagNotFound, InvalidTask, NotArchived, RQueueError, Wr
 from rqueue.model.field import dag_reference
 from rqueue.model.ids import DagId
 from rqueue.model.spec import TaskSpec
-from rqueue.model.state import FINAL, State
+from rqueue.model.state import FINAL
 from rqueue.store import dags, planting
 from rqueue.store.outputs import outputs
 
@@ -88,6 +88,7 @@ class Restorer:
             raise DagNotFound(dag)
         spec, following, total = await past.dag_past(self.archive, self.queue, id)
         rebuilding = await self.rebuilding(chosen(whole, incomplete), whole)
+        rebuilding.drop_idle()
         if len(whole) < total:
             rebuilding.notes.append(MISSING.format(id, total - len(whole), total))
         if following is not None:
@@ -141,9 +142,9 @@ class Restorer:
         known = await past.by_id(self.archive, self.queue, outside) if outside else {}
         states = await outputs(self.shard, [task.ulid for task in outside])
         there = {
-            task
+            task: found.state
             for task, found in zip(outside, states, strict=True)
-            if found.state not in (None, State.CANCELLED)
+            if found.state is not None
         }
         found = Rebuilding(lives, {**known, **(others or {})}, there, self.clock.now())
         found.prepare()
