@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rqueue.errors import InvalidGraph
 from rqueue.model.ids import TaskId, new_dag_id, new_task_id
 from rqueue.model.plan import Plan, PlanTask
 from rqueue.model.reference import listed, output_of, task_in, tasks_in
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rqueue.archive.past import Past
     from rqueue.model.dag import DagSpec
     from rqueue.model.ids import DagId
-    from rqueue.model.reference import Reference
     from rqueue.model.spec import TaskSpec
 
 # Headers of a restored task: which one it was, and in which DAG.
@@ -35,6 +35,7 @@ LEFT = frozenset({
     "delay_sec", "headers",
 })  # fmt: skip
 TIMES = frozenset({"deadline", "on_deadline"})
+NO_OUTPUT = "refers to a task that is not there any more or was cancelled: enqueue it anew instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ class Rebuilding:
         return Plan(new_dag_id(), spec, tasks)
 
     def fields(self, old: TaskId) -> dict[str, Any]:
-        """The fields of one task, as a producer would give them; what it waits for by old ids."""
+        """The fields of one task, as a producer would give them; what it waits for by old ids.
+        Raises InvalidGraph.
+        """
         spec = self.specs[old]
         left = LEFT | TIMES if self.is_late(old, spec) else LEFT
         dumped = spec.model_dump(mode="json", exclude_defaults=True, exclude=set(left))
@@ -105,7 +108,7 @@ class Rebuilding:
         return {
             **dumped,
             **({"inputs": inputs} if inputs else {}),
-            **({"context_refs": refs} if (refs := self.references(spec.context_refs)) else {}),
+            **({"context_refs": refs} if (refs := self.references(old, spec.context_refs)) else {}),
             "type": spec.type,
             "payload": payload,
             "headers": self.headers(old, spec),
@@ -171,21 +174,26 @@ class Rebuilding:
                 whole = values[0] if isinstance(given, str) else values
                 payload = {**payload, argument: whole} if isinstance(payload, Mapping) else payload
             else:
-                inputs[argument] = self.reference(given)
+                named = self.references(old, listed(given))
+                inputs[argument] = named[0] if isinstance(given, str) else named
         return payload, inputs
 
-    def reference(self, given: Reference) -> Reference:
-        """References by the new ids."""
-        return self.renamed(given) if isinstance(given, str) else self.references(given)
+    def references(self, old: TaskId, given: Iterable[str]) -> list[str]:
+        """References by the new ids; raises InvalidGraph where one would lead to nothing."""
+        return [self.renamed(old, one) for one in given]
 
-    def references(self, given: Iterable[str]) -> list[str]:
-        """Several references by the new ids."""
-        return [self.renamed(one) for one in given]
-
-    def renamed(self, reference: str) -> str:
+    def renamed(self, old: TaskId, reference: str) -> str:
         """A reference by the new id, if it is to one that runs anew."""
         task = task_in(reference)
-        return output_of(self.ids[task]) if task in self.ids else reference
+        if task is None:
+            return reference
+        if task in self.ids:
+            return output_of(self.ids[task])
+        state = self.there.get(task)
+        is_lost = state is State.CANCELLED and self.specs[old].trigger == "all_success"
+        if state is None or is_lost:
+            raise InvalidGraph(NO_OUTPUT, (old, task))
+        return reference
 
     def note(self, task: TaskId, what: str) -> None:
         """Remembers what is not as it was."""
