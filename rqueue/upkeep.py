@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rqueue.client import door
-from rqueue.client.restoring import Restorer
+from rqueue.client.desk import Desk
 from rqueue.errors import ConfigError
 from rqueue.store import outbox
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rqueue.archive.embeddings import Embeddings
     from rqueue.archive.pruning import Pruned
     from rqueue.client.rebuilding import Restored
+    from rqueue.client.restoring import Restorer
     from rqueue.client.verifying import Verified
     from rqueue.clock import Clock
     from rqueue.model.metrics import Period, QueueMetrics
@@ -89,12 +90,19 @@ class Upkeep:
     @property
     def restorer(self) -> Restorer:
         """What puts ended work back."""
-        return Restorer(self.archive, self.runtime.shard, self.settings, self.clock)
+        from rqueue.client.restoring import Restorer  # noqa: PLC0415 - an extra
+
+        runtime = self.runtime
+        if runtime.past is None:
+            raise ConfigError("archive", NO_ARCHIVE)
+        desk = Desk(runtime.shard, runtime.reader, self.settings, runtime.past)
+        return Restorer(self.archive, desk, self.clock, earlier=runtime.earlier)
 
     async def restore_task(self, task: str, *, dry_run: bool = False) -> Restored:
-        """Puts an ended task back as a new one; asked for again, it is the one that was made the
-        first time, as an idempotency key does. With `dry_run` only says what would be done. Raises
-        TaskNotFound, WrongState where it has not ended, and the SubmitErrors.
+        """Puts an ended task back as a new one. Asked for again, it is the one that was made the
+        first time, for as long as an idempotency key counts. With `dry_run` only says what would be
+        done. Raises TaskNotFound, WrongState where it has not ended, NotArchived where its end is
+        still in the outbox, and the SubmitErrors.
         """
         return await self.restorer.task(task, dry_run=dry_run)
 
@@ -102,8 +110,9 @@ class Upkeep:
         self, dag: str, *, incomplete: bool = False, dry_run: bool = False
     ) -> Restored:
         """Puts a DAG that is over back as a new one, or only those tasks that did not complete:
-        they are given the outputs of the others. Each call makes another. Raises DagNotFound, and
-        InvalidTask where it is not over.
+        they are given the outputs of the others. Each call makes another. Raises DagNotFound,
+        InvalidTask where it is not over, NotArchived where a part of it is still in the outbox, and
+        the other SubmitErrors.
         """
         return await self.restorer.dag(dag, incomplete=incomplete, dry_run=dry_run)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.archive.connection import SEARCH_SEC
+from rqueue.archive.dags import number_in
 from rqueue.errors import InvalidTask
 from rqueue.model.artifact import stowed_in
 from rqueue.model.codec import decode
@@ -27,7 +28,6 @@ FROM rqueue.task_lives WHERE queue = %(queue)s AND {}
 ORDER BY id, life DESC
 """
 BY_ID, BY_DAG = LAST.format("id = ANY(%(ids)s)"), LAST.format("dag_id = %(dag)s")
-BY_NAME = LAST.format("external_sha = %(name)s")
 DAG = "SELECT facts FROM rqueue.dags WHERE queue = %s AND id = %s"
 KEPT = {"title": "title", "created_by": "created_by", "on_failure": "on_failure", "spawn": "spawn"}
 
@@ -64,14 +64,17 @@ class Past:
         return decode(self.result, field="result") if self.result else None
 
 
+class DagPast(NamedTuple):
+    """What was said of a DAG as a whole, which was to follow it, and how many tasks it had."""
+
+    spec: DagSpec
+    following: str | None
+    total: int
+
+
 async def by_id(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> dict[TaskId, Past]:
     """The ended tasks of these ids that are there."""
     return await read(archive, BY_ID, {"queue": queue, "ids": [task.uuid for task in tasks]})
-
-
-async def by_name(archive: Archive, queue: str, name: str) -> dict[TaskId, Past]:
-    """The ended tasks that had a caller's own id (see `external_key`)."""
-    return await read(archive, BY_NAME, {"queue": queue, "name": name})
 
 
 async def by_dag(archive: Archive, queue: str, dag: DagId) -> dict[TaskId, Past]:
@@ -94,8 +97,8 @@ def past_in(row: Sequence[Any]) -> Past:
     return Past(TaskId.parse(id), life, state, definition, result or b"", record, place)
 
 
-async def dag_spec(archive: Archive, queue: str, dag: DagId) -> tuple[DagSpec, str | None]:
-    """What was said of a DAG as a whole, and which was to follow it; nothing without a row."""
+async def dag_past(archive: Archive, queue: str, dag: DagId) -> DagPast:
+    """What is known of a DAG as a whole; nothing without a row."""
     async with archive.connection() as connection:
         cursor = await connection.execute(DAG, [queue, dag.uuid])
         row = await cursor.fetchone()
@@ -105,4 +108,5 @@ async def dag_spec(archive: Archive, queue: str, dag: DagId) -> tuple[DagSpec, s
         given["failure_threshold"] = float(facts["threshold"])
     if facts.get("budget"):
         given["budget_usd"] = int(facts["budget"]) / MICRO
-    return DagSpec.parse(given), facts.get("follow") or None
+    total = number_in(facts, "total") or 0
+    return DagPast(DagSpec.parse(given), facts.get("follow") or None, total)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rqueue.errors import InvalidGraph
 from rqueue.model.ids import TaskId, new_dag_id, new_task_id
 from rqueue.model.plan import Plan, PlanTask
 from rqueue.model.reference import listed, output_of, task_in, tasks_in
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rqueue.archive.past import Past
     from rqueue.model.dag import DagSpec
     from rqueue.model.ids import DagId
-    from rqueue.model.reference import Reference
     from rqueue.model.spec import TaskSpec
 
 # Headers of a restored task: which one it was, and in which DAG.
@@ -31,10 +31,11 @@ MOST_HEADERS = 32
 # Said anew for the new task, or not at all.
 LEFT = frozenset({
     "type", "payload", "name", "parent_id", "dag_id", "depends_on", "inputs", "context_refs",
-    "idempotency_key", "dedupe", "dedupe_fields", "if_exists", "external_id", "at", "delay_sec",
-    "headers",
+    "idempotency_key", "dedupe", "dedupe_fields", "if_exists", "unique", "external_id", "at",
+    "delay_sec", "headers",
 })  # fmt: skip
 TIMES = frozenset({"deadline", "on_deadline"})
+NO_OUTPUT = "refers to a task that is not there any more or was cancelled: enqueue it anew instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,12 @@ class Restored:
 @dataclass(slots=True)
 class Rebuilding:
     """Ended tasks that are to be begun anew. `known` are others that the archive has, `there` those
-    that the queue has and that may be waited for.
+    that the queue has, and how far they are.
     """
 
     lives: Mapping[TaskId, Past]
     known: Mapping[TaskId, Past]
-    there: AbstractSet[TaskId]
+    there: Mapping[TaskId, State]
     now: datetime
     specs: dict[TaskId, TaskSpec] = field(default_factory=dict)
     ids: dict[TaskId, TaskId] = field(default_factory=dict)
@@ -73,15 +74,14 @@ class Rebuilding:
             if spec.parent_id in self.specs:
                 self.note(id, f"is left out: {spec.parent_id} spawns it anew")
                 del self.specs[id]
-        self.drop_idle()
         self.ids = {id: new_task_id() for id in self.specs}
 
     def drop_idle(self) -> None:
         """Leaves out what would run only if another failed, where none of those runs."""
         for id, spec in list(self.specs.items()):
-            if spec.trigger != "all_success" and not set(spec.depends_on) & set(self.specs):
-                self.note(id, f"is left out: its trigger is {spec.trigger}, and none runs")
-                del self.specs[id]
+            if spec.trigger == "one_failed" and not set(spec.depends_on) & set(self.specs):
+                self.note(id, "is left out: it waits for a failure, and no parent of it runs")
+                del self.specs[id], self.ids[id]
 
     def plan(self, spec: DagSpec) -> Plan:
         """All of it as one DAG."""
@@ -96,7 +96,9 @@ class Rebuilding:
         return Plan(new_dag_id(), spec, tasks)
 
     def fields(self, old: TaskId) -> dict[str, Any]:
-        """The fields of one task, as a producer would give them; what it waits for by old ids."""
+        """The fields of one task, as a producer would give them; what it waits for by old ids.
+        Raises InvalidGraph.
+        """
         spec = self.specs[old]
         left = LEFT | TIMES if self.is_late(old, spec) else LEFT
         dumped = spec.model_dump(mode="json", exclude_defaults=True, exclude=set(left))
@@ -106,7 +108,7 @@ class Rebuilding:
         return {
             **dumped,
             **({"inputs": inputs} if inputs else {}),
-            **({"context_refs": refs} if (refs := self.references(spec.context_refs)) else {}),
+            **({"context_refs": refs} if (refs := self.references(old, spec.context_refs)) else {}),
             "type": spec.type,
             "payload": payload,
             "headers": self.headers(old, spec),
@@ -136,9 +138,11 @@ class Rebuilding:
         """What it waits for: of what was before it, all that runs anew, or is there."""
         found = []
         for parent in map(TaskId.parse, filter(is_ours, spec.depends_on)):
-            if parent in self.ids or (parent in self.there and not self.is_done(parent)):
+            if self.is_done(parent):
+                continue
+            if parent in self.ids or self.there.get(parent) not in (None, State.CANCELLED):
                 found.append(parent)
-            elif not self.is_done(parent):
+            else:
                 self.note(old, f"does not wait for {parent}, which is gone")
         others = [name for name in spec.depends_on if not is_ours(name)]
         if others:
@@ -147,12 +151,18 @@ class Rebuilding:
 
     def is_done(self, task: TaskId) -> bool:
         """Whether it has completed and does not run anew."""
+        is_there = self.there.get(task) is State.COMPLETED
+        return task not in self.ids and (is_there or self.is_archived(task))
+
+    def is_archived(self, task: TaskId) -> bool:
+        """Whether the archive has it as completed."""
         past = self.known.get(task)
-        return task not in self.ids and past is not None and past.state == State.COMPLETED
+        return past is not None and past.state == State.COMPLETED
 
     def is_given(self, task: TaskId) -> bool:
         """Whether its output can be a part of another's payload."""
-        return self.is_done(task) and not self.known[task].is_stowed
+        has_output = self.is_archived(task) and not self.known[task].is_stowed
+        return task not in self.ids and has_output
 
     def filled(self, old: TaskId, spec: TaskSpec) -> tuple[Any, dict[str, Any]]:
         """Its payload with the outputs that are there for good, and references to the others."""
@@ -164,21 +174,26 @@ class Rebuilding:
                 whole = values[0] if isinstance(given, str) else values
                 payload = {**payload, argument: whole} if isinstance(payload, Mapping) else payload
             else:
-                inputs[argument] = self.reference(given)
+                named = self.references(old, listed(given))
+                inputs[argument] = named[0] if isinstance(given, str) else named
         return payload, inputs
 
-    def reference(self, given: Reference) -> Reference:
-        """References by the new ids."""
-        return self.renamed(given) if isinstance(given, str) else self.references(given)
+    def references(self, old: TaskId, given: Iterable[str]) -> list[str]:
+        """References by the new ids; raises InvalidGraph where one would lead to nothing."""
+        return [self.renamed(old, one) for one in given]
 
-    def references(self, given: Iterable[str]) -> list[str]:
-        """Several references by the new ids."""
-        return [self.renamed(one) for one in given]
-
-    def renamed(self, reference: str) -> str:
+    def renamed(self, old: TaskId, reference: str) -> str:
         """A reference by the new id, if it is to one that runs anew."""
         task = task_in(reference)
-        return output_of(self.ids[task]) if task in self.ids else reference
+        if task is None:
+            return reference
+        if task in self.ids:
+            return output_of(self.ids[task])
+        state = self.there.get(task)
+        is_lost = state is State.CANCELLED and self.specs[old].trigger == "all_success"
+        if state is None or is_lost:
+            raise InvalidGraph(NO_OUTPUT, (old, task))
+        return reference
 
     def note(self, task: TaskId, what: str) -> None:
         """Remembers what is not as it was."""

@@ -2,50 +2,64 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rqueue.archive import past
 from rqueue.client.drafts import Drafter
+from rqueue.client.earlier import submit_new
 from rqueue.client.plans import planting_of
 from rqueue.client.rebuilding import Rebuilding, Restored, incomplete, referred
-from rqueue.errors import DagNotFound, InvalidTask, RQueueError, TaskNotFound, WrongState
-from rqueue.model.field import dag_reference, task_reference
-from rqueue.model.ids import DagId, TaskId, external_key
+from rqueue.client.verifying import on_their_way
+from rqueue.errors import DagNotFound, InvalidTask, NotArchived, RQueueError, WrongState
+from rqueue.model.field import dag_reference
+from rqueue.model.ids import DagId
 from rqueue.model.spec import TaskSpec
-from rqueue.model.state import FINAL, State
+from rqueue.model.state import FINAL
 from rqueue.store import dags, planting
 from rqueue.store.outputs import outputs
-from rqueue.store.submits import submit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from rqueue.archive.connection import Archive
     from rqueue.archive.past import Past
+    from rqueue.archive.reader import ArchiveReader
+    from rqueue.client.desk import Desk
     from rqueue.clock import Clock
-    from rqueue.settings import Settings
-    from rqueue.store.shard import Shard
+    from rqueue.model.ids import TaskId
+
+NO_LIFE = "the archive does not have its life {}; `rqueue archive verify` tells whether it is lost"
+MISSING = "{} comes without {} of its {} tasks, which the archive does not have"
 
 
 class Restorer:
     """Puts back what one queue has ended. What is put back goes past handlers' options and the
-    middleware of this process: it is what it was.
+    middleware of this process: it is what it was. `earlier` knows what was restored and completed
+    before Redis forgot the key of that.
     """
 
-    def __init__(self, archive: Archive, shard: Shard, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, archive: Archive, desk: Desk, clock: Clock, *, earlier: ArchiveReader | None
+    ) -> None:
         self.archive = archive
-        self.shard = shard
-        self.queue = settings.name
+        self.earlier = earlier
+        self.desk = desk
+        self.shard = desk.shard
+        self.queue = desk.settings.name
         self.clock = clock
-        self.drafter = Drafter(settings, clock, by=settings.principal)
+        self.drafter = Drafter(desk.settings, clock, by=desk.settings.principal)
 
     async def task(self, task: str, *, dry_run: bool) -> Restored:
-        """One task; raises TaskNotFound and WrongState."""
-        lives = await self.named(task)
-        (old,) = lives
-        (now,) = await outputs(self.shard, [old.ulid])
-        if now.state is not None and now.state not in FINAL:
+        """One task; raises TaskNotFound, WrongState and NotArchived."""
+        now = await self.desk.get(task)
+        old = now.id
+        if now.state not in FINAL:
             raise WrongState(old, found=now.state, wanted=FINAL)
+        read = partial(past.by_id, self.archive, self.queue, [old])
+        lives = await self.archived(old, {old: now.life}, read)
+        if not lives:
+            raise InvalidTask("task", f"cannot be restored: {NO_LIFE.format(now.life)}")
         rebuilding = await self.rebuilding(lives)
         if old not in rebuilding.ids:
             raise InvalidTask("task", f"cannot be restored: {'; '.join(rebuilding.notes)}")
@@ -55,21 +69,28 @@ class Restorer:
         draft = self.drafter.of_spec(TaskSpec.parse(fields))
         new, created = rebuilding.ids[old], True
         if not dry_run:
-            (taken,) = await submit(self.shard, [draft], ids=[new])
+            (taken,) = await submit_new(self.shard, self.earlier, [draft], ids=[new])
             if isinstance(taken, RQueueError):
                 raise taken
             new, created = taken.id, taken.created
         return Restored({old: new}, notes=tuple(rebuilding.notes), created=created)
 
     async def dag(self, dag: str, *, incomplete: bool, dry_run: bool) -> Restored:
-        """A whole DAG, or what of it did not complete; raises DagNotFound and InvalidTask."""
+        """A whole DAG, or what of it did not complete; raises DagNotFound, InvalidTask and
+        NotArchived.
+        """
         id = dag_reference(dag)
-        whole = await past.by_dag(self.archive, self.queue, id) if isinstance(id, DagId) else {}
-        if not isinstance(id, DagId) or not whole:
+        if not isinstance(id, DagId):
             raise DagNotFound(dag)
-        await self.refuse_open(id)
-        spec, following = await past.dag_spec(self.archive, self.queue, id)
+        read = partial(past.by_dag, self.archive, self.queue, id)
+        whole = await self.archived(id, await self.ended(id), read)
+        if not whole:
+            raise DagNotFound(dag)
+        spec, following, total = await past.dag_past(self.archive, self.queue, id)
         rebuilding = await self.rebuilding(chosen(whole, incomplete), whole)
+        rebuilding.drop_idle()
+        if len(whole) < total:
+            rebuilding.notes.append(MISSING.format(id, total - len(whole), total))
         if following is not None:
             rebuilding.notes.append(f"{id} was followed by another DAG, which is left out")
         if not rebuilding.ids:
@@ -80,26 +101,38 @@ class Restorer:
             await planting.submit(self.shard, found)
         return Restored(dict(rebuilding.ids), plan.id, tuple(rebuilding.notes))
 
-    async def named(self, task: str) -> dict[TaskId, Past]:
-        """The task of an id in any form, or of the caller's own id."""
-        name = task_reference(task)
-        if isinstance(name, TaskId):
-            found = await past.by_id(self.archive, self.queue, [name])
-        else:
-            found = await past.by_name(self.archive, self.queue, external_key(name))
-        if not found:
-            raise TaskNotFound(task)
-        last = max(found)
-        return {last: found[last]}
-
-    async def refuse_open(self, dag: DagId) -> None:
-        """Raises InvalidTask for a DAG of which something may still run."""
+    async def ended(self, dag: DagId) -> dict[TaskId, int]:
+        """In which life each task of a DAG has ended, of those that the queue still has. Raises
+        InvalidTask where something may still run.
+        """
         try:
             found = await dags.read(self.shard, dag)
+            members = await dags.members(self.shard, dag)
         except DagNotFound:
-            return
-        if not found.ended:
+            return {}
+        tasks = [task for task in await self.desk.reader.read(members) if task is not None]
+        if not found.ended or any(task.state not in FINAL for task in tasks):
             raise InvalidTask("dag", f"{dag} is not over: wait for it, or cancel it first")
+        return {task.id: task.life for task in tasks}
+
+    async def archived(
+        self,
+        what: str,
+        ended: Mapping[TaskId, int],
+        read: Callable[[], Awaitable[dict[TaskId, Past]]],
+    ) -> dict[TaskId, Past]:
+        """What the archive has, without what has `ended` in a later life than that. Raises
+        NotArchived while such a one is on its way.
+        """
+        found = await read()
+        late = {(task, life) for task, life in ended.items() if not is_in(found, task, life)}
+        if late:
+            waiting = await on_their_way(self.shard, late)
+            if waiting:
+                raise NotArchived(what, len(waiting))
+            # What has left the outbox meanwhile has its row by now.
+            found = await read()
+        return {task: one for task, one in found.items() if one.life >= ended.get(task, 0)}
 
     async def rebuilding(
         self, lives: Mapping[TaskId, Past], others: Mapping[TaskId, Past] | None = None
@@ -109,13 +142,18 @@ class Restorer:
         known = await past.by_id(self.archive, self.queue, outside) if outside else {}
         states = await outputs(self.shard, [task.ulid for task in outside])
         there = {
-            task
+            task: found.state
             for task, found in zip(outside, states, strict=True)
-            if found.state not in (None, State.CANCELLED)
+            if found.state is not None
         }
         found = Rebuilding(lives, {**known, **(others or {})}, there, self.clock.now())
         found.prepare()
         return found
+
+
+def is_in(lives: Mapping[TaskId, Past], task: TaskId, life: int) -> bool:
+    """Whether a task is among these with this life, or a later one."""
+    return task in lives and lives[task].life >= life
 
 
 def chosen(whole: Mapping[TaskId, Past], only_incomplete: bool) -> Mapping[TaskId, Past]:

@@ -18,6 +18,7 @@ from rqueue.store.queue import tally
 from rqueue.store.values import UNREADABLE, life, moment, natural
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from rqueue.archive.connection import Archive
@@ -153,10 +154,9 @@ class Verifier:
         missing = {seen.life for seen in suspects}
         if not missing:
             return []
-        async for page in outbox.walk(self.shard):
-            waiting = {one for entry in page for one in map(life_in, entry.lines) if one in missing}
-            found.pending += len(waiting)
-            missing -= waiting
+        waiting = await on_their_way(self.shard, missing)
+        found.pending += len(waiting)
+        missing -= waiting
         lost: list[Life] = []
         for part in parts(sorted(missing)):
             rows = await verifying.digests(self.archive, part)
@@ -188,6 +188,14 @@ class Verifier:
     async def counter(self) -> int:
         """How many tasks the outbox is said to have."""
         return (await tally(self.shard)).counters.get("outbox", 0)
+
+
+async def on_their_way(shard: Shard, lives: AbstractSet[Life]) -> set[Life]:
+    """Those of these lives that wait in the outbox."""
+    waiting: set[Life] = set()
+    async for page in outbox.walk(shard):
+        waiting |= lives & {life_in(line) for entry in page for line in entry.lines}
+    return waiting
 
 
 def seen_in(ulid: str, kept: Kept) -> Seen | None:

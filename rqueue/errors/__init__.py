@@ -21,6 +21,7 @@ RQueueError
 ├── WorkerNotFound         no such worker is at work        .worker
 ├── EventsMissed           some are gone after this one     .after .oldest
 ├── OutboxNotEmpty         something waits for the archive  .waiting
+├── NotArchived            its end waits in the outbox      .what .waiting
 ├── ResultError            there is no result to give
 │   ├── TaskDead           it failed for good               .task .reason .message
 │   ├── TaskCancelled                                       .task .reason
@@ -59,6 +60,7 @@ from rqueue.errors.moving import (
     EventsMissed,
     KeyTaken,
     LeaseLost,
+    NotArchived,
     OutboxNotEmpty,
     TaskError,
     TaskNotFound,
@@ -107,6 +109,7 @@ __all__ = [
     "InvalidTask",
     "KeyTaken",
     "LeaseLost",
+    "NotArchived",
     "OutboxNotEmpty",
     "Overloaded",
     "RQueueError",

@@ -155,6 +155,24 @@ class OutboxNotEmpty(RQueueError):
         )
 
 
+class NotArchived(RQueueError):
+    """A task or a DAG has ended, and the archive does not have all of that yet: `waiting` of its
+    tasks are in the outbox.
+    """
+
+    def __init__(self, what: str, waiting: int) -> None:
+        super().__init__(what, waiting)
+        self.what = what
+        self.waiting = waiting
+
+    def __str__(self) -> str:
+        said = "1 task waits" if self.waiting == 1 else f"{self.waiting} tasks wait"
+        return (
+            f"{self.what} is not archived yet: {said} in the outbox; let `rqueue archiver` bring"
+            " that into the archive, and ask again"
+        )
+
+
 class EventsMissed(RQueueError):
     """Events after `after` may be gone: only so many are kept. `oldest` is the first that is still
     there; who goes on without those between asks again without `after`.

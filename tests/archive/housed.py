@@ -49,6 +49,11 @@ class Housed:
                 await lease.complete(output or f"{name} out")
         return ran
 
+    async def forget(self) -> None:
+        """Archives all, and lets Redis forget it, as time would."""
+        await self.archiver.tick()
+        await self.house.client.flushall()
+
 
 @asynccontextmanager
 async def housed(server: Server, database: Database, **settings: Any) -> AsyncIterator[Housed]:

@@ -13,12 +13,6 @@ from rqueue.model.ids import ArtifactId, new_task_id
 from tests.archive.housed import Housed
 
 
-async def forgotten(home: Housed) -> None:
-    """Archives all, and lets Redis forget it, as time would."""
-    await home.archiver.tick()
-    await home.house.client.flushall()
-
-
 async def diamond(home: Housed, **options: Any) -> DagHandle:
     """a, then b and c, then d, which is given what b and c gave."""
     tasks = [
@@ -59,7 +53,7 @@ async def test_a_restored_task_is_as_it_was_and_says_whence(home: Housed) -> Non
         headers={"h": "1"}, idempotency_key="mine", external_id="order-1", delay=0.001,
     )  # fmt: skip
     await home.queue.cancel(old.id)
-    await forgotten(home)
+    await home.forget()
 
     done = await home.queue.upkeep.restore_task("order-1")
 
@@ -72,6 +66,17 @@ async def test_a_restored_task_is_as_it_was_and_says_whence(home: Housed) -> Non
     assert (spec.external_id, spec.delay_sec) == (None, None)
 
 
+async def test_a_producers_own_id_that_looks_like_ours_is_found(home: Housed) -> None:
+    own = "018f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+    old = await home.queue.enqueue("code", {}, external_id=own)
+    await home.queue.cancel(old.id)
+    await home.forget()
+
+    done = await home.queue.upkeep.restore_task(own)
+
+    assert list(done.tasks) == [old.id]
+
+
 async def test_its_own_old_key_does_not_answer_for_it(home: Housed) -> None:
     task = await home.ended(idempotency_key="mine")
     await home.archiver.tick()
@@ -82,20 +87,10 @@ async def test_its_own_old_key_does_not_answer_for_it(home: Housed) -> None:
     assert (await home.queue.get(done.tasks[task])).state is State.READY
 
 
-async def test_restored_twice_it_is_one(home: Housed) -> None:
-    task = await home.ended()
-    await home.archiver.tick()
-
-    first, second = [await home.queue.upkeep.restore_task(task) for _ in range(2)]
-
-    assert first.tasks == second.tasks
-    assert (first.created, second.created) == (True, False)
-
-
 async def test_a_deadline_that_is_over_is_left_behind(home: Housed) -> None:
     lease = await home.house.running(deadline="2026-01-01T00:00:00Z")
     await lease.complete()
-    await forgotten(home)
+    await home.forget()
 
     done = await home.queue.upkeep.restore_task(lease.id)
 
@@ -136,7 +131,7 @@ async def test_a_dag_that_is_not_over_is_not_restored(home: Housed) -> None:
 async def test_a_whole_dag_runs_anew_in_its_order(home: Housed) -> None:
     dag = await diamond(home, budget_usd=5.0, on_failure="continue")
     assert await home.run() == ["a", "c", "b", "d"]
-    await forgotten(home)
+    await home.forget()
 
     done = await home.queue.upkeep.restore_dag(dag.id)
 
@@ -157,7 +152,7 @@ async def test_what_did_not_complete_runs_with_the_outputs_of_the_others(home: H
     dag = await diamond(home)
     await home.run(fail=("d",))
     await home.queue.purge()
-    await forgotten(home)
+    await home.forget()
 
     done = await home.queue.upkeep.restore_dag(dag.id, incomplete=True)
 
@@ -171,7 +166,7 @@ async def test_what_is_needed_beside_what_runs_anew_runs_anew_too(home: Housed) 
     await home.run(fail=("c",))
     await home.queue.cancel_dag(dag.id)
     await home.queue.purge()
-    await forgotten(home)
+    await home.forget()
 
     await home.queue.upkeep.restore_dag(dag.id, incomplete=True)
 
@@ -182,7 +177,7 @@ async def test_what_gave_something_too_large_to_be_a_part_runs_anew(home: Housed
     dag = await diamond(home)
     await home.run(fail=("d",))
     await home.queue.purge()
-    await forgotten(home)
+    await home.forget()
     pointer = f"artifact:{ArtifactId.from_ulid(new_task_id().ulid)} 9 {'0' * 64}"
     assert stowed_in(pointer.encode()) is not None
     home.kept.database.psql(

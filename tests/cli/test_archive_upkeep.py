@@ -96,6 +96,16 @@ async def test_a_dag_is_restored_whole_or_in_part(home: Housed, shell: Shell) ->
     assert (part.exit_code, "nothing to restore" in part.stderr) == (2, True)
 
 
+async def test_a_restore_while_the_archiver_is_behind_ends_with_3(
+    home: Housed, shell: Shell
+) -> None:
+    task = await home.ended()
+
+    found = await shell.run("archive", "restore", "--task", task)
+
+    assert (found.exit_code, "let `rqueue archiver` bring" in found.stderr) == (3, True)
+
+
 @pytest.mark.parametrize(
     "words", [(), ("--task", "x", "--dag", "y"), ("--task", "x", "--incomplete")]
 )
