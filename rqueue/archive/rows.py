@@ -20,6 +20,7 @@ from rqueue.archive.copying import (
     MAX_NAME,
     NULL,
     escaped,
+    has_nul,
     hexed,
     json_of,
     number_in,
@@ -217,14 +218,14 @@ def content(kept: Kept, fields: Mapping[str, str], lane_type: str | None) -> dic
         "type": escaped(str(options.get("t") or lane_type or UNKNOWN)[:MAX_NAME]),
         "priority": priority(options, fields),
         "definition": hexed(kept.definition),
-        "is_spec": "f" if spec is None else "t",
+        "is_spec": "f" if spec is None or has_nul(kept.definition) else "t",
         "is_output": "f",
         "record": hexed(record_of(kept, fields)),
     }
     if kept.result:
         found["result"] = hexed(kept.result)
         is_json = kept.result == b"null" or json_of(kept.result) is not None
-        found["is_output"] = "t" if is_json else "f"
+        found["is_output"] = "t" if is_json and not has_nul(kept.result) else "f"
     if not options.keys() <= PLAIN:
         found |= asked(options)
     return found
