@@ -12,6 +12,7 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
   LIMIT 1
 $$;
 
+-- A task that was given up is cancelled since then, and has been dead before.
 CREATE OR REPLACE VIEW rqueue.tasks AS
 SELECT
   t.id,
@@ -83,7 +84,7 @@ SELECT
   t.finished_at,
   t.finished_at AS updated_at,
   CASE t.state WHEN 'COMPLETED' THEN t.finished_at END AS completed_at,
-  CASE t.state WHEN 'CANCELLED' THEN t.finished_at END AS cancelled_at,
+  CASE t.state WHEN 'CANCELLED' THEN coalesce(t.discarded_at, t.finished_at) END AS cancelled_at,
   CASE WHEN t.state = 'DEAD_LETTERED' OR t.discarded_at IS NOT NULL THEN t.finished_at END
     AS dead_lettered_at,
   t.discarded_at,
