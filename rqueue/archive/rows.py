@@ -257,6 +257,9 @@ def place(fields: Mapping[str, str]) -> dict[str, str]:
         return found
     if dag is not None:
         found["dag_id"] = f"{number_of(dag.ulid):032x}"
+    if more.get("unique") == "until_start":
+        # Its key is free since it began: what comes after it is not the same.
+        more.pop("idem", None)
     for name, key in (("idem", "idempotency_sha"), ("ext", "external_sha")):
         if isinstance(more.get(name), str):
             found[key] = escaped(more[name][:MAX_NAME])

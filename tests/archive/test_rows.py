@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rqueue.archive.copying import NULL
 from rqueue.archive.quick import quick_row
 from rqueue.archive.record import record_of, whole_of
 from rqueue.archive.rows import COLUMNS, Unfit, row_of
@@ -195,6 +196,17 @@ def test_a_plain_row_whose_text_only_looks_like_a_nul_is_made_the_quick_way() ->
 
     assert quick is not None
     assert quick.line() == row_of(LINE, plain.apart()).line()
+
+
+@pytest.mark.parametrize(("unique", "expected"), [(b"until_done", "cafe"), (b"until_start", NULL)])
+def test_a_row_is_known_by_its_key_unless_that_was_free_at_its_start(
+    unique: bytes, expected: str
+) -> None:
+    more = b'{"idem":"cafe","ext":"beef","unique":"%b"}' % unique
+
+    found = columns(a_kept({b"flags": b"m", b"more": more}))
+
+    assert (found["idempotency_sha"], found["external_sha"]) == (expected, "beef")
 
 
 def test_two_ends_that_differ_have_different_digests() -> None:
