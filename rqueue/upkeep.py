@@ -124,9 +124,9 @@ class Upkeep:
         await outbox.leave(self.runtime.shard)
 
     async def verify(self, *, repair: bool = False) -> Verified:
-        """Compares what Redis still has of ended tasks with the archive; with `repair`, what is in
-        neither the outbox nor the archive goes into the outbox again, and a counter of the outbox
-        that lies is put right.
+        """Compares what Redis still has of ended tasks with the archive, and counts what it has
+        not; with `repair`, what is in neither the outbox nor the archive goes into the outbox
+        again, and a counter of the outbox that lies is put right.
         """
         from rqueue.client.verifying import Verifier  # noqa: PLC0415 - an extra
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic_core import from_json
 
+from rqueue.archive.copying import has_nul
 from rqueue.archive.rows import Row, row_of
 from rqueue.model.scale import DEFAULT_PRIORITY
 from rqueue.model.ulid import TO_BASE_32
@@ -118,7 +119,7 @@ def quick_row(line: Line, kept: Kept | Plain) -> QuickRow | None:
 
 def asked_of(definition: bytes) -> tuple[bytes, bytes] | None:
     """Type and priority of a task that has nothing else."""
-    if b"\\u0000" in definition:
+    if has_nul(definition):
         return None
     try:
         spec = from_json(definition, allow_inf_nan=False)
@@ -136,7 +137,7 @@ def output_of(result: bytes) -> bytes | None:
     """The two columns of a result."""
     if not result:
         return b"\\N\tf"
-    if b"\\u0000" in result:
+    if has_nul(result):
         return None
     try:
         from_json(result, allow_inf_nan=False)

@@ -20,6 +20,7 @@ from rqueue.archive.copying import (
     MAX_NAME,
     NULL,
     escaped,
+    has_nul,
     hexed,
     json_of,
     number_in,
@@ -217,14 +218,14 @@ def content(kept: Kept, fields: Mapping[str, str], lane_type: str | None) -> dic
         "type": escaped(str(options.get("t") or lane_type or UNKNOWN)[:MAX_NAME]),
         "priority": priority(options, fields),
         "definition": hexed(kept.definition),
-        "is_spec": "f" if spec is None else "t",
+        "is_spec": "f" if spec is None or has_nul(kept.definition) else "t",
         "is_output": "f",
         "record": hexed(record_of(kept, fields)),
     }
     if kept.result:
         found["result"] = hexed(kept.result)
         is_json = kept.result == b"null" or json_of(kept.result) is not None
-        found["is_output"] = "t" if is_json else "f"
+        found["is_output"] = "t" if is_json and not has_nul(kept.result) else "f"
     if not options.keys() <= PLAIN:
         found |= asked(options)
     return found
@@ -256,6 +257,9 @@ def place(fields: Mapping[str, str]) -> dict[str, str]:
         return found
     if dag is not None:
         found["dag_id"] = f"{number_of(dag.ulid):032x}"
+    if more.get("unique") == "until_start":
+        # Its key is free since it began: what comes after it is not the same.
+        more.pop("idem", None)
     for name, key in (("idem", "idempotency_sha"), ("ext", "external_sha")):
         if isinstance(more.get(name), str):
             found[key] = escaped(more[name][:MAX_NAME])

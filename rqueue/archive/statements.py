@@ -114,8 +114,11 @@ ON CONFLICT (task_id, life) DO UPDATE SET event = EXCLUDED.event
 WHERE e.event <> EXCLUDED.event
 """
 
+# Here, too: a second end that completed leaves a cancelled life cancelled.
 EMBEDDING_JOBS = """
 INSERT INTO rqueue.embedding_jobs (task_id, life, queue)
-SELECT id, life, %s FROM new_lives WHERE state = 'COMPLETED'
+SELECT t.id, t.life, t.queue
+FROM new_lives n JOIN rqueue.task_lives t ON t.id = n.id AND t.life = n.life
+WHERE t.queue = %s AND t.state = 'COMPLETED'
 ON CONFLICT DO NOTHING
 """

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rqueue.archive.connection import SEARCH_SEC
 from rqueue.archive.health import COUNTS
 from rqueue.archive.partitions import coming, known_months
 from rqueue.archive.rows import Unfit, told_in
 from rqueue.model.ids import TaskId
+from rqueue.model.state import State
 from rqueue.store.outbox import Line
 from rqueue.store.values import UNREADABLE
 
@@ -32,6 +34,14 @@ FROM rqueue.quarantine WHERE queue = %s AND task = ANY(%s)
 
 ROW = "SELECT FROM rqueue.task_lives WHERE queue = %s AND id = %s AND life = %s"
 
+# What completed is all else: so the indexes alone are read, however many rows there are.
+ENDS = """
+SELECT
+  (SELECT count(*) FROM rqueue.task_lives WHERE queue = %(queue)s),
+  (SELECT count(*) FROM rqueue.task_lives WHERE queue = %(queue)s AND state = 'CANCELLED'),
+  (SELECT count(*) FROM rqueue.task_lives WHERE queue = %(queue)s AND state = 'DEAD_LETTERED')
+"""
+
 Life = tuple[TaskId, int]
 
 
@@ -52,6 +62,14 @@ async def set_aside(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> se
     return {life_in(Line(str(task).encode(), bytes(head))) for task, head in rows}
 
 
+def state_in(line: Line) -> State | None:
+    """How a line of the outbox says that a life ended; None where it tells of no end."""
+    try:
+        return State(told_in(line).state)
+    except Unfit:
+        return None
+
+
 def life_in(line: Line) -> Life | None:
     """The life whose end a line of the outbox tells of; None where it tells of none."""
     try:
@@ -67,6 +85,19 @@ async def has_row(connection: AsyncConnection[Any], queue: str, line: Line) -> b
         return False
     cursor = await connection.execute(ROW, [queue, life[0].uuid, life[1]])
     return cursor.rowcount > 0
+
+
+async def ends(archive: Archive, queue: str) -> dict[State, int]:
+    """How many lives of a queue are there, by how they ended."""
+    async with archive.within(SEARCH_SEC) as connection:
+        cursor = await connection.execute(ENDS, {"queue": queue})
+        row = await cursor.fetchone()
+    total, cancelled, dead = row or (0, 0, 0)
+    return {
+        State.COMPLETED: total - cancelled - dead,
+        State.CANCELLED: cancelled,
+        State.DEAD_LETTERED: dead,
+    }
 
 
 async def counts(archive: Archive, queue: str) -> tuple[int, int]:

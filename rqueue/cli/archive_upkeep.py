@@ -171,7 +171,9 @@ def document_of(found: Verified) -> dict[str, Any]:
     lives = ("lost", "different")
     said = {each.name: getattr(found, each.name) for each in fields(found)}
     named = {name: [{"id": id, "life": life} for id, life in said[name]] for name in lives}
-    return {**said, **named, "whole": found.is_whole}
+    ends = {state.value: asdict(one) for state, one in found.ends.items()}
+    told = {"ends": ends, "unaccounted": found.unaccounted, "whole": found.is_whole}
+    return {**said, **named, **told}
 
 
 def lines_of(found: Verified) -> list[str]:
@@ -186,6 +188,10 @@ def lines_of(found: Verified) -> list[str]:
         f"{'quarantine':16} {found.quarantined}",
         f"{'conflicts':16} {found.conflicts}",
     ]
+    for state, one in found.ends.items():
+        figures = f"{one.counted} counted, {one.archived} archived, {one.waiting} on their way"
+        lines.append(f"{state.value:16} {figures}")
+    lines += [f"{'nowhere':16} at least {found.unaccounted}"] if found.unaccounted else []
     lines += [f"{'missing month':16} {name}" for name in found.missing_months]
     for word, lives in (("lost", found.lost), ("different", found.different)):
         lines += [f"{id} life {life} is {word}" for id, life in lives[:NAMED]]

@@ -1,7 +1,10 @@
-"""Compares what Redis still has of ended tasks with the archive. Nothing stops meanwhile."""
+"""Compares what Redis still has of ended tasks with the archive, and how many there were with how
+many there are. Nothing stops meanwhile.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.archive import verifying
 from rqueue.archive.rows import Unfit, row_of
-from rqueue.archive.verifying import life_in
+from rqueue.archive.verifying import life_in, state_in
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.store import outbox, sweeping
@@ -35,12 +38,24 @@ TRIES = 3
 PRUNED = timedelta(hours=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How many tasks ended in one way: by the counters of the queue, since it began; in the
+    archive; on their way there.
+    """
+
+    counted: int
+    archived: int
+    waiting: int
+
+
 @dataclass(slots=True)
 class Verified:
     """What was found. `looked_at` ended lives are in Redis; of these `pending` wait in the outbox,
     `lost` are neither there nor in the archive, `different` have another content there. `counter`
     and `counted` are the outbox as it is counted and as it is, None where it never stood still;
-    `recounted` is what the counter was set to.
+    `recounted` is what the counter was set to. `ends` has the ways to end of which the archive is
+    to keep all rows; dead tasks are all in Redis.
     """
 
     looked_at: int = 0
@@ -54,6 +69,18 @@ class Verified:
     conflicts: int = 0
     resent: int = 0
     recounted: int | None = None
+    ends: dict[State, Ends] = field(default_factory=dict)
+
+    @property
+    def unaccounted(self) -> int:
+        """How many tasks, at least, ended by the counters and are nowhere now. Nobody knows which,
+        nor why: they may have ended before there was an archive, or their rows were deleted. So it
+        makes nothing less whole.
+        """
+        missing = sum(
+            max(0, one.counted - one.archived - one.waiting) for one in self.ends.values()
+        )
+        return max(0, missing - len(self.lost) - self.quarantined - self.conflicts)
 
     @property
     def is_whole(self) -> bool:
@@ -92,6 +119,7 @@ class Verifier:
             suspects += await self.compare(page, found)
         found.lost = await self.still_missing(suspects, found)
         await self.count(found)
+        await self.count_ends(found)
         queue = self.settings.name
         found.quarantined, found.conflicts = await verifying.counts(self.archive, queue)
         found.missing_months = await verifying.missing_months(self.archive, self.clock.now())
@@ -175,6 +203,29 @@ class Verifier:
             if (seen, before) == (await outbox.measure(self.shard), await self.counter()):
                 found.counter, found.counted = before, seen.tasks
                 return
+
+    async def count_ends(self, found: Verified) -> None:
+        """Counts in all three places. An end is in the outbox before it is a row: whatever happens
+        meanwhile, none that was counted is missed.
+        """
+        lanes = (await tally(self.shard)).lanes
+        waiting: Counter[State | None] = Counter()
+        async for page in outbox.walk(self.shard):
+            waiting.update(state_in(line) for entry in page for line in entry.lines)
+        archived = await verifying.ends(self.archive, self.settings.name)
+        for state in self.kept_for_ever():
+            counted = sum(lane.states.get(state, 0) for lane in lanes)
+            found.ends[state] = Ends(counted, archived[state], waiting[state])
+
+    def kept_for_ever(self) -> list[State]:
+        """The ways to end that no row is pruned of, and no task lives on after."""
+        policy = self.settings.retention
+        # A dead task that was given up is cancelled, and kept as long as the dead.
+        pruned = {
+            State.COMPLETED: policy.completed_days,
+            State.CANCELLED: policy.cancelled_days or policy.dead_days,
+        }
+        return [state for state, days in pruned.items() if days is None]
 
     async def recount(self, found: Verified) -> None:
         """Sets the counter of the outbox to what is in it, if that stands still meanwhile."""

@@ -160,12 +160,14 @@ class Stored:
         )
         started = self.part("holder", self.started, None)
         finished, due = self.moment("finished"), self.moment("due")
+        # A dead task that was given up had ended before.
+        cancelled = self.moment("discarded") or finished
         return {
             "created_at": created,
             "started_at": started,
             "available_at": due if state in (State.PENDING, State.RETRYING) else None,
             "completed_at": finished if state is State.COMPLETED else None,
-            "cancelled_at": finished if state is State.CANCELLED else None,
+            "cancelled_at": cancelled if state is State.CANCELLED else None,
             "updated_at": finished or max(created, started or created),
         }
 

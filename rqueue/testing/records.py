@@ -189,6 +189,12 @@ class Record:
     def held_by(self, token: str) -> bool:
         return self.in_hand and self.token == token
 
+    @property
+    def discarded_ms(self) -> int | None:
+        """When a reviewer gave it up, if one has."""
+        is_discarded = self.state is State.CANCELLED and self.settled == "discard"
+        return self.reviewed_ms if is_discarded else None
+
     def settled_by(self, token: str, move: str) -> bool:
         """Whether this very token ended its lease by this very move: a call sent again."""
         return self.settled == f"{move} {token}"

@@ -34,7 +34,7 @@ def decided_first(record: Record, life: int | None) -> str | None:
     """What a decision is answered that comes too late, or about what is not dead."""
     if record.state is State.DEAD_LETTERED and life in (None, record.life):
         return None
-    discarded = record.state is State.CANCELLED and record.settled == "discard"
+    discarded = record.discarded_ms is not None
     if life is not None and (record.life > life or (record.life == life and discarded)):
         return "DECIDED"
     return "STATE"

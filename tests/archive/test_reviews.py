@@ -11,7 +11,7 @@ import pytest
 from rqueue import TaskId
 from rqueue.archive.reviews import Asked, read_reviews, write_reviews
 from rqueue.errors import StoreUnavailable
-from rqueue.model.review import Review
+from rqueue.model.review import Resolution, Review
 from rqueue.services.roster import archiver_of
 from rqueue.store import reviews
 from tests.archive.housed import Housed, housed
@@ -130,6 +130,65 @@ async def test_two_archivers_at_once_write_each_once(home: Housed) -> None:
     await asyncio.gather(home.archiver.tick(), other.tick())
 
     assert (home.kept.number("dead_letter_reviews"), await waiting(home)) == (5, 0)
+
+
+@pytest.mark.parametrize("resolution", ["escalate", "retry", "wait", "cancel", "delete"])
+async def test_sql_knows_what_was_decided_of_a_row_that_was_there(
+    home: Housed, resolution: Resolution
+) -> None:
+    task = await died(home)
+    await home.archiver.tick()
+    assert told(home, task) == (1, False, None)
+    later = home.queue.clock.now() + timedelta(hours=1)
+
+    await home.queue.resolve(task, resolution, not_before=later if resolution == "wait" else None)
+    await home.archiver.tick()
+
+    assert told(home, task) == (1, True, resolution)
+
+
+async def test_sql_knows_the_last_of_several_decisions(home: Housed) -> None:
+    task = await died(home)
+    await home.archiver.tick()
+
+    for number in range(12):
+        await home.queue.resolve(task, "escalate", note=str(number))
+    await home.queue.resolve(task, "retry")
+    await home.archiver.tick()
+    home.kept.database.psql("UPDATE rqueue.dead_letter_reviews SET at = '2026-01-01'")
+    home.kept.database.psql(
+        "UPDATE rqueue.dead_letter_reviews SET entry = '7-' || CASE resolution"
+        " WHEN 'retry' THEN '12' ELSE note END"
+    )
+
+    assert told(home, task) == (1, True, "retry")
+
+
+async def test_a_decision_says_nothing_of_the_next_life(home: Housed) -> None:
+    task = await died(home)
+    await home.queue.resolve(task, "retry")
+    (again,) = await home.queue.claim(worker="w1")
+    await again.start()
+    await again.fail(permanent=True)
+
+    await home.archiver.tick()
+
+    assert told(home, task) == (2, False, None)
+
+
+async def died(home: Housed) -> TaskId:
+    """A dead task that nobody has decided about."""
+    lease = await home.house.running()
+    await lease.fail(permanent=True)
+    return lease.id
+
+
+def told(home: Housed, task: TaskId) -> tuple[object, ...]:
+    """What SQL is told of a task: its last life that ended, and what was decided about that."""
+    (found,) = home.kept.database.psql(
+        "SELECT life, reviewed, resolution FROM rqueue.tasks WHERE id = %s", task.uuid
+    )
+    return found
 
 
 async def test_without_postgresql_decisions_wait(valkey: Server, own_pg: Database) -> None:

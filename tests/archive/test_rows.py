@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rqueue.archive.copying import NULL
 from rqueue.archive.quick import quick_row
 from rqueue.archive.record import record_of, whole_of
 from rqueue.archive.rows import COLUMNS, Unfit, row_of
@@ -97,8 +98,10 @@ def whole(word: bytes) -> bytes:
     | st.sampled_from([
         DEFINITION, b'{"t":"send"}', b'{"t":"a\\u0000"}', b'{"t":"x","priority":20.0}', b"[]",
         b'{"t":"x","priority":20}', b'{"t":"a b"}', b'{"t":1}', b'{"t":"\xc3\xa4"}', b"",
+        b'{"t":"x","p":"\\u0000"}', b'{"t":"x","p":"\\\\u0000"}',
     ]),
-    result=st.binary(max_size=20) | st.sampled_from([b"", b"null", b'"\\u0000"', b"1", b"NaN"]),
+    result=st.binary(max_size=20)
+    | st.sampled_from([b"", b"null", b'"\\u0000"', b'"\\\\u0000"', b"1", b"NaN"]),
     pieces=st.integers(0, 8),
 )  # fmt: skip
 @example(changes={b"holder": b"1 0 w1"}, definition=DEFINITION, result=b"", pieces=1)
@@ -165,13 +168,45 @@ def test_what_it_cost_in_this_life_is_told() -> None:
     assert (found["cost_micro_usd"], found["tokens_input"], found["model"]) == ("500", "3", r"m\t1")
 
 
-def test_a_definition_that_postgres_cannot_hold_as_json_is_kept_as_bytes() -> None:
-    definition = b'{"t":"send","p":"a\\u0000b"}'
+@pytest.mark.parametrize("nul", [rb"\u0000", rb"\\\u0000", rb"\\u0000\u0000"])
+def test_what_postgres_cannot_hold_as_json_is_kept_as_bytes(nul: bytes) -> None:
+    definition = b'{"t":"send","p":"a%b","tags":["a"],"priority":77.0}' % nul
 
-    found = columns(a_kept(definition=definition))
+    found = columns(a_kept(definition=definition, result=b'"%b"' % nul))
 
-    assert (found["is_spec"], found["type"]) == ("f", "unknown")
+    assert (found["is_spec"], found["is_output"]) == ("f", "f")
     assert bytes.fromhex(found["definition"][3:]) == definition
+    assert (found["type"], found["tags"], found["priority"]) == ("send", '{"a"}', "77.0")
+
+
+@pytest.mark.parametrize("text", [rb"\\u0000", rb"C:\\\\u0000", rb"\n\\u0000", rb"\\u00000"])
+def test_a_text_that_only_looks_like_a_nul_is_json_as_any_other(text: bytes) -> None:
+    definition = b'{"t":"send","p":"%b","tags":["a"],"agent_name":"Ag"}' % text
+
+    found = columns(a_kept(definition=definition, result=b'{"%b":1}' % text))
+
+    assert (found["is_spec"], found["is_output"]) == ("t", "t")
+    assert (found["tags"], found["agent_name"]) == ('{"a"}', "Ag")
+
+
+def test_a_plain_row_whose_text_only_looks_like_a_nul_is_made_the_quick_way() -> None:
+    plain = a_plain(definition=rb'{"t":"x","p":"\\u0000"}', result=rb'"\\u0000"')
+
+    quick = quick_row(LINE, plain)
+
+    assert quick is not None
+    assert quick.line() == row_of(LINE, plain.apart()).line()
+
+
+@pytest.mark.parametrize(("unique", "expected"), [(b"until_done", "cafe"), (b"until_start", NULL)])
+def test_a_row_is_known_by_its_key_unless_that_was_free_at_its_start(
+    unique: bytes, expected: str
+) -> None:
+    more = b'{"idem":"cafe","ext":"beef","unique":"%b"}' % unique
+
+    found = columns(a_kept({b"flags": b"m", b"more": more}))
+
+    assert (found["idempotency_sha"], found["external_sha"]) == (expected, "beef")
 
 
 def test_two_ends_that_differ_have_different_digests() -> None:

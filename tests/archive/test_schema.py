@@ -146,6 +146,28 @@ async def test_tokens_that_were_counted_over_all_lives_become_those_of_each(
     await archive.aclose()
 
 
+async def test_keys_that_were_free_when_their_tasks_began_are_forgotten(
+    bare_pg: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, steps = Archive(lambda: bare_pg.url), schema.migrations()
+    with monkeypatch.context() as before:
+        before.setattr(schema, "migrations", lambda: steps[:6])
+        await migrate_all(archive, NOW)
+    for place, unique in enumerate(("until_start", "until_done", None)):
+        bare_pg.psql(
+            "INSERT INTO rqueue.task_lives (id, life, queue, type, state, created_at, finished_at,"
+            " idempotency_sha, spec, definition, record, digest) VALUES (%s, 1, 'q', 'code',"
+            " 'COMPLETED', now(), now(), 'cafe', jsonb_build_object('unique', %s::text), '', '',"
+            " '')", made_at(NOW, place).uuid, unique,
+        )  # fmt: skip
+
+    await migrate_all(archive, NOW)
+
+    found = bare_pg.psql("SELECT idempotency_sha FROM rqueue.task_lives ORDER BY id")
+    assert found == [(None,), ("cafe",), ("cafe",)]
+    await archive.aclose()
+
+
 async def test_rows_that_had_to_stay_with_the_others_come_into_their_months(
     bare_pg: Database,
 ) -> None:

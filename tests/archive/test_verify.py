@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rqueue.client.verifying import Verifier
+from rqueue import State
+from rqueue.client.verifying import Ends, Verifier
 from rqueue.errors import ConfigError, LeaseLost, StoreUnavailable
 from rqueue.store import outbox
 from rqueue.store.outbox import Entry
@@ -150,6 +151,61 @@ async def test_a_month_that_is_missing_is_named(home: Housed) -> None:
     assert (found.missing_months, found.is_whole) == ([table], False)
 
 
+async def test_what_redis_has_forgotten_and_the_archive_has_not_is_told(home: Housed) -> None:
+    forgotten = [await home.ended() for _ in range(2)]
+    await home.ended()
+    await home.queue.cancel((await home.queue.enqueue("b")).id)
+    await home.archiver.tick()
+    await home.ended()
+    await home.house.client.delete(*(home.house.keys.task(task.ulid) for task in forgotten))
+    assert (await home.queue.upkeep.verify()).unaccounted == 0
+
+    ids = [task.uuid for task in forgotten]
+    home.kept.database.psql("DELETE FROM rqueue.task_lives WHERE id = ANY(%s)", ids)
+
+    found = await home.queue.upkeep.verify()
+    assert found.ends == {State.COMPLETED: Ends(4, 1, 1), State.CANCELLED: Ends(1, 1, 0)}
+    assert (found.unaccounted, found.lost, found.is_whole) == (2, [], True)
+
+
+async def test_every_end_is_accounted_for_wherever_it_is(home: Housed) -> None:
+    await every_end(home)
+    assert (await home.queue.upkeep.verify()).ends == {
+        State.COMPLETED: Ends(1, 0, 1), State.CANCELLED: Ends(2, 0, 2),
+    }  # fmt: skip
+    await home.archiver.tick()
+    assert (await home.queue.upkeep.verify()).unaccounted == 0
+    task = await home.ended()
+    await home.house.client.hset(home.house.keys.task(task.ulid), "holder", "not three words")
+    await home.archiver.tick()
+    await home.ended()
+    await lose_outbox(home)
+
+    found = await home.queue.upkeep.verify()
+
+    assert found.ends[State.COMPLETED] == Ends(3, 1, 0)
+    assert (found.quarantined, len(found.lost), found.unaccounted) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("retention", "counted"),
+    [
+        ({"completed_days": 1}, {State.CANCELLED}),
+        ({"cancelled_days": 1}, {State.COMPLETED}),
+        ({"dead_days": 1}, {State.COMPLETED}),
+    ],
+)
+async def test_what_is_not_kept_for_ever_is_not_counted(
+    valkey: Server, postgres: Database, retention: dict[str, int], counted: set[State]
+) -> None:
+    async with housed(valkey, postgres, retention=retention) as home:
+        await every_end(home)
+
+        found = await home.queue.upkeep.verify()
+
+    assert found.ends.keys() == counted
+
+
 async def test_what_is_in_quarantine_is_not_lost(home: Housed) -> None:
     task = await home.ended()
     await home.house.client.hset(home.house.keys.task(task.ulid), "holder", "not three words")
@@ -217,7 +273,8 @@ async def test_what_ends_and_is_archived_meanwhile_is_never_lost(home: Housed) -
 
     working = asyncio.create_task(work())
     while not working.done():
-        assert (await home.queue.upkeep.verify()).lost == []
+        found = await home.queue.upkeep.verify()
+        assert (found.lost, found.unaccounted) == ([], 0)
     await working
 
     assert (await home.queue.upkeep.verify()).is_whole
@@ -259,6 +316,7 @@ async def test_what_lives_again_between_two_looks_is_not_lost(
             home.kept.archive, home.queue.shard, home.queue.settings, home.queue.clock
         )
         patched.setattr(verifier, "count", nothing)
+        patched.setattr(verifier, "count_ends", nothing)
         found = await verifier.verify()
 
     assert found.lost == []

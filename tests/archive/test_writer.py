@@ -13,6 +13,7 @@ from rqueue.archive.batch import Batch, Ended, Refused, Written
 from rqueue.archive.pruning import Pruning
 from rqueue.archive.quick import quick_row
 from rqueue.archive.rows import row_of
+from rqueue.archive.statements import EMBEDDING_JOBS
 from rqueue.archive.writer import Writer
 from rqueue.clock import SYSTEM
 from rqueue.model.ids import TaskId
@@ -83,6 +84,21 @@ async def test_of_two_ends_in_one_batch_the_first_stands(shelf: Library, writer:
     assert shelf.ask("SELECT id, result FROM rqueue.conflicts ORDER BY result") == [
         (task.uuid, b'"second"'), (task.uuid, b'"third"'),
     ]  # fmt: skip
+
+
+async def test_only_a_life_that_stands_as_completed_is_to_be_embedded(
+    shelf: Library, writer: Writer
+) -> None:
+    first, second = made_at(NOW), made_at(NOW, 1)
+    cancelled = a_kept({b"state": b"CANCELLED"})
+    writer.extras = [EMBEDDING_JOBS]
+
+    await writer.write(Batch([ended(first, cancelled, b"1 CANCELLED"), ended(second)]))
+    await writer.write(Batch([ended(first), ended(second, cancelled, b"1 CANCELLED")]))
+
+    assert shelf.ask("SELECT task_id, queue FROM rqueue.embedding_jobs") == [
+        (second.uuid, writer.queue)
+    ]
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -148,6 +148,21 @@ async def test_verify_mends_the_counter(home: Housed, shell: Shell) -> None:
     assert (await shell.run("archive", "verify")).exit_code == 0
 
 
+async def test_verify_tells_what_was_counted_and_is_nowhere(home: Housed, shell: Shell) -> None:
+    task = await home.ended()
+    await home.archiver.tick()
+    await home.house.client.delete(home.house.keys.task(task.ulid))
+    home.kept.database.psql("DELETE FROM rqueue.task_lives")
+
+    told, (found,) = await shell.run("archive", "verify"), await shell.json("archive", "verify")
+
+    assert "COMPLETED        1 counted, 0 archived, 0 on their way\n" in told.stdout
+    assert "nowhere          at least 1\n" in told.stdout
+    assert told.exit_code == 0
+    assert found["ends"]["COMPLETED"] == {"counted": 1, "archived": 0, "waiting": 0}
+    assert (found["unaccounted"], found["whole"]) == (1, True)
+
+
 async def test_a_queue_leaves_its_archive_when_nothing_waits_for_it(
     home: Housed, shell: Shell, valkey: Server
 ) -> None:

@@ -13,6 +13,7 @@ from rqueue.errors import InvalidTask, KeyTaken, TaskNotFound, WrongState
 from rqueue.model.forms import view
 from rqueue.model.ids import new_task_id
 from rqueue.model.scale import Tier
+from rqueue.store.values import moment
 from tests.client.until import parked
 from tests.house import House
 
@@ -221,6 +222,19 @@ async def test_a_dead_task_can_be_given_up(house: House) -> None:
 
     task = await house.task(lease.id)
     assert (task.state, task.cancel_reason) == (State.CANCELLED, "nobody wants it")
+
+
+async def test_a_dead_task_is_cancelled_when_it_is_given_up_not_when_it_died(house: House) -> None:
+    lease = await house.running(max_attempts=1)
+    await lease.fail("error")
+    await house.client.hset(house.keys.task(lease.id.ulid), "finished", "1794962239618")
+
+    await house.queue.discard(lease.id, "nobody wants it")
+
+    task = await house.task(lease.id)
+    given_up = await house.client.hget(house.keys.task(lease.id.ulid), "discarded")
+    assert task.cancelled_at == moment(int(given_up))
+    assert task.updated_at == moment(1794962239618)
 
 
 async def test_a_time_more_than_a_year_away_is_refused(house: House) -> None:

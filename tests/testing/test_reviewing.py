@@ -51,6 +51,19 @@ async def test_the_dead_are_clustered_resolved_and_the_log_is_kept(queue: Queue)
         assert [review async for review in queue.reviews(until=later - timedelta(hours=2))] == []
 
 
+async def test_a_dead_task_is_cancelled_when_it_is_given_up_not_when_it_died(queue: Queue) -> None:
+    with memory(queue) as server:
+        task = (await queue.enqueue("import", {"row": 1})).id
+        await server.run_until_idle()
+        died = server.now
+        server.advance(3600)
+
+        await queue.resolve(task, "cancel")
+
+        found = await queue.get(task)
+        assert (found.cancelled_at, found.updated_at) == (died + timedelta(hours=1), died)
+
+
 async def test_what_the_archive_has_is_let_go(queue: Queue) -> None:
     with memory(queue) as server:
         task = (await queue.enqueue("import", {"row": 1})).id

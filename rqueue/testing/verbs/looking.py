@@ -118,6 +118,7 @@ def fields_of(record: Record) -> dict[str, str]:
         "reviewed": number(record.reviewed_ms or None),
         "resolution": record.resolution,
         "finished": number(record.finished_ms),
+        "discarded": number(record.discarded_ms),
         "due": number(record.due_ms or None),
         "priority": number(record.priority),
         "flags": record.dag,

@@ -73,11 +73,14 @@ async def test_what_died_or_was_cancelled_never_blocks(long_window: Library) -> 
         assert (await long_window.queue.enqueue("code", idempotency_key=key)).created
 
 
-async def test_a_key_that_is_free_when_the_task_starts_does_not_block(long_window: Library) -> None:
+@pytest.mark.parametrize("unique", ["until_start", "until_done"])
+async def test_a_key_that_is_free_when_the_task_starts_does_not_block(
+    long_window: Library, unique: Any
+) -> None:
     await long_window.completed(idempotency_key="k", unique="until_start")
     await long_window.moved()
 
-    again = await long_window.queue.enqueue("code", idempotency_key="k", unique="until_start")
+    again = await long_window.queue.enqueue("code", idempotency_key="k", unique=unique)
 
     assert again.created
 

@@ -57,6 +57,7 @@ async def test_an_unknown_word_is_no_filter(one_library: Library) -> None:
 HOSTILE = (
     "100%", "a_b", "it's", 'say "hi"', "back\\slash", "\\", "%", "_", "'; DROP TABLE x; --",
     "%(queue)s", "{condition}", "$1", "ü\U0001f600", "two\nlines", "\\u0041",
+    "C:\\u0000dir",
 )  # fmt: skip
 
 

@@ -125,6 +125,20 @@ async def test_the_view_of_tasks_has_every_field_as_the_model_shows_it(library: 
         assert row["status"] == task.state
 
 
+async def test_a_discarded_task_was_cancelled_when_it_was_given_up(library: Library) -> None:
+    dead = await library.dead()
+    await library.queue.discard(dead.id)
+    key = library.house.keys.task(dead.id.ulid)
+    await library.house.client.hincrby(key, "discarded", 3_600_000)
+    task = await library.queue.get(dead.id)
+
+    await library.archive()
+
+    row, listed = row_of(library, task), row_of(library, task, "cancelled", "task_id")
+    assert row["cancelled_at"] == row["discarded_at"] == listed["cancelledAt"] == task.cancelled_at
+    assert row["dead_lettered_at"] == row["finished_at"] == task.updated_at != task.cancelled_at
+
+
 async def test_what_was_put_and_a_result_that_is_an_artifact_are_named(
     valkey: Server, postgres: Database, tmp_path: Path
 ) -> None:
