@@ -32,6 +32,9 @@ PREFIX = "notifier-"
 INTERVAL_SEC = 1.0
 # How often it says that the sink is served.
 SERVE_SEC = 30.0
+# How long what it then says holds where another notifier of the sink says otherwise: longer than
+# one is away that restarts.
+LATELY_MS = 300_000
 # Deliveries in one hand, and taken by all notifiers of the sink together.
 LIMIT, WINDOW = 16, 100
 # A tick ends after so many hands full: the next one goes on.
@@ -103,7 +106,7 @@ class Notifier:
         """Says from time to time that the sink is served, and what it wants."""
         now = self.clock.monotonic()
         if self.served_at is None or now - self.served_at >= SERVE_SEC:
-            await serve(self.shard, self.sink.name, self.sink.wants())
+            await serve(self.shard, self.sink.name, self.sink.wants(), lately_ms=LATELY_MS)
             self.served_at = now
 
     async def deliver_all(self, notices: list[Notice], taker: str, done: Noticed) -> None:
