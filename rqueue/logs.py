@@ -51,6 +51,13 @@ def set_up(style: Style = "auto", level: Level | None = None) -> None:
     logging.getLogger("psycopg").setLevel("ERROR")
 
 
+def hush_drivers() -> None:
+    """Keeps what drivers log from standard error where no log is set up, as in commands that end:
+    Python would write it there, each try, above the one line of the error that they raise.
+    """
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+
 class Json(logging.Formatter):
     """One JSON object a line: time, level, event, logger, then the fields."""
 

@@ -7,7 +7,7 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 silent_ms   how long nobody has served them
 --       3 limit       how many at most
--- TOUCHES sink:<name> undelivered:<name> noticed notices
+-- TOUCHES sink:<name> undelivered:<name> wanted:<name> noticed notices
 -- FLAGS allow-oom
 -- REPLY OK <forgotten>
 
@@ -22,7 +22,9 @@ local before = string.format("%.0f", now_ms() - silent_ms)
 local silent = redis.call("ZRANGEBYSCORE", sinks, "-inf", before, "LIMIT", 0, limit)
 for _, sink in ipairs(silent) do
   redis.call("ZREM", sinks, sink)
-  redis.call("DEL", root .. "sink:" .. sink, root .. "undelivered:" .. sink)
+  for _, kind in ipairs({ "sink:", "undelivered:", "wanted:" }) do
+    redis.call("DEL", root .. kind .. sink)
+  end
 end
 if #silent > 0 then
   want_again(root)

@@ -1,7 +1,8 @@
 -- serve: no move
 --
 -- A notifier delivers to this sink: it has a place in the stream of notices, the first time behind
--- all that is there; and what all sinks want together becomes a notice from now on.
+-- all that is there; and what all sinks want together becomes a notice from now on. Notifiers of
+-- one sink may have been told different events: it wants what one of them has lately said.
 --
 -- KEYS  1 notices     stream  what sinks are still to be told
 --       2 noticed     set     names of the events that some sink wants
@@ -9,7 +10,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 sink        its name
 --       3 wants       names of events, blanks between
--- TOUCHES sink:<name>
+--       4 lately_ms   how long what a notifier has said holds beside what others say
+-- TOUCHES sink:<name> wanted:<name>
 -- FLAGS allow-oom
 -- REPLY OK
 
@@ -17,17 +19,24 @@
 -- @include want_again
 
 local notices, noticed, sinks = KEYS[1], KEYS[2], KEYS[3]
-local root, sink, wants = ARGV[1], ARGV[2], ARGV[3]
+local root, sink, wants, lately_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local key = root .. "sink:" .. sink
+local key, wanted, now = root .. "sink:" .. sink, root .. "wanted:" .. sink, now_ms()
 local row = redis.call("HMGET", key, "last", "wants")
 if not row[1] then
   local newest = redis.call("XREVRANGE", notices, "+", "-", "COUNT", 1)[1]
   redis.call("HSET", key, "last", newest and newest[1] or "0-0")
 end
-redis.call("HSET", key, "wants", wants)
-redis.call("ZADD", sinks, string.format("%.0f", now_ms()), sink)
-if row[2] ~= wants or redis.call("EXISTS", noticed) == 0 then
+for name in string.gmatch(wants, "%S+") do
+  redis.call("ZADD", wanted, string.format("%.0f", now), name)
+end
+redis.call("ZREMRANGEBYSCORE", wanted, "-inf", string.format("(%.0f", now - lately_ms))
+local names = redis.call("ZRANGE", wanted, 0, -1)
+table.sort(names)
+local all = table.concat(names, " ")
+redis.call("HSET", key, "wants", all)
+redis.call("ZADD", sinks, string.format("%.0f", now), sink)
+if row[2] ~= all or redis.call("EXISTS", noticed) == 0 then
   want_again(root)
 end
 return { "OK" }

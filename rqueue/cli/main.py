@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from rqueue import logs
 from rqueue.cli.exits import INTERRUPTED, refused
 from rqueue.errors import RQueueError
 
@@ -120,4 +121,5 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point."""
+    logs.hush_drivers()
     cli(prog_name="rqueue")

@@ -9,13 +9,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rqueue.errors import StoreUnavailable
+from rqueue.errors import RQueueError
 from rqueue.store.submits import Draft, Taken, submit
 
 if TYPE_CHECKING:
     from rqueue.archive.reader import ArchiveReader
     from rqueue.clock import Clock
-    from rqueue.errors import RQueueError
     from rqueue.model.ids import TaskId
     from rqueue.store.shard import Shard
 
@@ -35,7 +34,7 @@ async def submit_new(
     replicas: int | None = None,
 ) -> list[Taken | RQueueError]:
     """`submit` for what is not completed already, by one question to the archive before. Raises
-    StoreUnavailable where that cannot say, and then nothing was sent.
+    StoreUnavailable or ConfigError where that cannot say, and then nothing was sent.
     """
     known = {} if past is None else await completed_before(past, drafts)
     return await submit_others(shard, known, drafts, ids=ids, replicas=replicas)
@@ -89,6 +88,8 @@ class Memory:
         self.past = past
         self.clock = clock
         self.ask_at = clock.monotonic()
+        # Why it could not say, as it was told last.
+        self.fault: str | None = None
 
     async def known(self, drafts: Sequence[Draft]) -> dict[int, Taken] | None:
         """The drafts, by their places, whose tasks have completed; None where some have keys and
@@ -99,8 +100,21 @@ class Memory:
         if self.clock.monotonic() < self.ask_at:
             return None
         try:
-            return await completed_before(self.past, drafts)
-        except StoreUnavailable as error:
+            found = await completed_before(self.past, drafts)
+        except RQueueError as error:
+            # Also one without our tables, or that we may not read: tasks without a key go on.
             self.ask_at = self.clock.monotonic() + AWAY_SEC
-            log.warning("tasks with keys wait for the archive: %s", error)
+            self.tell(str(error))
             return None
+        self.tell(None)
+        return found
+
+    def tell(self, fault: str | None) -> None:
+        """Logs why the archive cannot say, or that it can: when that changes, not each time."""
+        if fault == self.fault:
+            return
+        self.fault = fault
+        if fault is None:
+            log.info("the archive says again which tasks are done")
+        else:
+            log.warning("tasks with keys wait for the archive: %s", fault)

@@ -1,15 +1,19 @@
-"""What an exception of other people's code means to what runs it: whose cancel it is, and what a
-log line may say of it.
+"""What an exception of other people's code means to what runs it: whose cancel it is, whose fault,
+for which reason, and what a log line may say of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rqueue.policy.behind import DEEPEST
+from rqueue.model.attempt import Reason, reason_of
+from rqueue.policy.behind import DEEPEST, grouped
 from rqueue.policy.limiting import status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The innermost frames that are told.
 FRAMES = 5
@@ -28,6 +32,18 @@ OUTSIDE = frozenset(
     }
 )
 SERVER_ERROR = 500
+# Which of the reasons in a group is its own, the first first: what another attempt meets again, and
+# what says more than that something went wrong. A cancel beside an error is its consequence.
+FIRST = (
+    Reason.BUDGET_EXCEEDED,
+    Reason.RATE_LIMIT,
+    Reason.AUTH_FAILURE,
+    Reason.CRASH,
+    Reason.TIMEOUT,
+    Reason.INVALID_OUTPUT,
+    Reason.ERROR,
+    Reason.CANCELLED,
+)
 
 
 def is_cancelled() -> bool:
@@ -55,6 +71,16 @@ def is_outside(error: BaseException, depth: int = 0) -> bool:
         return True
     cause = error.__cause__
     return cause is not None and depth < DEEPEST and is_outside(cause, depth + 1)
+
+
+def reason_in(raised: Sequence[BaseException]) -> Reason:
+    """The reason of an error, or of a group and all that were raised in it (see `together`)."""
+    reasons = [
+        reason
+        for one in raised
+        if (reason := reason_of(one)) is not Reason.ERROR or not grouped(one)
+    ]
+    return min(reasons, key=lambda reason: FIRST.index(reason.family), default=Reason.ERROR)
 
 
 def told(error: BaseException) -> dict[str, str]:

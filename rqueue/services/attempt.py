@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any
 from rqueue.clock import SYSTEM
 from rqueue.context import Suspended
 from rqueue.context.steps import plainly
-from rqueue.errors import InvalidTask, RateLimited, Reject, Retry, SubtaskFailed
-from rqueue.model.attempt import Cause, Failed, Reason, reason_of
+from rqueue.errors import (
+    BudgetExceeded,
+    InvalidTask,
+    RateLimited,
+    Reject,
+    Retry,
+    SubtaskFailed,
+)
+from rqueue.model.attempt import Cause, Failed, Reason
 from rqueue.policy.behind import together
-from rqueue.policy.fault import is_outside
+from rqueue.policy.fault import is_outside, reason_in
 from rqueue.policy.limiting import is_limited, longest, wait_asked
 
 if TYPE_CHECKING:
@@ -122,9 +129,12 @@ def makes_way(error: BaseException) -> bool:
 def failure_of(error: BaseException) -> Failed:
     """What an exception of a handler means. Of several in a group what ends the task comes first,
     for no attempt could do better; then a limited service, for waiting spends nothing and what
-    else is wrong is met again; then a wish for another attempt, and last what is only an error.
+    else is wrong is met again; then a wish for another attempt; last errors (see `reason_in`).
     """
     raised = together(error)
+    if any(isinstance(one, BudgetExceeded) for one in raised):
+        # As a worker says of a run that it knows to cost too much, whatever its handler raises.
+        return Failed(Reason.BUDGET_EXCEEDED, described(error), permanent=True)
     for one in raised:
         if isinstance(one, Reject):
             return Failed(Reason.ERROR, one.reason, permanent=True)
@@ -141,7 +151,7 @@ def failure_of(error: BaseException) -> Failed:
         why = first.reason or "the handler asked for a retry"
         return Failed(Reason.ERROR, why, False, after, Cause.ASKED)
     cause = Cause.OUTSIDE if is_outside(error) else Cause.WITHIN
-    return Failed(reason_of(error), described(error), cause=cause)
+    return Failed(reason_in(raised), described(error), cause=cause)
 
 
 def described(error: BaseException) -> str:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 MOST = 5000
 # Entries are dealt with together until they hold so many tasks: between two calls others may run.
 TOGETHER = 200
-# Entries that are passed over in one tick because the archive is away. Each is read again by each
-# tick; behind so many, what is new waits as well.
+# Entries that are passed over in one tick because the archive cannot say. Each is read again by
+# each tick; behind so many, what is new waits as well.
 MOST_WITHHELD = 1000
 PARENTS = '"parents"'
 
@@ -40,7 +40,7 @@ PARENTS = '"parents"'
 @dataclass(slots=True)
 class InboxDone:
     """What one tick did: tasks taken and refused, and entries that stay: because the server is
-    full, or because the archive is away that knows whether their tasks are done.
+    full, or because the archive cannot say whether their tasks are done.
     """
 
     taken: int = 0
@@ -152,7 +152,7 @@ class Inbox:
 
     async def tick(self) -> InboxDone:
         """Deals with all that is there, in bounded steps; what a full server refuses stays, and so
-        do tasks with a key while the archive is away that is to be asked about them.
+        do tasks with a key while the archive cannot be asked about them.
         """
         done = InboxDone()
         self.last = after = START

@@ -12,7 +12,7 @@ from uuid import uuid4
 from rqueue.errors import ConfigError
 from rqueue.policy.telling import delay_ms, is_given_up, letter_of
 from rqueue.services.sinks import sender_of
-from rqueue.services.sinks.sending import Undelivered
+from rqueue.services.sinks.sending import AT_ONCE, Undelivered
 from rqueue.store.sinks import Asking, Delivery, serve, settle, take
 
 if TYPE_CHECKING:
@@ -32,8 +32,11 @@ PREFIX = "notifier-"
 INTERVAL_SEC = 1.0
 # How often it says that the sink is served.
 SERVE_SEC = 30.0
-# Deliveries at once, in one hand, and taken by all notifiers of the sink together.
-AT_ONCE, LIMIT, WINDOW = 4, 16, 100
+# How long what it then says holds where another notifier of the sink says otherwise: longer than
+# one is away that restarts.
+LATELY_MS = 300_000
+# Deliveries in one hand, and taken by all notifiers of the sink together.
+LIMIT, WINDOW = 16, 100
 # A tick ends after so many hands full: the next one goes on.
 ROUNDS = 20
 # What is remembered to be over, should the server not have heard of it.
@@ -103,7 +106,7 @@ class Notifier:
         """Says from time to time that the sink is served, and what it wants."""
         now = self.clock.monotonic()
         if self.served_at is None or now - self.served_at >= SERVE_SEC:
-            await serve(self.shard, self.sink.name, self.sink.wants())
+            await serve(self.shard, self.sink.name, self.sink.wants(), lately_ms=LATELY_MS)
             self.served_at = now
 
     async def deliver_all(self, notices: list[Notice], taker: str, done: Noticed) -> None:

@@ -37,6 +37,10 @@ class NoticeKeys(ABC):
         """
         return f"{self.root}sink:{name}"
 
+    def wanted(self, name: str) -> str:
+        """zset: events by the last time that a notifier of a sink said it wants them."""
+        return f"{self.root}wanted:{name}"
+
     def undelivered(self, name: str) -> str:
         """zset: notices that were taken for a sink, by the time when they may be tried again."""
         return f"{self.root}undelivered:{name}"

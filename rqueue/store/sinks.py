@@ -55,9 +55,11 @@ class SinkState:
     oldest_ms: int | None
 
 
-async def serve(shard: Shard, sink: str, wants: Sequence[str]) -> None:
-    """Says that a sink is served, and which events it wants."""
-    args: dict[str, Argument] = {"sink": sink, "wants": " ".join(wants)}
+async def serve(shard: Shard, sink: str, wants: Sequence[str], *, lately_ms: int) -> None:
+    """Says that a sink is served, and which events it wants: those, and what other notifiers of it
+    have wanted so lately.
+    """
+    args: dict[str, Argument] = {"sink": sink, "wants": " ".join(wants), "lately_ms": lately_ms}
     ok("sink/serve", "", await shard.run("sink/serve", args))
 
 

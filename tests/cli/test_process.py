@@ -71,6 +71,18 @@ async def test_an_error_is_one_line_without_a_traceback(valkey: Server) -> None:
     assert err == "rqueue: no-such-task is not here: never submitted, or ended and expired\n"
 
 
+async def test_a_postgresql_that_is_away_is_one_line_as_well(valkey: Server) -> None:
+    away = {
+        "RQUEUE_POSTGRES_URL": "postgresql://ada:secret@127.0.0.1:1/rqueue",
+        "RQUEUE_CALL_TIMEOUT_SEC": "1",
+    }
+
+    code, out, err = await rqueue(valkey, "archive", "search", **away)
+
+    assert (code, out) == (4, "")
+    assert err == "rqueue: the server did not answer: PostgreSQL PoolTimeout\n"
+
+
 async def test_rich_is_read_only_for_a_terminal(valkey: Server) -> None:
     look = "import sys; from rqueue.cli.main import cli; cli(['counts'], standalone_mode=False)"
     say = "print('rich' in sys.modules, file=sys.stderr)"

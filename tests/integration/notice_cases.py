@@ -17,7 +17,7 @@ async def nothing(house: House) -> None: ...
 
 
 async def served(house: House, _: object = None) -> None:
-    await serve(house.queue.shard, "ops", ["breaker.opened"])
+    await serve(house.queue.shard, "ops", ["breaker.opened"], lately_ms=60_000)
 
 
 async def noticed(house: House) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,8 @@ class Mail:
     # What it says to each sender and to each recipient, where it is not content.
     sender: str = ""
     recipient: str = ""
+    # What it says to those of them that are named here.
+    recipients: dict[str, str] = field(default_factory=dict)
     logins: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     async def handle_MAIL(self, *asked: Any) -> str:
@@ -95,9 +97,10 @@ class Mail:
     async def handle_RCPT(self, *asked: Any) -> str:
         """A recipient, asked about as a sender is."""
         _, _, envelope, address, _ = asked
-        if not self.recipient:
+        said = self.recipients.get(address, self.recipient)
+        if not said:
             envelope.rcpt_tos.append(address)
-        return self.recipient or "250 go on"
+        return said or "250 go on"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         if self.replies:
@@ -131,3 +134,50 @@ async def mail(
     found.port = server.sockets[0].getsockname()[1]
     async with server:
         yield found
+
+
+@dataclass(slots=True)
+class Front:
+    """Stands before a server and opens to those who came when its gate is opened."""
+
+    behind: int
+    port: int = 0
+    came: int = 0
+    # With a number it is opened by the one that makes them so many.
+    opens_at: int | None = None
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.came += 1
+        self.arrived.set()
+        if self.came == self.opens_at:
+            self.gate.set()
+        await self.gate.wait()
+        try:
+            inner, outer = await asyncio.open_connection(HOST, self.behind)
+            await asyncio.gather(passed_on(reader, outer), passed_on(inner, writer))
+        except ConnectionError:
+            writer.close()
+
+
+async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Writes what is read, to its end."""
+    with suppress(ConnectionError):
+        while more := await reader.read(65536):
+            writer.write(more)
+            await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def front(behind: int, opens_at: int | None = None) -> AsyncIterator[Front]:
+    """One that lets nobody talk to a server before it is opened."""
+    found = Front(behind, opens_at=opens_at)
+    server = await asyncio.start_server(found.answer, HOST, 0)
+    found.port = server.sockets[0].getsockname()[1]
+    async with server:
+        try:
+            yield found
+        finally:
+            found.gate.set()

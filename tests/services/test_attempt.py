@@ -10,6 +10,7 @@ import pytest
 
 from rqueue import RateLimited, Reject, Retry
 from rqueue.context import Suspended
+from rqueue.errors import BudgetExceeded
 from rqueue.model.attempt import Cause, Reason
 from rqueue.services.attempt import failure_of, makes_way
 
@@ -83,6 +84,40 @@ def test_what_no_attempt_could_mend_comes_first(beside: Exception) -> None:
     found = failure_of(grouped(beside, Reject("no such order")))
 
     assert (found.permanent, found.message) == (True, "no such order")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BudgetExceeded("T1"),
+        grouped(BudgetExceeded("T1")),
+        grouped(Retry(5), RateLimited(30), KeyError("bug"), BudgetExceeded("T1")),
+        grouped(Reject("no such order"), BudgetExceeded("T1")),
+    ],
+    ids=["alone", "in a group", "beside all that waits", "beside a reject"],
+)
+def test_a_run_that_costs_too_much_is_not_repeated(error: Exception) -> None:
+    found = failure_of(error)
+
+    assert (found.reason, found.permanent) == (Reason.BUDGET_EXCEEDED, True)
+
+
+NAMED = {
+    "a time-out": (grouped(TimeoutError()), Reason.TIMEOUT),
+    "a time-out beside a bug": (grouped(KeyError("bug"), TimeoutError()), Reason.TIMEOUT),
+    "no right": (grouped(TimeoutError(), PermissionError(), KeyError("bug")), Reason.AUTH_FAILURE),
+    "a limit beside no right": (grouped(PermissionError(), RateLimited(5)), Reason.RATE_LIMIT),
+    "a wish beside a time-out": (grouped(TimeoutError(), Retry(5)), Reason.ERROR),
+    "a bug": (grouped(KeyError("bug")), Reason.ERROR),
+    "what it was raised from": (raised_from(KeyError("bug"), PermissionError()), Reason.ERROR),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_group_has_the_reason_of_one_in_it(case: str) -> None:
+    error, reason = NAMED[case]
+
+    assert failure_of(error).reason is reason
 
 
 def test_an_error_that_says_what_it_is_is_not_taken_for_another() -> None:

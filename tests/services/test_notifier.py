@@ -217,6 +217,22 @@ async def test_two_notifiers_of_a_sink_share_its_notices(house: House) -> None:
     assert sorted(str(task) for task in told) == sorted(sent)
 
 
+async def test_two_notifiers_that_were_told_different_events_lose_none(house: House) -> None:
+    one, two = Box(), Box()
+    wide = a_notifier(house, one, min_severity="notice")
+    narrow = a_notifier(house, two, events=["task.dead_lettered"])
+    await wide.tick()
+    await narrow.tick()
+
+    await house.queue.open_breaker("code", 60)
+    await house.queue.close_breaker("code")
+    await narrow.tick()
+    await wide.tick()
+
+    told = [letter.event.name for letter in one.letters + two.letters]
+    assert told == ["breaker.opened", "breaker.closed"]
+
+
 async def test_a_server_that_lost_its_memory_is_told_of_the_sink_again(house: House) -> None:
     box = Box()
     notifier = a_notifier(house, box)

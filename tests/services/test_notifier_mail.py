@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email
+import logging
 import ssl
 from collections.abc import AsyncIterator
 from email.policy import default
@@ -60,11 +61,13 @@ async def test_a_notice_is_one_letter_to_all(house: House) -> None:
         assert await told(house, a_notifier(house, post.port)) == Noticed(delivered=1)
 
     (envelope,) = post.letters
+    (event,) = [one async for one in house.queue.events(wait=0)]
     assert envelope.rcpt_tos == ["ops@example.org", "two@example.org"]
     letter = read(envelope)
     assert letter["Subject"].strip().startswith("warning: [house] Circuit breaker OPEN for code")
     assert letter["From"] == "queue@example.org"
     assert letter["Message-ID"] == f"<house.{letter['X-RQueue-Delivery']}@example.org>"
+    assert letter["Date"].datetime == event.at.replace(microsecond=0)
     assert 'event: "breaker.opened"' in letter.get_content()
 
 
@@ -121,6 +124,94 @@ async def test_only_replies_about_the_letter_itself_are_refusals(house: House) -
         assert await refusals() == 2
         post.sender = post.recipient = ""
         assert await notifier.tick() == Noticed(delivered=1)
+
+
+async def test_one_recipient_that_is_put_off_is_tried_again_alone(house: House) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port)
+        post.recipients = {"two@example.org": "450 greylisted"}
+        assert await told(house, notifier) == Noticed(failed=1)
+        await due(house, "post")
+        assert await notifier.tick() == Noticed(failed=1)
+        await due(house, "post")
+        post.recipients = {}
+
+        assert await notifier.tick() == Noticed(delivered=1)
+
+    assert [one.rcpt_tos for one in post.letters] == [["ops@example.org"], ["two@example.org"]]
+    first, second = map(read, post.letters)
+    assert first.items() == second.items()
+    assert await house.client.xlen(house.keys.notices()) == 0
+
+
+async def test_one_recipient_that_is_put_off_too_often_is_given_up(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port)
+        await notifier.tick()
+        await house.queue.open_breaker("code", 60)
+        post.recipients = {"two@example.org": "452 mailbox is full"}
+
+        done = []
+        for _ in range(MOST_REFUSALS + 1):
+            done.append(await notifier.tick())
+            await due(house, "post")
+
+    again = [Noticed(failed=1)] * (MOST_REFUSALS - 1)
+    assert done == [*again, Noticed(failed=1, given_up=1), Noticed()]
+    assert [one.rcpt_tos for one in post.letters] == [["ops@example.org"]]
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.getMessage() == (
+        "given up after 10 refusals: 1 of 2 recipients put off, SMTP status 452"
+    )
+
+
+async def test_one_recipient_that_is_refused_for_good_is_named_and_left_out(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port)
+        post.recipients = {"two@example.org": "550 no such mailbox"}
+
+        assert await told(house, notifier) == Noticed(delivered=1)
+
+    assert [one.rcpt_tos for one in post.letters] == [["ops@example.org"]]
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.getMessage() == "a recipient was refused for good: SMTP status 550"
+    facts = vars(record)
+    assert (facts["sink"], facts["notice"]) == ("post", "breaker.opened")
+    assert facts["recipient"] == "two@example.org"
+
+
+async def test_a_recipient_that_was_not_asked_is_tried_again(house: House) -> None:
+    three = ["ops@example.org", "two@example.org", "three@example.org"]
+    async with mail() as post:
+        notifier = a_notifier(house, post.port, to=three)
+        post.recipients = dict.fromkeys(three[1:], "450 greylisted")
+        assert await told(house, notifier) == Noticed(failed=1)
+        await due(house, "post")
+        post.recipients = {"two@example.org": "421 too many of them"}
+        assert await notifier.tick() == Noticed(failed=1)
+        await due(house, "post")
+        post.recipients = {}
+
+        assert await notifier.tick() == Noticed(delivered=1)
+
+    assert [one.rcpt_tos for one in post.letters] == [three[:1], three[1:]]
+
+
+async def test_recipients_that_are_refused_together_are_tried_again_together(house: House) -> None:
+    async with mail() as post:
+        notifier = a_notifier(house, post.port)
+        post.recipients = {"ops@example.org": "450 later", "two@example.org": "550 nobody"}
+        assert await told(house, notifier) == Noticed(failed=1)
+        await due(house, "post")
+        post.recipients = {}
+
+        assert await notifier.tick() == Noticed(delivered=1)
+
+    assert [one.rcpt_tos for one in post.letters] == [["ops@example.org", "two@example.org"]]
 
 
 async def test_nobody_at_home_is_tried_again(house: House) -> None:

@@ -30,6 +30,19 @@ async def test_an_overrun_ends_the_task_without_a_retry(house: House) -> None:
     assert "max_cost_usd" in found.last_error
 
 
+async def test_an_overrun_in_a_group_of_tasks_is_one(house: House) -> None:
+    @house.queue.task("wide", max_cost_usd=0.5)
+    async def wide(ctx: Context) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ctx.spend(0.6))
+
+    async with working(house.queue):
+        task = await wide.enqueue()
+        found = await ended(house.queue, task.id, State.DEAD_LETTERED)
+
+    assert (found.failure_reason, found.attempts) == ("budget_exceeded", 1)
+
+
 async def test_a_handler_that_does_not_listen_has_failed_all_the_same(house: House) -> None:
     @house.queue.task("deaf", max_cost_usd=0.5)
     async def deaf(ctx: Context) -> str:

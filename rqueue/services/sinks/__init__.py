@@ -9,16 +9,17 @@ from rqueue.errors import ConfigError
 from rqueue.model.sink import LogSink, SlackSink, SmtpSink, WebhookSink
 from rqueue.services.sinks.journal import Journal
 from rqueue.services.sinks.mail import Mailer
-from rqueue.services.sinks.posting import Poster, Resolve, look_up
+from rqueue.services.sinks.posting import Poster
 
 if TYPE_CHECKING:
     from rqueue.clock import Clock
     from rqueue.model.sink import Destinations, Sink
+    from rqueue.services.sinks.posting import Resolve
     from rqueue.services.sinks.sending import Sender
 
 
 def sender_of(
-    sink: Sink, allowed: Destinations, *, clock: Clock, resolve: Resolve = look_up
+    sink: Sink, allowed: Destinations, *, clock: Clock, resolve: Resolve | None = None
 ) -> Sender:
     """What tells a sink; ConfigError where a secret or a package that it needs is not here."""
     match sink:

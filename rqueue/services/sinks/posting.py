@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from rqueue.errors import ConfigError
 from rqueue.model.event import CATALOGUE
 from rqueue.policy.destination import refused_addresses, refused_target, target_of
 from rqueue.policy.telling import as_json, as_message, is_refusal, signature
+from rqueue.services.sinks.resolver import Resolver
 from rqueue.services.sinks.sending import Undelivered
 
 if TYPE_CHECKING:
@@ -24,13 +24,6 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 MAX_ANSWER = 65536
 OK = range(200, 300)
-
-
-async def look_up(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the system finds them."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(row[4][0]) for row in found))
 
 
 class Poster:
@@ -45,14 +38,14 @@ class Poster:
         allowed: Destinations,
         clock: Clock,
         *,
-        resolve: Resolve = look_up,
+        resolve: Resolve | None = None,
         secret: str | None = None,
     ) -> None:
         self.sink = sink
         self.target = target_of(url)
         self.allowed = allowed
         self.clock = clock
-        self.resolve = resolve
+        self.resolve = resolve or Resolver(sink.name).addresses
         self.secret = secret
         self.httpx = imported(sink.name)
         self.context = believed(self.httpx, sink)

@@ -32,7 +32,7 @@ async def test_one_that_is_not_goes_with_what_it_lacks(house: House) -> None:
     assert await ask(house, "sink/forget", TERMS) == ["OK", 1]
 
     found = await sink_keys(house)
-    assert set(found) == {"notices", "noticed", "sinks", "sink:ops"}
+    assert set(found) == {"notices", "noticed", "sinks", "sink:ops", "wanted:ops"}
     assert found["noticed"] == {b"breaker.opened", b"breaker.closed"}
     assert await taken(house) == await notices(house)
 

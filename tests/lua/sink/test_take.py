@@ -7,6 +7,7 @@ from tests.lua.sink.told import (
     OPENED,
     TAKE,
     happens,
+    long_ago,
     make_due,
     notices,
     served,
@@ -120,6 +121,7 @@ async def test_no_more_are_out_than_may_be(house: House) -> None:
 async def test_a_page_at_a_time_is_looked_at_and_it_says_that_there_is_more(house: House) -> None:
     await served(house, "ops", wants="breaker.opened breaker.closed")
     await happens(house, 3)
+    await long_ago(house, "breaker.opened")
     await served(house, "ops", wants="breaker.closed")
 
     replies = [await ask(house, "sink/take", TAKE | {"page": 2}) for _ in range(2)]

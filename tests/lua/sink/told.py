@@ -11,13 +11,20 @@ from tests.lua.task.afterwards import ask
 TAKE: dict[str, Argument] = {
     "sink": "ops", "taker": "t1", "lease_ms": 60_000, "limit": 10, "window": 100, "page": 100,
 }  # fmt: skip
+LATELY_MS = 300_000
 OPENED = ["event", "breaker.opened", "breaker", "code", "detail", "60000", "id"]
 
 
 async def served(house: House, *sinks: str, wants: str = "breaker.opened") -> None:
     """Sinks that a notifier serves."""
     for sink in sinks:
-        await ask(house, "sink/serve", {"sink": sink, "wants": wants})
+        await ask(house, "sink/serve", {"sink": sink, "wants": wants, "lately_ms": LATELY_MS})
+
+
+async def long_ago(house: House, *events: str, sink: str = "ops") -> None:
+    """Lets the time go by since a notifier said that it wants these."""
+    past = int((await house.client.time())[0]) * 1000 - LATELY_MS - 1000
+    await house.client.zadd(house.keys.wanted(sink), dict.fromkeys(events, past), xx=True)
 
 
 async def happens(house: House, number: int = 1) -> None:
@@ -56,6 +63,6 @@ async def make_due(house: House, *found: str, sink: str = "ops") -> None:
 async def sink_keys(house: House) -> dict[str, Any]:
     """The keys that sinks have, with what is in them."""
     root = house.keys.root
-    names = ("notices", "noticed", "sink", "undelivered")
+    names = ("notices", "noticed", "sink", "undelivered", "wanted")
     found = {key.removeprefix(root): value for key, value in (await house.dump()).items()}
     return {key: value for key, value in found.items() if key.startswith(names)}

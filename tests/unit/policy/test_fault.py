@@ -8,7 +8,9 @@ import re
 import pytest
 
 from rqueue.errors import StoreUnavailable
-from rqueue.policy.fault import FRAMES, is_cancelled, is_outside, told
+from rqueue.model.attempt import REASONS, Reason, register
+from rqueue.policy.behind import together
+from rqueue.policy.fault import FIRST, FRAMES, is_cancelled, is_outside, reason_in, told
 
 
 def raises(error: BaseException, depth: int = 0) -> None:
@@ -96,6 +98,47 @@ def test_an_error_of_what_a_handler_depends_on_is_known(
     error: BaseException, outside: bool
 ) -> None:
     assert is_outside(error) is outside
+
+
+CANCEL = asyncio.CancelledError()
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        ([TimeoutError()], Reason.TIMEOUT),
+        ([PermissionError()], Reason.AUTH_FAILURE),
+        ([KeyError()], Reason.ERROR),
+        ([CANCEL], Reason.CANCELLED),
+        ([KeyError(), TimeoutError()], Reason.TIMEOUT),
+        ([TimeoutError(), MemoryError()], Reason.CRASH),
+        ([MemoryError(), PermissionError(), TimeoutError()], Reason.AUTH_FAILURE),
+        ([CANCEL, KeyError()], Reason.ERROR),
+        ([CANCEL, TimeoutError()], Reason.TIMEOUT),
+    ],
+)
+def test_one_reason_counts_of_all_that_are_in_a_group(
+    raised: list[BaseException], reason: Reason
+) -> None:
+    group = BaseExceptionGroup("outer", [BaseExceptionGroup("inner", raised)])
+
+    assert reason_in(together(group)) is reason
+    assert reason_in(raised) is reason
+
+
+def test_a_group_of_a_kind_that_was_registered_says_itself_what_it_means() -> None:
+    class Late(ExceptionGroup):
+        pass
+
+    register(Late, Reason.TIMEOUT)
+    try:
+        assert reason_in(together(Late("", [KeyError()]))) is Reason.TIMEOUT
+    finally:
+        del REASONS[Late]
+
+
+def test_every_reason_has_a_place_among_those_of_a_group() -> None:
+    assert {reason.family for reason in Reason} == set(FIRST)
 
 
 async def test_a_cancel_of_something_else_is_not_ones_own() -> None:
