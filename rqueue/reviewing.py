@@ -115,7 +115,9 @@ class Reviewing:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> AsyncIterator[Review]:
-        """What was decided about dead tasks, from one time until before another, oldest first."""
+        """What was decided about dead tasks, from one time until before another, oldest first.
+        Raises ConfigError where the queue has an archive and this process does not know where.
+        """
         low = None if since is None else door.instant_of("since", since)
         high = None if until is None else door.instant_of("until", until)
         async for review in self.review_desk.reviews(low, high):

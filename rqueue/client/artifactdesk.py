@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from rqueue.artifacts.shelf import FACTS
 from rqueue.client import door
-from rqueue.client.whereabouts import check_none
+from rqueue.client.whereabouts import unknown
 from rqueue.context.artifacts import Reading
 from rqueue.errors import ArtifactDamaged, ArtifactNotFound, InvalidTask
 from rqueue.model.artifact import id_of
 from rqueue.model.ids import ArtifactId
 from rqueue.policy.orphans import first_of, is_orphan, is_swept
 from rqueue.store.artifacts import mentioned
+from rqueue.store.outbox import is_joined
 
 if TYPE_CHECKING:
     from rqueue.artifacts.shelf import Shelf
@@ -165,7 +166,8 @@ class ArtifactDesk(Reading):
         found: set[ArtifactId] = set()
         past = self.desk.past
         if past is None:
-            await check_none(self.desk.shard, "name what would be deleted")
+            if self.desk.shard.terms.archive or await is_joined(self.desk.shard):
+                raise unknown("name what would be deleted")
             return found
         for task in dict.fromkeys(tasks):
             for life in await past.lives(task):

@@ -10,12 +10,14 @@ from rqueue.client import door
 from rqueue.client.deciding import Decision, fingerprint_of
 from rqueue.client.desk import Filter
 from rqueue.client.drafts import to_ms
+from rqueue.client.whereabouts import unknown
 from rqueue.errors import InvalidTask, RQueueError, WrongState
 from rqueue.model.ids import TaskId
 from rqueue.model.review import ENDING, REVIVING, Review
 from rqueue.model.state import State
 from rqueue.policy.fingerprint import LENGTH
 from rqueue.store import index, resolving, reviews
+from rqueue.store.outbox import is_joined
 from rqueue.store.resolving import Reviewed, Revival
 
 if TYPE_CHECKING:
@@ -203,14 +205,16 @@ class ReviewDesk:
         self, since: datetime | None, until: datetime | None, task: TaskId | None = None
     ) -> AsyncIterator[Review]:
         """The decisions from one time until before another, oldest first; all, or those about one
-        task. The archive's come first.
+        task. The archive's come first. Raises ConfigError where there is one and nobody here knows
+        where: a part would be taken for the whole.
         """
-        since_ms = None if since is None else to_ms(since)
-        until_ms = None if until is None else to_ms(until)
-        walk = reviews.walk(self.shard, since_ms=since_ms, until_ms=until_ms)
         # Before the archive is read: what leaves the stream meanwhile is in the archive then.
-        waiting = {one.entry: one async for one in walk if task in (None, one.task)}
-        if self.archive is not None:
+        waiting = await self.waiting(since, until, task)
+        if self.archive is None:
+            # Settings alone archive nothing: what nobody has joined has all in the stream.
+            if await is_joined(self.shard):
+                raise unknown("have decisions that would be missing")
+        else:
             # The archive's own package is an extra.
             from rqueue.archive.reviews import Asked, read_reviews  # noqa: PLC0415
 
@@ -220,6 +224,15 @@ class ReviewDesk:
                 yield review
         for review in waiting.values():
             yield review
+
+    async def waiting(
+        self, since: datetime | None, until: datetime | None, task: TaskId | None = None
+    ) -> dict[str, Review]:
+        """The same decisions as far as they are not in an archive, by their entries."""
+        since_ms = None if since is None else to_ms(since)
+        until_ms = None if until is None else to_ms(until)
+        walk = reviews.walk(self.shard, since_ms=since_ms, until_ms=until_ms)
+        return {one.entry: one async for one in walk if task in (None, one.task)}
 
 
 def row_of(task: Task, decision: Decision) -> Reviewed:
