@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.client import door
 from rqueue.client.deciding import Decision, fingerprint_of
@@ -88,6 +88,13 @@ class Cluster:
             self.examples.append(task.id)
 
 
+class Chosen(NamedTuple):
+    """A dead task that somebody has looked at, and the life that it was in."""
+
+    task: TaskId
+    life: int
+
+
 @dataclass(slots=True)
 class Resolved:
     """What a filter found among the dead and, unless it was a dry run, what became of it; those
@@ -146,38 +153,53 @@ class ReviewDesk:
         if life is not None:
             # What another did to this life is told by the script.
             found = found.model_copy(update={"life": life})
-        elif found.state is not State.DEAD_LETTERED:
-            raise WrongState(found.id, found=found.state, wanted=DEAD)
+        else:
+            check_dead(found)
         if payload is not None:
             await self.desk.live_again(found, decision, payload)
         else:
-            ((_, fault),) = await self.carry_out([row_of(found, decision)], decision)
+            row = Reviewed(found.id.ulid, found.life, decision.review(found))
+            ((_, fault),) = await self.carry_out([row], decision)
             if fault is not None:
                 raise fault
         return await self.desk.get(found.id)
 
-    async def resolve_many(
-        self, wanted: DeadFilter, decision: Decision, *, dry_run: bool, told: Told | None = None
-    ) -> Resolved:
-        """Carries a decision out about all dead tasks that are meant; `told` hears how many of how
-        many are done.
+    async def check(self, task: str, decision: Decision, payload: object = None) -> Task:
+        """A dead task about which this may be decided, as far as can be told without doing it;
+        raises TaskNotFound, WrongState and InvalidTask as `resolve` does.
         """
-        if decision.resolution == "modify_and_retry":
-            raise InvalidTask("resolution", "modify_and_retry is for one task at a time")
-        # Ids and reviews alone are kept: all payloads may be more than memory holds.
-        rows = [row_of(task, decision) async for task in self.find(wanted)]
-        found = Resolved([TaskId.from_ulid(row.task) for row in rows])
-        if dry_run:
-            return found
-        for start in range(0, len(rows), PAGE):
-            page = rows[start : start + PAGE]
-            for task, fault in await self.carry_out(page, decision):
+        check_payload(decision, payload)
+        found = await self.desk.present(task)
+        check_dead(found)
+        await self.desk.revival(found, decision, payload)
+        return found
+
+    async def chosen(self, wanted: DeadFilter) -> list[Chosen]:
+        """The dead tasks that are meant now, to be decided about when somebody has agreed."""
+        # Ids and lives alone are kept: all payloads may be more than memory holds.
+        return [Chosen(task.id, task.life) async for task in self.find(wanted)]
+
+    async def resolve_many(
+        self, chosen: Sequence[Chosen], decision: Decision, *, told: Told | None = None
+    ) -> Resolved:
+        """Carries a decision out about these dead tasks, and no later life of them; `told` hears
+        how many of how many are done.
+        """
+        found = Resolved([one.task for one in chosen])
+        for start in range(0, len(chosen), PAGE):
+            page = chosen[start : start + PAGE]
+            tasks = await self.desk.reader.read([one.task.ulid for one in page])
+            rows = [
+                Reviewed(one.task.ulid, one.life, decision.review(task))
+                for one, task in zip(page, tasks, strict=True)
+            ]
+            for id, fault in await self.carry_out(rows, decision):
                 if fault is None:
-                    found.done.append(task)
+                    found.done.append(id)
                 else:
-                    found.refused[task] = str(fault)
+                    found.refused[id] = str(fault)
             if told is not None:
-                told(start + len(page), len(rows))
+                told(start + len(page), len(chosen))
         return found
 
     async def carry_out(
@@ -235,9 +257,10 @@ class ReviewDesk:
         return {one.entry: one async for one in walk if task in (None, one.task)}
 
 
-def row_of(task: Task, decision: Decision) -> Reviewed:
-    """A task and what is kept of the decision about it."""
-    return Reviewed(task.id.ulid, task.life, decision.review(task))
+def check_dead(task: Task) -> None:
+    """Raises WrongState where a task is not dead."""
+    if task.state is not State.DEAD_LETTERED:
+        raise WrongState(task.id, found=task.state, wanted=DEAD)
 
 
 def agent_of(task: Task) -> str | None:
