@@ -10,6 +10,7 @@ from typing_extensions import TypedDict, Unpack
 from rqueue.client import door
 from rqueue.client.deciding import Told, decision_of
 from rqueue.client.reviewing import Cluster, DeadFilter, Resolved, ReviewDesk, cluster_of
+from rqueue.errors import InvalidTask
 from rqueue.services.roster import has_server
 
 # More lives than any task has.
@@ -105,9 +106,12 @@ class Reviewing:
         wanted = {name: value for name, value in given.items() if name in filtering}
         said = {name: value for name, value in given.items() if name not in filtering}
         decision = decision_of(resolution, cast("Told", said), by=self.desk.reviewer)
-        return await self.review_desk.resolve_many(
-            dead_filter(cast("Wanted", wanted)), decision, dry_run=dry_run, told=told
-        )
+        if decision.resolution == "modify_and_retry":
+            raise InvalidTask("resolution", "modify_and_retry is for one task at a time")
+        chosen = await self.review_desk.chosen(dead_filter(cast("Wanted", wanted)))
+        if dry_run:
+            return Resolved([one.task for one in chosen])
+        return await self.review_desk.resolve_many(chosen, decision, told=told)
 
     async def reviews(
         self,
@@ -115,7 +119,9 @@ class Reviewing:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> AsyncIterator[Review]:
-        """What was decided about dead tasks, from one time until before another, oldest first."""
+        """What was decided about dead tasks, from one time until before another, oldest first.
+        Raises ConfigError where the queue has an archive and this process does not know where.
+        """
         low = None if since is None else door.instant_of("since", since)
         high = None if until is None else door.instant_of("until", until)
         async for review in self.review_desk.reviews(low, high):

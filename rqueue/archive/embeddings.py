@@ -8,8 +8,10 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import InvalidTask, LeaseLost
+from rqueue.model.checked import LABEL, LABEL_RULE
 from rqueue.model.embedding import Embedding
 from rqueue.model.ids import TaskId
+from rqueue.policy.verdict import storable
 
 if TYPE_CHECKING:
     from rqueue.archive.connection import Archive
@@ -88,13 +90,15 @@ class Embeddings:
         """The next completed tasks that nobody else has, the oldest first. Who is not done with one
         after `lease_sec` has lost it to the next who asks.
         """
+        if LABEL.fullmatch(worker) is None:
+            raise InvalidTask("worker", LABEL_RULE)
         if not 1 <= n <= MOST:
             raise InvalidTask("n", f"is a number from 1 to {MOST}")
         if not 0 < lease_sec <= MOST_SEC:
             raise InvalidTask("lease_sec", f"is above 0, and at most {MOST_SEC} seconds")
         facts = {
             "queue": self.queue,
-            "worker": worker.replace("\0", ""),
+            "worker": worker,
             "n": n,
             "most": self.max_attempts,
             "token": token_hex(16),
@@ -117,10 +121,12 @@ class Embeddings:
         """Gives a claim back, to be tried again after a while; as often as it may, then it is
         `failed`. Raises LeaseLost where another has claimed it since.
         """
+        if not 0 <= retry_sec <= MOST_SEC:
+            raise InvalidTask("retry_sec", f"is from 0 to {MOST_SEC} seconds")
         facts = {
             "id": claim.id,
             "token": claim.token,
-            "error": error.replace("\0", "\ufffd")[:MAX_ERROR],
+            "error": storable(error)[:MAX_ERROR],
             "most": self.max_attempts,
             "retry": retry_sec,
         }

@@ -20,7 +20,8 @@ MARGIN = timedelta(minutes=5)
 # What ended before the first look of all is counted as far back as this.
 BACKLOG = timedelta(days=1)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-MOST_ROWS = 10_000
+# Rows that are read together.
+PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,14 @@ async def roll_up(
 async def read_metrics(
     archive: Archive, queue: str, period: Period, *, since: datetime, until: datetime
 ) -> list[QueueMetrics]:
-    """The rows of a time, the oldest first, as many as one answer has."""
-    facts = {"queue": queue, "period": period, "since": since, "until": until, "limit": MOST_ROWS}
-    async with archive.connection() as connection:
-        cursor = await connection.execute(rollup.READ, facts)
-        return [QueueMetrics(*row) for row in await cursor.fetchall()]
+    """The rows of a time, the oldest first."""
+    found: list[QueueMetrics] = []
+    facts = {"queue": queue, "period": period, "since": since, "until": until, "limit": PAGE}
+    while True:
+        async with archive.connection() as connection:
+            cursor = await connection.execute(rollup.READ, facts)
+            page = [QueueMetrics(*row) for row in await cursor.fetchall()]
+        found += page
+        if len(page) < PAGE:
+            return found
+        facts["since"] = page[-1].start + timedelta.resolution

@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from rqueue.archive.faults import NO_RIGHT
+from rqueue.archive.faults import NO_RIGHT, NO_TABLE
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -133,17 +133,20 @@ def over(now: datetime) -> str:
 
 async def drop_empty(connection: AsyncConnection[Any], now: datetime) -> int:
     """Drops the months that are over and empty; how many. One that is in use just now is left for
-    the next time, and so is all where the role has not the right. A row that comes later all the
-    same finds its place among the others.
+    the next time, and so is all where the role has not the right; one may be gone by the hand of
+    another. A row that comes later all the same finds its place among the others.
     """
     dropped = 0
     for name in sorted(await known_months(connection)):
-        if MONTH.fullmatch(name) and name < over(now) and await is_empty(connection, name):
-            try:
+        if not MONTH.fullmatch(name) or name >= over(now):
+            continue
+        try:
+            # One that was made after the rights were given cannot even be looked at.
+            if await is_empty(connection, name):
                 dropped += await drop_month(connection, name)
-            except psycopg.Error as error:
-                if error.sqlstate not in (IN_USE, DEADLOCK, NO_RIGHT):
-                    raise
+        except psycopg.Error as error:
+            if error.sqlstate not in (IN_USE, DEADLOCK, NO_RIGHT, NO_TABLE):
+                raise
     return dropped
 
 

@@ -123,6 +123,15 @@ class Shelf:
             raise ArtifactDamaged(f"artifact:{id}", f"says that it is {found.id}")
         return found
 
+    async def has_bytes(self, artifact: ArtifactId) -> bool:
+        """Whether there are bytes of an artifact, whatever is known of it."""
+        try:
+            async with aclosing(self.medium.read(artifact)) as pieces:
+                await anext(pieces, None)
+        except FileNotFoundError:
+            return False
+        return True
+
     async def open(self, artifact: str | Artifact) -> AsyncGenerator[bytes, None]:
         """The bytes in pieces. After the last: ArtifactDamaged, where they are not what was put."""
         facts = await self.info(artifact)

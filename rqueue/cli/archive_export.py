@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,8 +47,9 @@ async def export(
 ) -> None:
     """Write ended tasks into a file, the last first.
 
-    FILE is there when all of it is written. In CSV a text that a spreadsheet would take for a
-    formula begins with an apostrophe. Exit 1 when there is nothing to write.
+    FILE is there when all of it is written; a pipe or a device is written into. In CSV a text that
+    a spreadsheet would take for a formula begins with an apostrophe. Exit 1 when there is nothing
+    to write.
     """
     if form == "parquet" and output == STANDARD_OUTPUT:
         raise click.UsageError("--format parquet is written into a file: give -o FILE")
@@ -79,24 +81,39 @@ async def export(
 
 @contextmanager
 def sheet_at(form: str, output: str) -> Iterator[Sheet]:
-    """A sheet to write on. A file is written beside its place, and put there when it is whole."""
+    """A sheet to write on; wrong usage where that cannot be."""
     if output == STANDARD_OUTPUT:
         yield JsonLines(sys.stdout) if form == "jsonl" else Csv(sys.stdout)
         return
-    place = Path(output)
-    beside = place.with_name(f".{place.name}.part")
     try:
-        if form == "parquet":
-            sheet: Sheet = Parquet(beside)
-            yield sheet
-            sheet.close()
-        else:
-            with beside.open("w", encoding="utf-8", newline="") as file:
+        with whole_at(Path(output)) as path:
+            if form == "parquet":
+                sheet: Sheet = Parquet(path)
+                yield sheet
+                sheet.close()
+                return
+            with path.open("w", encoding="utf-8", newline="") as file:
                 sheet = JsonLines(file) if form == "jsonl" else Csv(file)
                 yield sheet
                 sheet.close()
-        beside.replace(place)
     except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
+        why = error.strerror or error
+        raise click.UsageError(f"{output} cannot be written: {why}") from error
+
+
+@contextmanager
+def whole_at(place: Path) -> Iterator[Path]:
+    """Where to write what shall stand at a place: beside it, and it is put there when it is whole.
+    What is no file, such as a pipe or a device, has no other place: it is written into.
+    """
+    if place.exists() and not place.is_file():
+        yield place
+        return
+    # A link stays what it is: the file that it leads to is replaced.
+    target = Path(os.path.realpath(place))
+    beside = target.with_name(f".{target.name}.part")
+    try:
+        yield beside
+        beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)

@@ -56,7 +56,7 @@ async def spend(
 
     Days are those of UTC. What no model was named for stands under none.
     """
-    found = await queue.archived.spend(by, limit=limit, **wanted)
+    found = await queue.archived.spend(by, limit=limit + 1, **wanted)
     columns: Columns[Spent] = {
         **{word.upper(): partial(named, word) for word in by},
         "COST": lambda spent: dollars(float(spent.cost_usd)),
@@ -68,7 +68,9 @@ async def spend(
     def document(spent: Spent) -> object:
         return {**spent.model_dump(mode="json", include=kept), "cost_usd": float(spent.cost_usd)}
 
-    out.rows(found, columns, document)
+    out.rows(found[:limit], columns, document)
+    if len(found) > limit:
+        note(f"there are more than {limit}: narrow the search, or raise --limit")
     if not found:
         raise nothing()
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rqueue.cli.dead_saying import said_in, saying
+from rqueue.cli.dead_saying import decision_in, saying
 from rqueue.cli.exits import nothing
 from rqueue.cli.output import Printer, note
 from rqueue.cli.payloads import from_argument
 from rqueue.cli.session import on_queue
 from rqueue.errors import InvalidTask, WrongState
-from rqueue.model.codec import MAX_DEPTH, decode, encode
+from rqueue.model.codec import MAX_DEPTH, decode
 from rqueue.model.state import State
 from rqueue.policy.difference import difference
 
@@ -57,13 +57,13 @@ async def edit(
     if not steps:
         note(f"{found.id}: the payload is the same; to try it again as it is: rqueue dead retry")
         raise nothing()
-    encode(after, max_bytes=queue.settings.max_payload_bytes)
+    decision, desk = decision_in(queue, "modify_and_retry", given), queue.review_desk
     dry_run = bool(given["dry_run"])
-    if not dry_run:
+    if dry_run:
+        await desk.check(found.id, decision, after)
+    else:
         # The life that was shown: an editor may be open for long.
-        found = await queue.resolve(
-            found.id, "modify_and_retry", payload=after, life=found.life, **said_in(given)
-        )
+        found = await desk.resolve(found.id, decision, after, life=found.life)
     document = {"id": found.id, "resolution": "modify_and_retry", "state": found.state}
     out.one(
         {**document, "dry_run": dry_run, "diff": steps},

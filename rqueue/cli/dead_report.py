@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rqueue.cli.changing import instant
 from rqueue.cli.dead_show import row_of
 from rqueue.cli.output import Printer, clean, note
 from rqueue.cli.session import on_queue
 from rqueue.cli.timeline import clock
+from rqueue.client.door import instant_of
 from rqueue.clock import SYSTEM
+from rqueue.errors import InvalidTask
 from rqueue.policy.headline import headline
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 MARKS = re.compile(r"[\\`*_{}\[\]<>|~&@#$!]|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 DIR = click.Path(file_okay=False, path_type=Path)
 DAY = timedelta(days=1)
+# What a page is of, as it says itself.
+HEADING = re.compile(
+    r"^Queue (?P<all>(?P<queue>.+), from (?P<low>[-0-9: ]+) until (?P<high>[-0-9: ]+) UTC)\.$",
+    re.MULTILINE,
+)
+ELSEWHERE = "give another directory with -o, or move it away"
 TITLES = ("Time", "By", "Task", "Type", "Error", "Resolution", "Cause", "Note")
 
 
@@ -59,6 +66,7 @@ async def report(
             out.json(row_of(review))
         return
     path = output / f"dlq-review-{name_of(low, high)}.md"
+    check_replaced(path, queue.name, low, high)
     write(path, page(queue.name, low, high, found))
     click.echo(clean(str(path)))
     note(f"{len(found)} decision{'s' * (len(found) != 1)}")
@@ -73,13 +81,32 @@ def write(path: Path, lines: Iterable[str]) -> None:
         raise click.UsageError(f"{path}: {error.strerror}") from error
 
 
+def check_replaced(path: Path, queue: str, low: datetime, high: datetime) -> None:
+    """Wrong usage where another page has the name of this one, and this one has not all of it."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from error
+    there = HEADING.search(text)
+    if there is None:
+        raise click.UsageError(f"{path} is no page of decisions: {ELSEWHERE}")
+    is_less = there["low"] < clock(low) or clock(high) < there["high"]
+    if is_less or there["queue"] != escaped(queue):
+        raise click.UsageError(f"{path} is the page of {there['all']}: {ELSEWHERE}")
+
+
 def span_of(
     date: datetime | None, since: str | None, until: str | None
 ) -> tuple[datetime, datetime]:
     """From when until when: a day of UTC, or what was said."""
     if since is None and until is None:
         day = (date or SYSTEM.now()).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
-        return day, day + DAY
+        try:
+            return day, day + DAY
+        except OverflowError:
+            raise click.UsageError(f"--date {day.date()}: the calendar ends with it") from None
     high = SYSTEM.now() if until is None else aware(until, "--until")
     low = high.replace(hour=0, minute=0, second=0, microsecond=0)
     low = low if since is None else aware(since, "--since")
@@ -90,10 +117,10 @@ def span_of(
 
 def aware(text: str, option: str) -> datetime:
     """An instant in UTC; wrong usage without a time zone."""
-    found = instant(text, option)
-    if found.utcoffset() is None:
-        raise click.UsageError(f"{option} {text}: say the time zone, such as a Z for UTC")
-    return found.astimezone(UTC)
+    try:
+        return instant_of(option, text)
+    except InvalidTask as error:
+        raise click.UsageError(str(error)) from error
 
 
 def name_of(low: datetime, high: datetime) -> str:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from rqueue.cli.changing import instant
 from rqueue.cli.dead_edit import edit
-from rqueue.cli.dead_saying import said_in, saying
+from rqueue.cli.dead_saying import decision_in, saying
 from rqueue.cli.exits import NOTHING, STATE, nothing
 from rqueue.cli.output import Printer, note
 from rqueue.cli.seconds import SECONDS
 from rqueue.cli.session import Command, on_queue
 from rqueue.cli.sweeping import BEFORE, counted
+from rqueue.client.reviewing import Resolved
 from rqueue.clock import SYSTEM
-from rqueue.errors import InvalidTask, RQueueError, StoreError, TaskNotFound, WrongState
-from rqueue.model.state import State
+from rqueue.errors import InvalidTask, RQueueError, StoreError, TaskNotFound
+from rqueue.reviewing import dead_filter
 
 if TYPE_CHECKING:
-    from rqueue.client.reviewing import Resolved
+    from rqueue.client.deciding import Decision
     from rqueue.model.review import Resolution
-    from rqueue.model.task import Task
     from rqueue.queue import Queue
+    from rqueue.reviewing import Wanted
 
 DONE: dict[Resolution, str] = {
     "retry": "retried",
@@ -52,15 +52,6 @@ def filtering(command: Command) -> Command:
     for option in options:
         command = option(command)
     return command
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be done, and what is said of it."""
-
-    resolution: Resolution
-    said: dict[str, Any]
-    dry_run: bool
 
 
 def choosing(command: Command) -> Command:
@@ -136,47 +127,43 @@ async def decide(
     """
     ids, dry_run = given["ids"], given["dry_run"]
     wanted = {name: given[name] for name in FILTER if given[name] is not None}
-    said = {**said_in(given), **more}
     if bool(ids) == bool(wanted or given["everything"]):
         raise click.UsageError("give ids, or a filter such as --cluster, or --all")
+    decision = decision_in(queue, resolution, given, **more)
     if ids:
-        order = Order(resolution, said, dry_run=dry_run)
-        failed = [await decide_one(queue, out, order, id) for id in ids]
+        failed = [await decide_one(queue, out, decision, id, dry_run=dry_run) for id in ids]
         if any(failed):
             raise click.exceptions.Exit(max(failed))
         return
+    desk = queue.review_desk
     with out.working("look"):
-        found = await queue.resolve_many(resolution, dry_run=True, **wanted, **said)
-    if found.tasks and not dry_run:
+        chosen = await desk.chosen(dead_filter(cast("Wanted", wanted)))
+    found = Resolved([one.task for one in chosen])
+    if chosen and not dry_run:
         if not given["yes"]:
-            confirm(resolution, len(found.tasks))
+            confirm(resolution, len(chosen))
         with out.measured(resolution) as heard:
-            found = await queue.resolve_many(resolution, told=heard, **wanted, **said)
+            # Those that were counted: others may have died since.
+            found = await desk.resolve_many(chosen, decision, told=heard)
     tell(out, resolution, found, dry_run=dry_run)
 
 
-async def decide_one(queue: Queue, out: Printer, order: Order, id: str) -> int:
+async def decide_one(
+    queue: Queue, out: Printer, decision: Decision, id: str, *, dry_run: bool
+) -> int:
     """Carries a decision out about one task; the exit code that it would end with alone."""
-    resolution, dry = order.resolution, order.dry_run
+    desk, resolution = queue.review_desk, decision.resolution
     try:
-        found = await (dead_one(queue, id) if dry else queue.resolve(id, resolution, **order.said))
+        found = await (desk.check(id, decision) if dry_run else desk.resolve(id, decision))
     except (StoreError, InvalidTask):
         raise
     except RQueueError as error:
         note(f"{id} is not {DONE[resolution]}: {error}")
         return NOTHING if isinstance(error, TaskNotFound) else STATE
-    document = {"id": found.id, "resolution": resolution, "state": found.state, "dry_run": dry}
-    word = "would be " if dry else ""
+    document = {"id": found.id, "resolution": resolution, "state": found.state, "dry_run": dry_run}
+    word = "would be " if dry_run else ""
     out.one(document, f"{found.id} {word}{DONE[resolution]}, is {found.state}")
     return 0
-
-
-async def dead_one(queue: Queue, id: str) -> Task:
-    """A task that is dead; raises TaskNotFound and WrongState."""
-    found = await queue.get(id)
-    if found.state is not State.DEAD_LETTERED:
-        raise WrongState(found.id, found=found.state, wanted=[State.DEAD_LETTERED])
-    return found
 
 
 def confirm(resolution: Resolution, number: int) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from rqueue.client.deciding import decision_of
 from rqueue.model.review import CAUSES
 
 if TYPE_CHECKING:
     from rqueue.cli.session import Command
+    from rqueue.client.deciding import Decision, Told
+    from rqueue.model.review import Resolution
+    from rqueue.queue import Queue
 
 
 def saying(command: Command) -> Command:
@@ -27,6 +31,9 @@ def saying(command: Command) -> Command:
     return command
 
 
-def said_in(given: dict[str, Any]) -> dict[str, Any]:
-    """What was said, in the queue's own words."""
-    return {name: given[name] for name in ("cause", "note", "by")}
+def decision_in(
+    queue: Queue, resolution: Resolution, given: dict[str, Any], **more: Any
+) -> Decision:
+    """The decision that was said, or InvalidTask."""
+    said = {name: given[name] for name in ("cause", "note", "by")} | more
+    return decision_of(resolution, cast("Told", said), by=queue.desk.reviewer)

@@ -16,7 +16,7 @@ from rqueue.cli.timeline import WIDTH, clock
 from rqueue.client.deciding import fingerprint_of
 from rqueue.client.reviewing import died
 from rqueue.clock import SYSTEM
-from rqueue.errors import StoreUnavailable
+from rqueue.errors import ConfigError, StoreUnavailable
 from rqueue.model.forms import view
 from rqueue.model.state import State
 from rqueue.policy.blame import sure_of
@@ -65,14 +65,14 @@ WAYS = (
 
 
 async def decided(desk: ReviewDesk, task: TaskId) -> list[Review]:
-    """What was decided about a task before; an archive that is away keeps nobody from looking."""
-    found: list[Review] = []
+    """What was decided about a task before; an archive that is away, or that nobody here knows of,
+    keeps nobody from looking.
+    """
     try:
-        async for review in desk.reviews(None, None, task):
-            found.append(review)
-    except StoreUnavailable as error:
+        return [review async for review in desk.reviews(None, None, task)]
+    except (StoreUnavailable, ConfigError) as error:
         note(f"what was decided before may be missing: {error}")
-    return found
+    return list((await desk.waiting(None, None, task)).values())
 
 
 @click.command()

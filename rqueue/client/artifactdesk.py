@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rqueue.artifacts.shelf import FACTS
 from rqueue.client import door
+from rqueue.client.whereabouts import unknown
 from rqueue.context.artifacts import Reading
-from rqueue.errors import ArtifactDamaged, ArtifactNotFound, ConfigError, InvalidTask
+from rqueue.errors import ArtifactDamaged, ArtifactNotFound, InvalidTask
 from rqueue.model.artifact import id_of
 from rqueue.model.ids import ArtifactId
 from rqueue.policy.orphans import first_of, is_orphan, is_swept
@@ -28,14 +29,9 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 SWEEP_DAYS = 30
 MAX_DAYS = 36_500
-# Artifacts that one sweep looks at: the next goes on.
+# About as many as one sweep deletes: the next goes on.
 MOST = 10_000
 PAGE = 500
-NO_SERVER = (
-    "is not set, and the archive of this queue may name what would be deleted: set"
-    " RQUEUE_POSTGRES_URL, or postgres_url in rqueue.yaml; a queue that has no archive any more is"
-    " told so by `rqueue archive leave`, with `archive: none`"
-)
 
 
 @dataclass(slots=True)
@@ -84,48 +80,74 @@ class ArtifactDesk(Reading):
         if not 1 <= door.seconds_of("days", days) <= MAX_DAYS:
             raise InvalidTask("days", f"is a number from 1 to {MAX_DAYS}")
         before = first_of(self.clock.now_ms() - round(days * DAY_MS))
+        # Nobody waits for hours to hear that it cannot be.
+        await self.archived([])
         swept = SweptArtifacts()
-        owners = await self.candidates(before, swept)
-        states = await self.states([task for task in owners.values() if task is not None])
-        named = {id async for id in mentioned(self.desk.shard)}
-        orphans = [
-            id
-            for id, task in owners.items()
-            if is_orphan(states.get(task) if task else None, named=id in named)
-        ]
-        kept = await self.archived([task for id in orphans if (task := owners[id]) is not None])
-        swept.found = [id for id in orphans if id not in kept]
-        for start in range(0, 0 if dry_run else len(swept.found), PAGE):
-            page = swept.found[start : start + PAGE]
-            await self.place.delete(page)
-            swept.deleted += len(page)
-        return swept
-
-    async def candidates(
-        self, before: ArtifactId, swept: SweptArtifacts
-    ) -> dict[ArtifactId, TaskId | None]:
-        """The artifacts below an id that may be swept, and who put them; nobody where there are
-        but bytes, whose writer died before it said what they are.
-        """
-        found: dict[ArtifactId, TaskId | None] = {}
-        async for id, whole in self.kept(before):
-            if len(found) >= MOST:
+        async for page in self.candidates(before, await self.named()):
+            if len(swept.found) >= MOST:
                 swept.more = True
                 break
-            if not whole:
-                found[id] = None
+            swept.found += await self.orphans(page)
+        if swept.found:
+            # Once more: a task may have ended since the first look, with a word of what it put.
+            named = await self.named()
+            swept.found = [id for id in swept.found if id not in named]
+        for start in range(0, 0 if dry_run else len(swept.found), PAGE):
+            gone = swept.found[start : start + PAGE]
+            await self.place.delete(gone)
+            swept.deleted += len(gone)
+        return swept
+
+    async def named(self) -> set[ArtifactId]:
+        """The artifacts that something of the queue names in Redis."""
+        return {id async for id in mentioned(self.desk.shard)}
+
+    async def candidates(
+        self, before: ArtifactId, named: Set[ArtifactId]
+    ) -> AsyncIterator[dict[ArtifactId, TaskId | None]]:
+        """The artifacts below an id that may be swept and are not named, and who put them, some at
+        a time.
+        """
+        page: dict[ArtifactId, TaskId | None] = {}
+        async for id, is_told in self.kept(before):
+            if id in named:
                 continue
-            try:
-                artifact = await self.place.info(id)
-            except (ArtifactNotFound, ArtifactDamaged):
-                # Swept meanwhile, or nothing that can be judged: a person may look at it.
-                continue
-            if is_swept(artifact, self.place.queue):
-                found[id] = artifact.task
-        return found
+            page |= await self.candidate(id) if is_told else {id: None}
+            if len(page) >= PAGE:
+                yield page
+                page = {}
+        if page:
+            yield page
+
+    async def candidate(self, id: ArtifactId) -> dict[ArtifactId, TaskId | None]:
+        """An artifact and who put it; nobody where there are but bytes, whose writer died before it
+        had said what they are. Nothing where it may not be swept.
+        """
+        try:
+            artifact = await self.place.info(id)
+        except ArtifactNotFound:
+            # Half of what was to be said of it, or swept meanwhile.
+            return {id: None} if await self.place.has_bytes(id) else {}
+        except ArtifactDamaged:
+            # Nothing that can be judged: a person may look at it.
+            return {}
+        return {id: artifact.task} if is_swept(artifact, self.place.queue) else {}
+
+    async def orphans(self, owners: dict[ArtifactId, TaskId | None]) -> list[ArtifactId]:
+        """Those that nobody can name any more, and that the archive does not name."""
+        states = await self.states([task for task in owners.values() if task is not None])
+        ended = {
+            id: task
+            for id, task in owners.items()
+            if is_orphan(None if task is None else states.get(task))
+        }
+        kept = await self.archived([task for task in ended.values() if task is not None])
+        return [id for id in ended if id not in kept]
 
     async def kept(self, before: ArtifactId) -> AsyncIterator[tuple[ArtifactId, bool]]:
-        """The ids below one, oldest first, and whether there is more than bytes of each."""
+        """The ids below one, oldest first, and whether there is more than bytes of each: what is
+        said of them, or a half of it.
+        """
         names = [name async for page in self.place.medium.pages(before) for name in page]
         for stem, group in groupby(sorted(names), key=lambda name: name.removesuffix(FACTS)):
             try:
@@ -145,7 +167,7 @@ class ArtifactDesk(Reading):
         past = self.desk.past
         if past is None:
             if self.desk.shard.terms.archive or await is_joined(self.desk.shard):
-                raise ConfigError("postgres_url", NO_SERVER)
+                raise unknown("name what would be deleted")
             return found
         for task in dict.fromkeys(tasks):
             for life in await past.lives(task):

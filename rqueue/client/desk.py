@@ -185,13 +185,19 @@ class Desk:
         self, found: Task, decision: Decision, payload: object = None, *, delay_ms: int = 0
     ) -> State:
         """Gives a dead task a new life by this decision; with a payload it comes back changed."""
+        revival = await self.revival(found, decision, payload, delay_ms=delay_ms)
+        return await resolving.revive(self.shard, revival)
+
+    async def revival(
+        self, found: Task, decision: Decision, payload: object = None, *, delay_ms: int = 0
+    ) -> Revival:
+        """That new life as it is asked for; raises InvalidTask where there can be none such."""
         definition, diff = b"", ""
         if payload is not None:
             definition = self.changed(await self.reader.definition(found.id.ulid), payload)
             diff = changes(found.payload, payload)
         review = decision.review(found, diff)
-        revival = Revival(found.id.ulid, found.life, review, definition, delay_ms)
-        return await resolving.revive(self.shard, revival)
+        return Revival(found.id.ulid, found.life, review, definition, delay_ms)
 
     def plain(self, resolution: Resolution, note: str = "") -> Decision:
         """A decision of which nobody says more than what shall become of the task."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.client import door
 from rqueue.client.deciding import Decision, fingerprint_of
 from rqueue.client.desk import Filter
 from rqueue.client.drafts import to_ms
+from rqueue.client.whereabouts import unknown
 from rqueue.errors import InvalidTask, RQueueError, WrongState
 from rqueue.model.ids import TaskId
 from rqueue.model.review import ENDING, REVIVING, Review
 from rqueue.model.state import State
 from rqueue.policy.fingerprint import LENGTH
 from rqueue.store import index, resolving, reviews
+from rqueue.store.outbox import is_joined
 from rqueue.store.resolving import Reviewed, Revival
 
 if TYPE_CHECKING:
@@ -86,6 +88,13 @@ class Cluster:
             self.examples.append(task.id)
 
 
+class Chosen(NamedTuple):
+    """A dead task that somebody has looked at, and the life that it was in."""
+
+    task: TaskId
+    life: int
+
+
 @dataclass(slots=True)
 class Resolved:
     """What a filter found among the dead and, unless it was a dry run, what became of it; those
@@ -144,38 +153,53 @@ class ReviewDesk:
         if life is not None:
             # What another did to this life is told by the script.
             found = found.model_copy(update={"life": life})
-        elif found.state is not State.DEAD_LETTERED:
-            raise WrongState(found.id, found=found.state, wanted=DEAD)
+        else:
+            check_dead(found)
         if payload is not None:
             await self.desk.live_again(found, decision, payload)
         else:
-            ((_, fault),) = await self.carry_out([row_of(found, decision)], decision)
+            row = Reviewed(found.id.ulid, found.life, decision.review(found))
+            ((_, fault),) = await self.carry_out([row], decision)
             if fault is not None:
                 raise fault
         return await self.desk.get(found.id)
 
-    async def resolve_many(
-        self, wanted: DeadFilter, decision: Decision, *, dry_run: bool, told: Told | None = None
-    ) -> Resolved:
-        """Carries a decision out about all dead tasks that are meant; `told` hears how many of how
-        many are done.
+    async def check(self, task: str, decision: Decision, payload: object = None) -> Task:
+        """A dead task about which this may be decided, as far as can be told without doing it;
+        raises TaskNotFound, WrongState and InvalidTask as `resolve` does.
         """
-        if decision.resolution == "modify_and_retry":
-            raise InvalidTask("resolution", "modify_and_retry is for one task at a time")
-        # Ids and reviews alone are kept: all payloads may be more than memory holds.
-        rows = [row_of(task, decision) async for task in self.find(wanted)]
-        found = Resolved([TaskId.from_ulid(row.task) for row in rows])
-        if dry_run:
-            return found
-        for start in range(0, len(rows), PAGE):
-            page = rows[start : start + PAGE]
-            for task, fault in await self.carry_out(page, decision):
+        check_payload(decision, payload)
+        found = await self.desk.present(task)
+        check_dead(found)
+        await self.desk.revival(found, decision, payload)
+        return found
+
+    async def chosen(self, wanted: DeadFilter) -> list[Chosen]:
+        """The dead tasks that are meant now, to be decided about when somebody has agreed."""
+        # Ids and lives alone are kept: all payloads may be more than memory holds.
+        return [Chosen(task.id, task.life) async for task in self.find(wanted)]
+
+    async def resolve_many(
+        self, chosen: Sequence[Chosen], decision: Decision, *, told: Told | None = None
+    ) -> Resolved:
+        """Carries a decision out about these dead tasks, and no later life of them; `told` hears
+        how many of how many are done.
+        """
+        found = Resolved([one.task for one in chosen])
+        for start in range(0, len(chosen), PAGE):
+            page = chosen[start : start + PAGE]
+            tasks = await self.desk.reader.read([one.task.ulid for one in page])
+            rows = [
+                Reviewed(one.task.ulid, one.life, decision.review(task))
+                for one, task in zip(page, tasks, strict=True)
+            ]
+            for id, fault in await self.carry_out(rows, decision):
                 if fault is None:
-                    found.done.append(task)
+                    found.done.append(id)
                 else:
-                    found.refused[task] = str(fault)
+                    found.refused[id] = str(fault)
             if told is not None:
-                told(start + len(page), len(rows))
+                told(start + len(page), len(chosen))
         return found
 
     async def carry_out(
@@ -203,14 +227,16 @@ class ReviewDesk:
         self, since: datetime | None, until: datetime | None, task: TaskId | None = None
     ) -> AsyncIterator[Review]:
         """The decisions from one time until before another, oldest first; all, or those about one
-        task. The archive's come first.
+        task. The archive's come first. Raises ConfigError where there is one and nobody here knows
+        where: a part would be taken for the whole.
         """
-        since_ms = None if since is None else to_ms(since)
-        until_ms = None if until is None else to_ms(until)
-        walk = reviews.walk(self.shard, since_ms=since_ms, until_ms=until_ms)
         # Before the archive is read: what leaves the stream meanwhile is in the archive then.
-        waiting = {one.entry: one async for one in walk if task in (None, one.task)}
-        if self.archive is not None:
+        waiting = await self.waiting(since, until, task)
+        if self.archive is None:
+            # Settings alone archive nothing: what nobody has joined has all in the stream.
+            if await is_joined(self.shard):
+                raise unknown("have decisions that would be missing")
+        else:
             # The archive's own package is an extra.
             from rqueue.archive.reviews import Asked, read_reviews  # noqa: PLC0415
 
@@ -221,10 +247,20 @@ class ReviewDesk:
         for review in waiting.values():
             yield review
 
+    async def waiting(
+        self, since: datetime | None, until: datetime | None, task: TaskId | None = None
+    ) -> dict[str, Review]:
+        """The same decisions as far as they are not in an archive, by their entries."""
+        since_ms = None if since is None else to_ms(since)
+        until_ms = None if until is None else to_ms(until)
+        walk = reviews.walk(self.shard, since_ms=since_ms, until_ms=until_ms)
+        return {one.entry: one async for one in walk if task in (None, one.task)}
 
-def row_of(task: Task, decision: Decision) -> Reviewed:
-    """A task and what is kept of the decision about it."""
-    return Reviewed(task.id.ulid, task.life, decision.review(task))
+
+def check_dead(task: Task) -> None:
+    """Raises WrongState where a task is not dead."""
+    if task.state is not State.DEAD_LETTERED:
+        raise WrongState(task.id, found=task.state, wanted=DEAD)
 
 
 def agent_of(task: Task) -> str | None:

@@ -34,7 +34,7 @@ class Retention(BaseModel):
         """The oldest minute of which all is still there: one before it must not be counted anew."""
         spans = [
             timedelta(days=days) - timedelta(hours=1)
-            for days in (self.completed_days, self.dead_days)
+            for days in (self.completed_days, self.cancelled_days, self.dead_days)
             if days is not None
         ]
         if self.metrics_minute_days is not None:

@@ -19,11 +19,11 @@ def is_swept(artifact: Artifact, queue: str) -> bool:
     return artifact.task is not None and artifact.queue == queue
 
 
-def is_orphan(state: State | None, *, named: bool) -> bool:
-    """Whether an old artifact may go: nothing names it, and the task that put it has ended, or is
-    not there any more. A task that lives may be about to name what it has put.
+def is_orphan(state: State | None) -> bool:
+    """Whether an old artifact that nothing names may go: the task that put it has ended, or is not
+    there any more. A task that lives may be about to name what it has put.
     """
-    return not named and (state is None or state in FINAL)
+    return state is None or state in FINAL
 
 
 def first_of(ms: int) -> ArtifactId:

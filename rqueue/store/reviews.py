@@ -31,8 +31,9 @@ async def walk(
     shard: Shard, *, since_ms: int | None = None, until_ms: int | None = None
 ) -> AsyncIterator[Review]:
     """The reviews from one time until before another, oldest first."""
-    low = OLDEST if since_ms is None else str(since_ms)
-    high = NEWEST if until_ms is None else str(until_ms - 1)
+    # Times of a stream begin with 1970.
+    low = OLDEST if since_ms is None else str(max(0, since_ms))
+    high = NEWEST if until_ms is None else str(max(0, until_ms - 1))
     while True:
         found, last = await read(shard, low, high, PAGE)
         for review in found:

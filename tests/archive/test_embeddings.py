@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from rqueue.archive.embeddings import Embeddings
+from rqueue.archive.embeddings import MAX_ERROR, Embeddings
 from rqueue.errors import InvalidTask, LeaseLost, StoreUnavailable
 from rqueue.model.ids import TaskId
 from tests.archive.kept import NOON, QUEUE, Kept
@@ -129,12 +130,39 @@ async def test_what_is_no_vector_is_refused_at_the_door(
     assert row(kept)[0] == "claimed"
 
 
-@pytest.mark.parametrize("wrong", [{"n": 0}, {"n": 1001}, {"lease_sec": 0}])
-async def test_a_claim_of_nothing_is_refused(
-    embeddings: Embeddings, wrong: dict[str, float]
+@pytest.mark.parametrize(
+    "wrong",
+    [{"n": 0}, {"n": 1001}, {"lease_sec": 0}, {"worker": "\ud800"}, {"worker": "a\0b"}],
+)
+async def test_a_claim_of_nothing_or_by_nobody_is_refused(
+    embeddings: Embeddings, wrong: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidTask):
-        await embeddings.claim(worker="w1", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask) as refused:
+        await embeddings.claim(**{"worker": "w1", **wrong})
+
+    assert refused.value.field in wrong
+
+
+@pytest.mark.parametrize("seconds", [-1, 86_401, 1e30, float("inf"), float("nan")])
+async def test_a_time_to_wait_that_makes_no_sense_is_refused(
+    kept: Kept, embeddings: Embeddings, seconds: float
+) -> None:
+    asked(kept)
+    (claim,) = await embeddings.claim(worker="w1")
+
+    with pytest.raises(InvalidTask, match="retry_sec"):
+        await embeddings.fail(claim, "no answer", retry_sec=seconds)
+
+    assert row(kept)[0] == "claimed"
+
+
+async def test_of_any_error_what_can_be_kept_is(kept: Kept, embeddings: Embeddings) -> None:
+    asked(kept)
+    (claim,) = await embeddings.claim(worker="w1")
+
+    await embeddings.fail(claim, "bad \ud800, \0" + "x" * 5000, retry_sec=0)
+
+    assert row(kept)[3] == "bad ?, \ufffd" + "x" * (MAX_ERROR - 8)
 
 
 async def test_a_server_that_goes_away_loses_no_claim(own_pg: Database) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from rqueue.archive import metrics
 from rqueue.archive.metrics import Sample, read_metrics, record
 from rqueue.errors import StoreUnavailable
 from rqueue.model.metrics import Period, QueueMetrics
@@ -83,6 +84,18 @@ async def test_rates_are_failed_attempts_of_all(kept: Kept) -> None:
     assert minutes[NOON - HOUR].error_rates_per_agent == {"coder": 1}
     assert minutes[NOON].error_rates_per_agent == {"coder": 0.5, "w2": 0}
     assert days[NOON.replace(hour=0)].error_rates_per_agent == {"coder": 0.666667, "w2": 0.5}
+
+
+async def test_all_rows_of_a_time_are_read_however_many(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "PAGE", 3)
+    for at in range(6):
+        await recorded(kept, NOON + at * MINUTE)
+
+    found = await rows(kept)
+
+    assert list(found) == [NOON + at * MINUTE for at in range(6)]
 
 
 async def test_recorded_again_it_says_the_same(kept: Kept) -> None:

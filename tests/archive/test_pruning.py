@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rqueue.archive import pruning
+from rqueue.archive import partitions, pruning
+from rqueue.archive.connection import Archive
 from rqueue.archive.partitions import Month, make_months
 from rqueue.archive.pruning import Pruned, Pruning
 from rqueue.errors import StoreUnavailable
 from rqueue.model.ids import TaskId
 from rqueue.model.retention import Retention
+from tests.archive.granted import granted
 from tests.archive.kept import NOON, QUEUE, Kept
 from tests.archive.kept import opened as open_archive
 from tests.postgres import Database
@@ -245,6 +247,39 @@ async def test_a_month_in_use_is_left_for_the_next_time(kept: Kept) -> None:
 
     assert (held.months, "task_lives_2025_06" in months(kept)) == (0, True)
     assert (await pruned(kept)).months == 1
+
+
+async def test_a_role_without_rights_to_a_month_prunes_and_leaves_it(kept: Kept) -> None:
+    kept.life(NOON - 100 * DAY)
+    async with kept.archive.connection() as line:
+        await make_months(line, [Month(2025, 5)])
+    with granted(kept.database) as url:
+        async with kept.archive.connection() as line:
+            await make_months(line, [Month(2025, 6)])
+        role = Archive(lambda: url)
+
+        done = await Pruning(role, QUEUE, ALL, now=NOON).prune()
+
+        await role.aclose()
+    assert (done.completed, done.months) == (1, 0)
+    assert {"task_lives_2025_05", "task_lives_2025_06"} <= {*months(kept)}
+
+
+async def test_a_month_that_another_drops_meanwhile_is_gone(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with kept.archive.connection() as line:
+        await make_months(line, [Month(2025, 6)])
+        known = {"task_lives_2025_05", *await partitions.known_months(line)}
+
+    async def before_it_was_dropped(line: object) -> set[str]:
+        return known
+
+    monkeypatch.setattr(partitions, "known_months", before_it_was_dropped)
+
+    done = await pruned(kept)
+
+    assert (done.months, "task_lives_2025_06" in months(kept)) == (1, False)
 
 
 async def test_a_server_that_goes_away_leaves_all_or_nothing_of_a_batch(own_pg: Database) -> None:

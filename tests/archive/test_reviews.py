@@ -10,12 +10,12 @@ import pytest
 
 from rqueue import TaskId
 from rqueue.archive.reviews import Asked, read_reviews, write_reviews
-from rqueue.errors import StoreUnavailable
+from rqueue.errors import ConfigError, StoreUnavailable
 from rqueue.model.review import Resolution, Review
 from rqueue.services.roster import archiver_of
 from rqueue.store import reviews
 from tests.archive.housed import Housed, housed
-from tests.house import NAME
+from tests.house import NAME, opened
 from tests.postgres import Database
 from tests.servers import Server
 
@@ -105,6 +105,19 @@ async def test_decisions_are_read_by_time_from_both_places(home: Housed) -> None
     assert await listed(home, since=second.at, until="2999-01-01T00:00:00Z") == [second]
     asked = Asked(NAME, only=second.task)
     assert [one async for one in read_reviews(home.kept.archive, asked)] == []
+
+
+async def test_who_does_not_know_where_the_archive_is_is_told_of_no_decision(
+    home: Housed, valkey: Server
+) -> None:
+    await decided(home)
+    await home.archiver.tick()
+
+    async with opened(valkey) as other:
+        with pytest.raises(ConfigError, match="RQUEUE_POSTGRES_URL") as raised:
+            [review async for review in other.queue.reviews()]
+
+    assert raised.value.setting == "postgres_url"
 
 
 async def test_what_can_be_no_row_stays_and_holds_up_no_other(home: Housed) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rqueue.client import artifactdesk
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError, StoreUnavailable
+from rqueue.model.ids import new_task_id
 from rqueue.testing.clock import ManualClock
 from tests.archive.library import Library, library
 from tests.house import opened
@@ -39,6 +41,20 @@ async def test_a_large_result_comes_back_from_the_archive_and_is_not_swept(
         assert (await shelf.house.queue.get(task)).result == LARGE
         shelf.ask("DELETE FROM rqueue.task_lives")
         assert len((await shelf.house.queue.artifacts.sweep()).found) == 1
+
+
+async def test_a_sweep_gets_past_what_the_archive_names(
+    valkey: Server, pg: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifactdesk, "MOST", 1)
+    async with library(valkey, pg, artifacts_url=f"file://{tmp_path}/kept") as shelf:
+        task = await forgotten(shelf)
+        orphan = await shelf.house.queue.runtime.shelf.put(b"abc", task=new_task_id())
+
+        swept = await shelf.house.queue.artifacts.sweep()
+
+        assert (swept.found, swept.more) == ([orphan.id], False)
+        assert (await shelf.house.queue.get(task)).result == LARGE
 
 
 async def test_nothing_is_swept_while_the_archive_cannot_say(

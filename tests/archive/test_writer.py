@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
 from rqueue.archive.batch import Batch, Ended, Refused, Written
-from rqueue.archive.pruning import Pruning
 from rqueue.archive.quick import quick_row
 from rqueue.archive.rows import row_of
 from rqueue.archive.statements import EMBEDDING_JOBS
 from rqueue.archive.writer import Writer
 from rqueue.clock import SYSTEM
 from rqueue.model.ids import TaskId
-from rqueue.model.retention import Retention
 from rqueue.model.ulid import ulid_of
 from rqueue.store.kept import Kept, Plain
 from rqueue.store.outbox import Line
+from tests.archive.granted import granted
 from tests.archive.library import Library
 from tests.archive.test_rows import a_kept, a_plain
-
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "archive-upkeep.md"
-GRANTS = re.compile(r"^GRANT .*;$", re.MULTILINE)
 
 
 def made_at(when: datetime, n: int = 0) -> TaskId:
@@ -154,28 +148,15 @@ async def test_an_id_of_a_clock_that_is_far_off_is_kept_all_the_same(
 async def test_a_role_without_rights_to_make_tables_still_writes(
     shelf: Library, writer: Writer
 ) -> None:
-    for statement in (
-        "DROP ROLE IF EXISTS plain_writer",
-        "CREATE ROLE plain_writer LOGIN",
-        *GRANTS.findall(GUIDE.read_text("utf-8")),
-    ):
-        shelf.ask(statement.replace("archiver", "plain_writer"))
     task, line = made_at(datetime(2023, 3, 3, tzinfo=UTC)), Line(b"bad", b"1 COMPLETED")
-    url = shelf.database.url.replace("//", "//plain_writer@", 1)
-    if "@" in shelf.database.url:
-        url = "postgresql://plain_writer@" + shelf.database.url.split("@", 1)[1]
-    shelf.archive.locate = lambda: url
-    await shelf.archive.aclose()
+    with granted(shelf.database) as url:
+        shelf.archive.locate = lambda: url
+        await shelf.archive.aclose()
 
-    batch = Batch([ended(task)], [Refused("1-1", line, Kept(()), "bad")])
+        batch = Batch([ended(task)], [Refused("1-1", line, Kept(()), "bad")])
 
-    assert await writer.write(batch) == Written(rows=1, quarantined=1)
+        assert await writer.write(batch) == Written(rows=1, quarantined=1)
 
     assert shelf.ask("SELECT tableoid::regclass::text FROM rqueue.task_lives") == [
         ("task_lives_other",)
     ]
-    policy = Retention(completed_days=1)
-    done = await Pruning(shelf.archive, writer.queue, policy, now=NOW + timedelta(days=900)).prune()
-    assert (done.completed, done.months) == (1, 0)
-    for statement in ("DROP OWNED BY plain_writer", "DROP ROLE plain_writer"):
-        shelf.ask(statement)

@@ -51,6 +51,15 @@ async def test_what_was_put_is_what_is_got(shelf: Shelf) -> None:
     assert await shelf.info(put.reference) == put
 
 
+async def test_bytes_are_there_whatever_is_known_of_them(shelf: Shelf) -> None:
+    told, empty = await shelf.put(b"hello"), await shelf.put(b"")
+    await shelf.medium.remove([f"{one.id}{FACTS}" for one in (told, empty)])
+
+    assert await shelf.has_bytes(told.id)
+    assert await shelf.has_bytes(empty.id)
+    assert not await shelf.has_bytes(new_artifact_id())
+
+
 async def test_all_kinds_of_data_are_taken(shelf: Shelf, tmp_path: Path) -> None:
     file = tmp_path / "picture.png"
     file.write_bytes(BIG)

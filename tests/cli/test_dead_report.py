@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,10 @@ from rqueue.clock import SYSTEM
 from tests.cli.conftest import Shell
 from tests.cli.test_dead import died
 from tests.house import House
+
+
+def today() -> date:
+    return SYSTEM.now().date()
 
 
 def text_of(path: str) -> str:
@@ -24,13 +28,12 @@ async def test_the_page_of_a_day_has_every_decision(
     first, second = await died(house, "disk 7 full"), await died(house)
     await house.queue.resolve(first, "modify_and_retry", payload={"n": 2}, note="was 1")
     await house.queue.resolve(second, "delete", cause="invalid_task", by="human:ada")
-    today = SYSTEM.now().date()
 
     (path,) = await shell.lines("dead", "report", "-o", str(tmp_path / "log"))
 
-    assert path == str(tmp_path / "log" / f"dlq-review-{today}.md")
+    assert path == str(tmp_path / "log" / f"dlq-review-{today()}.md")
     page = text_of(path)
-    assert page.startswith(f"# Dead tasks: decisions of {today}\n")
+    assert page.startswith(f"# Dead tasks: decisions of {today()}\n")
     rows = [line for line in page.splitlines() if line.startswith("| 20")]
     assert len(rows) == 2
     assert [cell.strip() for cell in rows[1].split("|")[2:9]] == [
@@ -60,7 +63,9 @@ async def test_other_days_have_their_own_page(house: House, shell: Shell) -> Non
     "wrong",
     [("--date", "2026-13-01"), ("--since", "soon"), ("--since", "2026-01-01T00:00:00"),
      ("--date", "2026-01-01", "--until", "2026-01-02T00:00:00Z"),
-     ("--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z")],
+     ("--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z"),
+     ("--date", "9999-12-31"), ("--since", "0001-01-01T00:00:00+05:00"),
+     ("--until", "9999-12-31T23:59:59-05:00")],
 )  # fmt: skip
 async def test_days_that_are_none_are_refused(
     house: House, shell: Shell, wrong: tuple[str, ...]
@@ -68,6 +73,58 @@ async def test_days_that_are_none_are_refused(
     found = await shell.run("dead", "report", *wrong)
 
     assert (found.exit_code, found.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [("--date", "1960-01-01"), ("--date", "0001-01-01"), ("--date", "9999-12-30"),
+     ("--since", "1960-01-01T00:00:00Z", "--until", "1961-01-01T00:00:00Z")],
+)  # fmt: skip
+async def test_a_day_of_no_queue_has_a_page_with_nothing_on_it(
+    house: House, shell: Shell, old: tuple[str, ...]
+) -> None:
+    await house.queue.resolve(await died(house), "escalate")
+
+    (path,) = await shell.lines("dead", "report", *old)
+
+    assert "Nothing was decided." in text_of(path)
+    assert await shell.json("dead", "report", "--since", "0001-01-01T00:00:00Z") != []
+
+
+async def test_a_page_is_replaced_by_one_that_has_all_of_it(house: House, shell: Shell) -> None:
+    await shell.lines("dead", "report", "--since", f"{today()}T00:00:00Z")
+    await house.queue.resolve(await died(house), "escalate")
+
+    for words in (("--since", f"{today()}T00:00:00Z"), (), ()):
+        (path,) = await shell.lines("dead", "report", *words)
+        assert "escalate 1." in text_of(path)
+
+
+async def test_a_page_of_another_queue_or_of_more_is_not_replaced(
+    house: House, shell: Shell
+) -> None:
+    await house.queue.resolve(await died(house), "escalate")
+    (path,) = await shell.lines("dead", "report", "--date", str(today()))
+    before = text_of(path)
+    other = Shell({**shell.env, "RQUEUE_QUEUE": "other"})
+    hour = ("--since", f"{today()}T10:00:00Z", "--until", f"{today()}T11:00:00Z")
+
+    for who, words in ((other, ()), (shell, hour), (other, hour)):
+        found = await who.run("dead", "report", *words)
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert f"{path} is the page of " in found.stderr
+        assert "give another directory with -o" in found.stderr
+    await other.lines("dead", "report", "-o", "other")
+
+    assert text_of(path) == before
+
+
+async def test_what_is_no_page_is_not_replaced(house: House, shell: Shell, nowhere: Path) -> None:
+    (nowhere / f"dlq-review-{today()}.md").write_text("mine")
+
+    found = await shell.run("dead", "report")
+
+    assert (found.exit_code, "is no page of decisions" in found.stderr) == (2, True)
 
 
 @pytest.fixture

@@ -56,6 +56,37 @@ async def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert [review.resolution for review in await reviews(house)] == [word]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("retry", "--cause", "bad cause"), ("retry", "--note", "a\udc80b"), ("cancel", "--by", "ada"),
+     ("wait", "--until", "2000-01-01T00:00:00Z"), ("wait", "--for", "99999999"),
+     ("edit", "--payload", "null"), ("edit", "--payload", '{"n": 2}', "--cause", "bad cause"),
+     ("edit", "--payload", '"' + "x" * 300_000 + '"')],
+)  # fmt: skip
+async def test_a_dry_run_refuses_what_would_be_refused(
+    house: House, shell: Shell, words: tuple[str, ...]
+) -> None:
+    word, *said = words
+    task = await died(house)
+
+    dry = await shell.run("dead", word, task, *said, "--dry-run")
+    real = await shell.run("dead", word, task, *said)
+
+    assert (dry.exit_code, dry.stdout) == (2, "")
+    assert (real.exit_code, real.stderr) == (2, dry.stderr)
+
+
+async def test_a_dry_run_finds_that_a_definition_cannot_be_read(house: House, shell: Shell) -> None:
+    task = await died(house)
+    await house.client.hset(house.keys.task(task.ulid), "def0", '{"t":')
+    words = ("dead", "edit", task, "--payload", '{"n": 2}')
+
+    dry, real = await shell.run(*words, "--dry-run"), await shell.run(*words)
+
+    assert (dry.exit_code, dry.stderr) == (real.exit_code, real.stderr)
+    assert (dry.exit_code, dry.stdout) == (2, "")
+
+
 async def test_many_are_not_changed_unasked(house: House, shell: Shell) -> None:
     task = await died(house)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rqueue import State
-from rqueue.cli import dead_edit
+from rqueue import State, TaskId
+from rqueue.cli import dead_edit, dead_resolving
 from rqueue.client.deciding import Decision
 from rqueue.client.reviewing import ReviewDesk
 from rqueue.store.resolving import Reviewed
@@ -90,3 +90,33 @@ async def test_an_editor_that_is_open_for_long_changes_no_later_life(
     found = await house.task(task)
     assert (found.state, found.life, found.payload) == (State.DEAD_LETTERED, 2, {"n": 7})
     assert [review.by for review in await reviews(house)] == ["human:ada"]
+
+
+@pytest.mark.parametrize("word", ["retry", "escalate", "cancel", "delete"])
+async def test_what_was_not_counted_in_the_question_is_left_alone(
+    house: House, shell: Shell, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    task, again, loop = await died(house), await died(house), asyncio.get_running_loop()
+    late: list[TaskId] = []
+
+    async def meanwhile() -> None:
+        late.append(await died(house))
+        await house.queue.resolve(again, "retry", by="human:ada")
+        (lease,) = await house.queue.claim(worker="w1")
+        await lease.start()
+        await lease.fail("error", "again", permanent=True)
+
+    def confirm(_: str, number: int) -> None:
+        assert number == 2
+        asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
+
+    monkeypatch.setattr(dead_resolving, "confirm", confirm)
+    result = await shell.run("dead", word, "--all", "--by", "human:bob", "--json")
+
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["found"], found["done"]) == (3, 2, 1)
+    assert list(found["refused"]) == [again]
+    for one in (*late, again):
+        assert (await house.task(one)).state is State.DEAD_LETTERED
+    (review,) = [review for review in await reviews(house) if review.by == "human:bob"]
+    assert (review.task, review.type, review.error) == (task, "code", "no")

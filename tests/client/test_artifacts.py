@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rqueue import Artifact, State
+from rqueue import Artifact, State, TaskId
 from rqueue.artifacts.shelf import FACTS, Shelf
+from rqueue.client import artifactdesk
 from rqueue.clock import SYSTEM
 from rqueue.errors import ArtifactNotFound, InvalidTask
 from rqueue.model.ids import new_artifact_id, new_task_id
@@ -128,6 +129,41 @@ async def test_nothing_that_something_names_is_swept(house: House) -> None:
     assert await there(house, *kept, noted) == [True] * 6
 
 
+async def test_a_sweep_gets_past_what_is_kept_and_says_when_there_is_more(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifactdesk, "MOST", 2)
+    monkeypatch.setattr(artifactdesk, "PAGE", 1)
+    lease = await house.running()
+    kept = [await put(house, new_task_id()), *[await put(house, lease.id) for _ in range(3)]]
+    await house.queue.enqueue("a", {"file": kept[0].reference})
+    orphans = [await put(house, new_task_id()) for _ in range(3)]
+
+    swept = [await house.queue.artifacts.sweep() for _ in range(3)]
+
+    assert [(one.deleted, one.more) for one in swept] == [(2, True), (1, False), (0, False)]
+    assert await there(house, *kept, *orphans) == [True] * 4 + [False] * 3
+
+
+async def test_what_is_named_while_a_sweep_looks_around_is_kept(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await house.running()
+    late = await put(house, lease.id)
+    desk = house.queue.artifacts
+    states = desk.states
+
+    async def after_its_end(tasks: Sequence[TaskId]) -> dict[TaskId, State]:
+        await lease.complete({"see": late.reference})
+        return await states(tasks)
+
+    monkeypatch.setattr(desk, "states", after_its_end)
+
+    assert (await desk.sweep()).found == []
+
+    assert await there(house, late) == [True]
+
+
 async def test_a_large_result_is_kept_as_long_as_its_task(house: House) -> None:
     lease = await house.running()
     await lease.complete(LARGE)
@@ -154,9 +190,10 @@ async def test_what_is_young_or_a_producers_or_another_queues_is_not_swept(house
 async def test_bytes_that_nobody_said_anything_of_are_swept_and_strange_files_are_not(
     house: House, tmp_path: Path
 ) -> None:
-    half, bad = await put(house, new_task_id()), await put(house, new_task_id())
+    half, begun, bad = [await put(house, new_task_id()) for _ in range(3)]
     folder = tmp_path / "kept"
     (folder / f"{half.id}{FACTS}").unlink()
+    (folder / f"{begun.id}{FACTS}").rename(folder / f".part-{begun.id}{FACTS}.0000")
     (folder / f"{bad.id}{FACTS}").write_text("{")
     part = f".part-{new_artifact_id()}.0000"
     for name in ("README", "art_nothing", part):
@@ -164,8 +201,8 @@ async def test_bytes_that_nobody_said_anything_of_are_swept_and_strange_files_ar
 
     swept = await house.queue.artifacts.sweep()
 
-    assert len(swept.found) == 2
-    assert half.id in swept.found
+    assert len(swept.found) == 3
+    assert {half.id, begun.id} < {*swept.found}
     left = {path.name for path in folder.iterdir()}
     assert left == {"README", "art_nothing", bad.id, f"{bad.id}{FACTS}"}
 

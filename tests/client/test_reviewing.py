@@ -246,7 +246,9 @@ async def test_reviews_are_read_by_time(house: House) -> None:
 
     assert await log(house, since=second.at, until=third.at + timedelta(days=1)) != []
     assert await log(house, since="2020-01-01T00:00:00Z") == [first, second, third]
+    assert await log(house, since="1960-01-01T00:00:00Z") == [first, second, third]
     assert await log(house, until="2020-01-01T00:00:00Z") == []
+    assert await log(house, until="1960-01-01T00:00:00Z") == []
     assert await log(house, since=SYSTEM.now() + timedelta(hours=1)) == []
     with pytest.raises(InvalidTask):
         await log(house, since="yesterday")

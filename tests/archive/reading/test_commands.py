@@ -166,13 +166,20 @@ async def test_lists_say_what_was_raised(books: Library, shell: Shell) -> None:
         assert line.endswith("ValueError: bad customer"), word
 
 
-async def test_a_limit_is_told(books: Library, shell: Shell) -> None:
-    await some(books)
+@pytest.mark.parametrize("words", [("search",), ("events",), ("spend", "--by", "type")])
+async def test_a_limit_is_told(books: Library, shell: Shell, words: tuple[str, ...]) -> None:
+    for type in ("one", "two", "three"):
+        lease = await books.lease(type)
+        await lease.spend(0.5)
+        await lease.complete()
+    await books.moved()
 
-    result = await shell.run("archive", "search", "--limit", "2", "--json")
+    cut = await shell.run("archive", *words, "--limit", "2", "--json")
+    whole = await shell.run("archive", *words, "--limit", "3", "--json")
 
-    assert len(result.stdout.splitlines()) == 2
-    assert "more than 2" in result.stderr
+    assert [len(found.stdout.splitlines()) for found in (cut, whole)] == [2, 3]
+    assert "there are more than 2" in cut.stderr
+    assert whole.stderr == ""
 
 
 async def test_a_task_and_its_life_are_shown_from_the_archive(books: Library, shell: Shell) -> None:

@@ -11,9 +11,8 @@ from rqueue.policy.orphans import first_of, is_orphan, is_swept
 
 
 @pytest.mark.parametrize("state", [*State, None])
-def test_nothing_that_is_named_or_whose_task_lives_is_an_orphan(state: State | None) -> None:
-    assert not is_orphan(state, named=True)
-    assert is_orphan(state, named=False) == (state is None or state in FINAL)
+def test_nothing_whose_task_lives_is_an_orphan(state: State | None) -> None:
+    assert is_orphan(state) == (state is None or state in FINAL)
 
 
 def test_only_what_tasks_of_this_queue_put_is_looked_at() -> None:
