@@ -16,6 +16,7 @@ from rqueue.archive.verifying import life_in, state_in
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.store import outbox, sweeping
+from rqueue.store.ended import read_page
 from rqueue.store.outbox import Line
 from rqueue.store.queue import tally
 from rqueue.store.values import UNREADABLE, life, moment, natural
@@ -147,7 +148,7 @@ class Verifier:
         """Those of these tasks that have ended."""
         left = ulids
         while left:
-            page = await outbox.read_page(self.shard, left)
+            page = await read_page(self.shard, left)
             for ulid, kept in zip(left, page, strict=False):
                 seen = seen_in(ulid, kept.apart())
                 if seen is not None:

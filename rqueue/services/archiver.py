@@ -16,17 +16,9 @@ from rqueue.archive.quick import quick_row
 from rqueue.archive.reviews import is_fit, write_reviews
 from rqueue.archive.rows import Row, Unfit, row_of, told_in
 from rqueue.store import reviews
+from rqueue.store.ended import PAGE, read_page
 from rqueue.store.kept import Kept, Plain, snapshot_in
-from rqueue.store.outbox import (
-    PAGE,
-    Entry,
-    Line,
-    archived,
-    collect,
-    join,
-    read_dags,
-    read_page,
-)
+from rqueue.store.outbox import Entry, Line, archived, collect, join, read_dags
 from rqueue.store.values import UNREADABLE, dag_in
 
 if TYPE_CHECKING:
@@ -186,7 +178,8 @@ class Archiver:
         done = 0
         while done < len(lines):
             page = lines[done : done + PAGE]
-            kept = await read_page(self.shard, [line.task for line in page])
+            tasks = [line.task.decode(errors="replace") for line in page]
+            kept = await read_page(self.shard, tasks)
             yield zip(names[done:], page, kept, strict=False)
             done += len(kept)
 

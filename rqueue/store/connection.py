@@ -103,6 +103,12 @@ class Connection:
         """
         return await self.quickly(lambda: self.clients().ask(commands), what)
 
+    async def ask_together(self, commands: Sequence[Sequence[Argument]], *, what: str) -> list[Any]:
+        """`ask` for many small reads, which go out in one piece. Not for a cluster, where each
+        would go alone.
+        """
+        return await self.quickly(lambda: self.clients().ask_together(commands), what)
+
     async def ask_one(self, words: Sequence[Argument], *, what: str) -> Any:
         """`ask` for one command: most calls are such, and what lies between costs them."""
         wire = self.clients().wire

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.errors import OutboxNotEmpty, ScriptFault
-from rqueue.store.kept import Flat, Kept, Plain, is_torn, kept_in, pairs
+from rqueue.store.kept import Flat, pairs
 from rqueue.store.replies import ok, text
 from rqueue.store.shard import BYTES, CHUNK
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 GROUP = "archive"
-# Tasks that one call reads for the archive; it ends sooner where they are large.
+# Entries of a page, where they are only looked at.
 PAGE = 500
 # Entries that are read before it is looked how large they were.
 STEP = 20
@@ -88,30 +89,6 @@ async def collect(
     return [Entry(text(id), [Line(*pair) for pair in pairs(words)]) for id, words in found]
 
 
-async def read_page(shard: Shard, page: Sequence[str | bytes]) -> list[Kept | Plain]:
-    """What is kept of the first of these tasks, as many as one call reads; an empty hash where
-    nothing is. Of one that has a key of another type nothing can be read: it stands in no other's
-    way.
-    """
-    try:
-        found = await read(shard, page[:PAGE], joined=True)
-        for place, row in enumerate(found):
-            if is_torn(row):
-                (found[place],) = await read(shard, [page[place]], joined=False)
-    except ScriptFault as fault:
-        if "WRONGTYPE" not in str(fault.reply):
-            raise
-        return [Kept(())] if len(page) == 1 else await read_page(shard, page[: len(page) // 2])
-    return [kept_in(*row) for row in found]
-
-
-async def read(shard: Shard, tasks: Sequence[str | bytes], *, joined: bool) -> list[Any]:
-    """The rows of some tasks, plain ones with their words joined or not."""
-    args: dict[str, Argument] = {"limit": BYTES, "joined": int(joined)}
-    reply = await shard.run("queue/ended", args, [(task,) for task in tasks])
-    return list(ok("queue/ended", "", reply))
-
-
 async def read_dags(shard: Shard, dags: Sequence[str]) -> list[dict[str, str]]:
     """The hashes of DAGs, as text; empty where there is none (any more)."""
     found: list[dict[str, str]] = []
@@ -155,10 +132,18 @@ async def archived(shard: Shard, entries: Sequence[Entry], dags: Iterable[str] =
     args: dict[str, Argument] = {
         "group": GROUP, "ttl": shard.terms.result_ttl_ms, "dags": " ".join(dags),
     }  # fmt: skip
+
+    async def let_go(portion: Sequence[Entry]) -> int:
+        reply = await shard.run("queue/archived", args, [(entry.id,) for entry in portion])
+        return int(ok("queue/archived", "", reply)[0])
+
+    # At once, and all of them to the end: one after the other, each would wait for a busy loop.
     tasks = 0
-    for portion in portions(entries):
-        rows = [(entry.id,) for entry in portion]
-        tasks += int(ok("queue/archived", "", await shard.run("queue/archived", args, rows))[0])
+    asked = map(let_go, portions(entries))
+    for found in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(found, BaseException):
+            raise found
+        tasks += found
     return tasks
 
 

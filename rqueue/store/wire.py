@@ -48,6 +48,17 @@ class Line(asyncio.Protocol):
         self.transport.write(command)
         return future
 
+    def send_all(self, commands: Iterable[Sequence[Argument]]) -> list[asyncio.Future[Any]]:
+        """Sends commands in one piece; their replies come in this order."""
+        if not self.is_open:
+            raise DriverConnectionError("the connection was lost")
+        piece = [packed(words) for words in commands]
+        loop = asyncio.get_running_loop()
+        sent: list[asyncio.Future[Any]] = [loop.create_future() for _ in piece]
+        self.asked.extend(sent)
+        self.transport.write(b"".join(piece))
+        return sent
+
     def data_received(self, data: bytes) -> None:
         """Hands out what has come in."""
         self.reader.feed(data)
@@ -110,6 +121,22 @@ class Wire:
                 line.transport.abort()
             raise reply
         return reply
+
+    async def ask_together(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
+        """`ask` for many small reads: made one by one, each would cost more than it asks for."""
+        line = self.line
+        if line is None or not line.is_open:
+            line = await self.open()
+        late = asyncio.get_running_loop().call_later(self.reply_sec, line.transport.abort)
+        sent = line.send_all(commands)
+        try:
+            for future in sent[-1:]:
+                # Those before it have been answered by then, or the line is lost.
+                await future
+            return checked([future.result() for future in sent])
+        finally:
+            late.cancel()
+            forget(sent)
 
     async def open(self) -> Line:
         """A new line, unless another caller has just opened one.

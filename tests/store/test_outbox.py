@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
 
+from rqueue.errors import StoreUnavailable
 from rqueue.store.kept import snapshot_in
-from rqueue.store.outbox import Entry, Line, oldest_ms, portions
+from rqueue.store.outbox import Entry, Line, archived, oldest_ms, portions
 from tests.house import House
 
 
@@ -49,3 +52,23 @@ def test_entries_are_let_go_of_in_bounded_calls() -> None:
     found = [[entry.id for entry in portion] for portion in portions(entries)]
 
     assert found == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+
+
+async def test_one_call_that_fails_leaves_none_of_the_others_behind(
+    archived_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [Entry(f"{n}-0", [Line(b"", b"")] * 250) for n in range(1, 4)]
+    ended: list[str] = []
+
+    async def run(name: str, args: Any, rows: list[tuple[str]]) -> Any:
+        if rows == [("1-0",)]:
+            raise StoreUnavailable("away")
+        await asyncio.sleep(0)
+        ended.append(rows[0][0])
+        return ["OK", 250]
+
+    monkeypatch.setattr(archived_house.queue.shard, "run", run)
+    with pytest.raises(StoreUnavailable):
+        await archived(archived_house.queue.shard, entries)
+
+    assert ended == ["2-0", "3-0"]

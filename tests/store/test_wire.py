@@ -48,3 +48,25 @@ def test_the_clients_of_a_closed_loop_are_let_go() -> None:
         asyncio.run(use())
 
     assert len(connection.loops) == 1
+
+
+async def test_reads_that_go_together_are_answered_in_their_order(connection: Connection) -> None:
+    commands = [("SET", f"{{t}}{n}", n) for n in range(50)] + [
+        ("GET", f"{{t}}{n}") for n in range(50)
+    ]
+
+    found = await connection.ask_together(commands, what="many")
+
+    assert [bytes(one) for one in found[50:]] == [b"%d" % n for n in range(50)]
+    assert await connection.ask_together([], what="none") == []
+
+
+async def test_of_reads_that_go_together_an_error_is_told_and_shifts_nobodys_reply(
+    connection: Connection,
+) -> None:
+    await connection.ask_together([("RPUSH", "{t}list", "x")], what="many")
+
+    with pytest.raises(ScriptFault, match="WRONGTYPE"):
+        await connection.ask_together([("GET", "{t}list"), ("LLEN", "{t}list")], what="many")
+
+    assert await connection.ask_together([("LLEN", "{t}list")], what="one") == [1]

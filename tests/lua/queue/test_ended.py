@@ -8,8 +8,8 @@ import pytest
 from pydantic_core import from_json
 
 from rqueue import TaskId
+from rqueue.store.ended import read_whole
 from rqueue.store.kept import Kept, pairs
-from rqueue.store.outbox import read_page
 from tests.house import House
 from tests.lua.task.afterwards import ask
 
@@ -21,7 +21,7 @@ async def completed(house: House, result: Any = "done", **options: Any) -> TaskI
 
 
 async def kept(house: House, task: TaskId) -> Kept:
-    (found,) = await read_page(house.queue.shard, [task.ulid])
+    (found,) = await read_whole(house.queue.shard, [task.ulid])
     return found.apart()
 
 
@@ -57,7 +57,7 @@ async def test_nothing_is_kept_of_one_that_is_not_there(archived_house: House) -
     args = {"limit": 1000, "joined": 1}
 
     assert await ask(archived_house, "queue/ended", args, [("gone",)]) == ["OK", ["", 0, "", ""]]
-    assert await read_page(archived_house.queue.shard, ["gone"]) == [Kept((), b"", b"")]
+    assert await read_whole(archived_house.queue.shard, ["gone"]) == [Kept((), b"", b"")]
 
 
 async def test_large_ones_end_a_call_and_at_least_one_is_told(archived_house: House) -> None:
@@ -83,7 +83,7 @@ async def test_one_with_a_key_of_another_type_stands_in_no_others_way(
     found: list[Kept] = []
     ulids = [task.ulid for task in tasks]
     while len(found) < len(ulids):
-        page = await read_page(house.queue.shard, ulids[len(found) :])
+        page = await read_whole(house.queue.shard, ulids[len(found) :])
         found += [each.apart() for each in page]
 
     assert [bool(each.flat) for each in found] == [True, False, True]
@@ -94,7 +94,7 @@ async def test_words_with_nuls_of_their_own_come_as_they_are(archived_house: Hou
     tasks = [await completed(house) for _ in range(3)]
     await house.client.hset(house.keys.task(tasks[1].ulid), "holder", b"1 2 a\0b")
 
-    page = await read_page(house.queue.shard, [task.ulid for task in tasks])
+    page = await read_whole(house.queue.shard, [task.ulid for task in tasks])
 
     found = [each.apart() for each in page]
     assert dict(pairs(found[1].flat))[b"holder"] == b"1 2 a\0b"
