@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from rqueue.client import door
 from rqueue.client.counts import Counts, counts_of
 from rqueue.client.dagdesk import DagDesk, Retried
-from rqueue.client.desk import Desk, Swept, filter_of
+from rqueue.client.desk import Desk, filter_of
 from rqueue.client.explaining import Explanation, explain
 from rqueue.client.fleet import WorkerInfo, drain_workers, workers
 from rqueue.client.following import Follower, place_of, wanted_of
@@ -25,6 +25,7 @@ from rqueue.store import tasks
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rqueue.client.ending import Swept
     from rqueue.model.breaker import Breaker
     from rqueue.model.budget import Budgets
     from rqueue.model.event import Event

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rqueue.client.desk import Desk
-    from rqueue.client.desk import Told as Heard
+    from rqueue.client.ending import Told as Heard
     from rqueue.model.review import Resolution, Review
     from rqueue.model.task import Task
     from rqueue.runtime import Runtime

@@ -20,7 +20,7 @@ from rqueue.model.dag import DagStatus
 if TYPE_CHECKING:
     from rqueue.cli.output import Printer
     from rqueue.client.daggraph import DagGraph
-    from rqueue.client.desk import Told
+    from rqueue.client.ending import Told
     from rqueue.model.dag import Dag
     from rqueue.queue import Queue
 

@@ -15,7 +15,7 @@ from rqueue.model.checked import CONTROL
 from rqueue.policy.headline import headline
 
 if TYPE_CHECKING:
-    from rqueue.client.desk import Told
+    from rqueue.client.ending import Told
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], str]]

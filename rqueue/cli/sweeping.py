@@ -16,12 +16,13 @@ from rqueue.errors import TaskNotFound
 from rqueue.model.state import State
 
 if TYPE_CHECKING:
-    from rqueue.client.desk import Swept
+    from rqueue.client.ending import Swept
     from rqueue.queue import Queue
     from rqueue.store.tasks import Dependents
 
 # A filter that says nothing.
 ANY: dict[str, Any] = {"states": None, "type": None, "tag": None, "before": None}
+PURGED = "purged"
 BEFORE = ["%Y-%m-%dT%H:%M:%S%z"]
 
 
@@ -89,11 +90,9 @@ async def cancel(
         swept = await queue.cancel_many(dry_run=True, **wanted)
     else:
         with out.measured("cancel") as heard:
-            filter = filter_of(**{**ANY, **wanted})
             why = reason or "cancelled in bulk"
-            swept = await queue.desk.sweep(
-                filter, reason=why, dry_run=False, told=heard, dependents=dependents
-            )
+            found = await queue.desk.chosen(filter_of(**{**ANY, **wanted}), reason=why)
+            swept = await queue.desk.end(found, reason=why, told=heard, dependents=dependents)
     told(out, swept, dry_run=dry_run, done="cancelled")
 
 
@@ -126,14 +125,16 @@ async def purge(queue: Queue, out: Printer, *, yes: bool, **given: Any) -> None:
     """
     dry_run = bool(given.pop("dry_run"))
     wanted = chosen(given)
+    filter = filter_of(**{**ANY, "states": (State.DEAD_LETTERED,), **wanted})
     with out.working("look"):
-        swept = await queue.purge(dry_run=True, **wanted)
+        found = await queue.desk.chosen(filter, reason=PURGED)
+    swept = found.swept
     if swept.found and not dry_run:
         if not yes:
             confirm(swept.found)
         with out.measured("purge") as heard:
-            filter = filter_of(**{**ANY, "states": (State.DEAD_LETTERED,), **wanted})
-            swept = await queue.desk.sweep(filter, reason="purged", dry_run=False, told=heard)
+            # Just those that were counted: what dies while the question is open stays.
+            swept = await queue.desk.end(found, reason=PURGED, told=heard)
     told(out, swept, dry_run=dry_run, done="purged")
 
 

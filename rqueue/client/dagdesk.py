@@ -27,7 +27,8 @@ from rqueue.model.state import State
 from rqueue.store import dags
 
 if TYPE_CHECKING:
-    from rqueue.client.desk import Desk, Told
+    from rqueue.client.desk import Desk
+    from rqueue.client.ending import Told
     from rqueue.model.dag import Dag
     from rqueue.model.task import Task
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from rqueue.client import door
 from rqueue.client.deciding import Decision, changes
 from rqueue.client.drafts import to_ms
+from rqueue.client.ending import Chosen, Swept, Told, chosen_of, end
 from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidTask, TaskNotFound
 from rqueue.model.checked import YEAR_SEC
@@ -53,19 +54,6 @@ class Filter:
             and (self.tag is None or self.tag in task.spec.tags)
             and (self.before is None or task.created_at < self.before)
         )
-
-
-# Is told how many are done, and of how many.
-Told = Callable[[int, int], object]
-
-
-@dataclass(slots=True)
-class Swept:
-    """What a filter found and, unless it was a dry run, what was done to it."""
-
-    found: int = 0
-    done: int = 0
-    tasks: list[TaskId] = field(default_factory=list)
 
 
 class Desk:
@@ -234,44 +222,27 @@ class Desk:
                 if task is not None and wanted.fits(task):
                     yield task
 
-    async def sweep(
+    async def chosen(self, wanted: Filter, *, reason: str) -> Chosen:
+        """What a filter means now, to be ended by `end`."""
+        decision = self.plain("cancel", door.reason_of(reason))
+        return await chosen_of(self.find(wanted), decision)
+
+    async def end(
         self,
-        wanted: Filter,
+        chosen: Chosen,
         *,
         reason: str,
-        dry_run: bool,
         told: Told | None = None,
         dependents: Dependents = "cascade",
     ) -> Swept:
-        """Cancels what lives and discards what is dead, of all that a filter means; `told` hears
-        after each step how many of how many are done.
-        """
-        why, swept = door.reason_of(reason), Swept()
-        dead: list[Reviewed] = []
-        live: list[str] = []
-        decision = self.plain("cancel", why)
-        # Ids and reviews alone are kept: all payloads may be more than memory holds.
-        async for task in self.find(wanted):
-            swept.tasks.append(task.id)
-            if task.state is State.DEAD_LETTERED:
-                dead.append(Reviewed(task.id.ulid, task.life, decision.review(task)))
-            else:
-                live.append(task.id.ulid)
-        swept.found = len(swept.tasks)
-        if dry_run:
-            return swept
-        words: list[str] = []
-        for start in range(0, swept.found, index.PAGE):
-            page = slice(start, start + index.PAGE)
-            if live[page]:
-                ids = live[page]
-                words += await tasks.cancel(self.shard, ids, reason=why, dependents=dependents)
-            if dead[page]:
-                words += await resolving.discard(self.shard, dead[page], reason=why)
-            if told is not None:
-                told(len(words), swept.found)
-        swept.done = words.count("OK")
-        return swept
+        """Cancels what lives and discards what is dead, of all that was chosen."""
+        why = door.reason_of(reason)
+        return await end(self.shard, chosen, reason=why, told=told, dependents=dependents)
+
+    async def sweep(self, wanted: Filter, *, reason: str, dry_run: bool) -> Swept:
+        """Ends all that a filter means; in a dry run it only says what that is."""
+        chosen = await self.chosen(wanted, reason=reason)
+        return chosen.swept if dry_run else await self.end(chosen, reason=reason)
 
 
 def filter_of(

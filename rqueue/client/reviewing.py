@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rqueue.archive.connection import Archive
-    from rqueue.client.desk import Desk, Told
+    from rqueue.client.desk import Desk
+    from rqueue.client.ending import Told
     from rqueue.model.task import Task
 
 DEAD = frozenset({State.DEAD_LETTERED})

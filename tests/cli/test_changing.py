@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from rqueue import State
+from rqueue.cli import sweeping
 from tests.cli.conftest import Shell
 from tests.house import House
 
@@ -128,6 +131,27 @@ async def test_only_the_dead_are_purged_and_only_after_a_yes(house: House, shell
     assert (await house.task(lease.id)).state is State.CANCELLED
     assert await alive.status() is State.READY
     assert (await shell.run("purge")).exit_code == 1
+
+
+async def test_what_dies_while_the_question_is_open_is_not_purged(
+    house: House, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    seen = await house.running()
+    await seen.fail("error", "no", permanent=True)
+    late = await house.running()
+
+    def confirm(number: int) -> None:
+        assert number == 1
+        dying = late.fail("error", "no", permanent=True)
+        asyncio.run_coroutine_threadsafe(dying, loop).result()
+
+    monkeypatch.setattr(sweeping, "confirm", confirm)
+    lines = await shell.lines("purge")
+
+    assert lines == ["1 of 1 task purged"]
+    assert (await house.task(seen.id)).state is State.CANCELLED
+    assert (await house.task(late.id)).state is State.DEAD_LETTERED
 
 
 async def test_a_priority_is_given_on_a_scale(house: House, shell: Shell) -> None:

@@ -187,11 +187,7 @@ async def test_a_sweep_tells_how_far_it_has_come(house: House) -> None:
     await house.queue.enqueue_many([house.queue.call("code") for _ in range(3)])
     heard: list[tuple[int, int]] = []
 
-    await house.queue.desk.sweep(
-        filter_of(None, None, None, None),
-        reason="",
-        dry_run=False,
-        told=lambda done, of: heard.append((done, of)),
-    )
+    chosen = await house.queue.desk.chosen(filter_of(None, None, None, None), reason="")
+    await house.queue.desk.end(chosen, reason="", told=lambda done, of: heard.append((done, of)))
 
     assert heard[-1] == (3, 3)
