@@ -16,7 +16,8 @@ from rqueue.archive.verifying import life_in, state_in
 from rqueue.model.ids import TaskId
 from rqueue.model.state import FINAL, State
 from rqueue.store import outbox, sweeping
-from rqueue.store.ended import read_page
+from rqueue.store.ended import read_whole
+from rqueue.store.kept import pairs
 from rqueue.store.outbox import Line
 from rqueue.store.queue import tally
 from rqueue.store.values import UNREADABLE, life, moment, natural
@@ -148,7 +149,8 @@ class Verifier:
         """Those of these tasks that have ended."""
         left = ulids
         while left:
-            page = await read_page(self.shard, left)
+            # By the script: some of them still run, and may end while they are read.
+            page = await read_whole(self.shard, left)
             for ulid, kept in zip(left, page, strict=False):
                 seen = seen_in(ulid, kept.apart())
                 if seen is not None:
@@ -252,7 +254,7 @@ async def on_their_way(shard: Shard, lives: AbstractSet[Life]) -> set[Life]:
 
 def seen_in(ulid: str, kept: Kept) -> Seen | None:
     """An ended life; None for a task that has not ended, or that nothing can be read of."""
-    fields = dict(zip(kept.flat[::2], kept.flat[1::2], strict=True))
+    fields = dict(pairs(kept.flat))
     state = fields.get(b"state", b"").decode(errors="replace")
     if state not in FINAL:
         return None

@@ -16,8 +16,8 @@ from rqueue.archive.quick import quick_row
 from rqueue.archive.reviews import is_fit, write_reviews
 from rqueue.archive.rows import Row, Unfit, row_of, told_in
 from rqueue.store import reviews
-from rqueue.store.ended import PAGE, read_page
-from rqueue.store.kept import Kept, Plain, snapshot_in
+from rqueue.store.ended import read_ended
+from rqueue.store.kept import Kept, Plain, pairs, snapshot_in
 from rqueue.store.outbox import Entry, Line, archived, collect, join, read_dags
 from rqueue.store.values import UNREADABLE, dag_in
 
@@ -176,16 +176,14 @@ class Archiver:
         lines: list[Line] = []
         yield copied(entries, names, lines)
         done = 0
-        while done < len(lines):
-            page = lines[done : done + PAGE]
-            tasks = [line.task.decode(errors="replace") for line in page]
-            kept = await read_page(self.shard, tasks)
-            yield zip(names[done:], page, kept, strict=False)
+        tasks = [line.task.decode(errors="replace") for line in lines]
+        async for kept in read_ended(self.shard, tasks):
+            yield zip(names[done:], lines[done:], kept, strict=False)
             done += len(kept)
 
     async def typed(self, row: Row, kept: Kept) -> Row:
         """The row with the type that its lane tells, where its definition cannot be read."""
-        fields = dict(zip(kept.flat[::2], kept.flat[1::2], strict=True))
+        fields = dict(pairs(kept.flat))
         number = fields.get(b"lane", b"")
         lane = await self.reader.lane(int(number)) if NUMBER.fullmatch(number) else None
         if lane is not None:
@@ -235,7 +233,7 @@ def copy_in(line: Line) -> Kept | None:
 
 def dag_named(kept: Kept) -> str | None:
     """The ULID of the DAG of a task that can be no row; None where it has none."""
-    fields = dict(zip(kept.flat[::2], kept.flat[1::2], strict=True))
+    fields = dict(pairs(kept.flat))
     try:
         dag = dag_in(fields.get(b"flags", b"").decode())
     except UNREADABLE:

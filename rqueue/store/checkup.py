@@ -35,8 +35,8 @@ CALLED = re.compile(r'redis\.p?call\("(\w+)"(?:, "([A-Z]+)")?')
 FAMILIES = frozenset({"XGROUP", "XINFO"})
 # What clients send beside the scripts.
 PLAIN = frozenset(
-    {"EVAL", "EVALSHA", "BLPOP", "GET", "EXISTS", "HGETALL", "ZCARD", "ZRANGE", "TIME"}
-    | {"XRANGE", "XREAD", "XREVRANGE", "XINFO|STREAM"}
+    {"EVAL", "EVALSHA", "BLPOP", "GET", "GETRANGE", "EXISTS", "HGETALL", "ZCARD"}
+    | {"ZRANGE", "TIME", "XRANGE", "XREAD", "XREVRANGE", "XINFO|STREAM"}
 )
 # What stands before the first key, where it does not come first.
 BEFORE_KEYS = {"EVAL": "x 1", "EVALSHA": "x 1", "XREAD": "STREAMS"}

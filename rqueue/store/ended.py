@@ -1,8 +1,8 @@
-"""Reads what is kept of tasks that have ended, many at a time: nothing of it changes any more."""
+"""Reads what is kept of tasks that have ended, many at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import ScriptFault
@@ -14,36 +14,37 @@ if TYPE_CHECKING:
     from rqueue.store.scripts import Argument
     from rqueue.store.shard import Shard
 
-# Tasks that are read together; fewer where they are large.
+# Tasks that are looked at together.
 PAGE = 500
 # Results that are shorter are read at a glance.
 SHORT = 2_048
-# The name of a field among the words of a hash: what tells that there is more of a task, and the
-# first piece of a short definition.
-FLAGS, PIECE = b"\0flags\0", b"\0%b\0" % PIECES[0]
 
 
-async def read_page(shard: Shard, page: Sequence[str]) -> list[Kept | Plain]:
-    """What is kept of the first of these tasks, as many as are read together; an empty hash where
-    nothing is. Of one that has a key of another type nothing can be read: it stands in no other's
-    way.
+async def read_ended(shard: Shard, tasks: Sequence[str]) -> AsyncIterator[Sequence[Kept | Plain]]:
+    """What is kept of tasks that have ended, in their order, as much at a time as memory holds; an
+    empty hash where nothing is. Of one that has a key of another type nothing can be read: it
+    stands in no other's way.
     """
-    page = page[:PAGE]
-    found = await glance(shard, page)
-    left = [place for place, one in enumerate(found) if one is None]
-    whole = await read_whole(shard, [page[place] for place in left]) if left else []
-    for place, one in zip(left, whole, strict=False):
-        found[place] = one
-    if len(whole) < len(left):
-        del found[left[len(whole)] :]
-    return [one for one in found if one is not None]
+    for start in range(0, len(tasks), PAGE):
+        page = tasks[start : start + PAGE]
+        found = await glance(shard, page)
+        while left := [place for place, one in enumerate(found) if one is None]:
+            whole = await read_whole(shard, [page[place] for place in left])
+            for place, one in zip(left, whole, strict=False):
+                found[place] = one
+            end = left[len(whole)] if len(whole) < len(left) else len(page)
+            yield [one for one in found[:end] if one is not None]
+            page, found = page[end:], found[end:]
+        yield [one for one in found if one is not None]
 
 
 async def glance(shard: Shard, page: Sequence[str]) -> list[Kept | Plain | None]:
-    """The plain tasks among these; None for any other, and for all where the server is a cluster.
+    """The plain tasks among these, which have ended; None for any other, and for all where the
+    server is a cluster.
 
     Without a script, which costs the server three times as much: it makes a Lua string of each
-    word, to no end. The result is read first: what is deleted meanwhile has no hash then.
+    word, to no end. The result is read first: what is deleted meanwhile has no hash then. One that
+    still ran could complete between the two, and would be told without its result.
     """
     connection = shard.runner.connection
     if connection.cluster:
@@ -63,10 +64,11 @@ async def glance(shard: Shard, page: Sequence[str]) -> list[Kept | Plain | None]
 
 def plain_in(result: bytes, flat: Sequence[bytes]) -> Plain | None:
     """A task with nothing but a hash and a short result; None for any other."""
+    # In any order: that of a hash with a long value is the server's own.
+    names = flat[::2]
     words = NUL.join(flat)
     is_whole = len(result) < SHORT and words.count(NUL) == len(flat) - 1
-    # A value that reads like a name costs a second look, no more.
-    if not is_whole or FLAGS in words or PIECE not in words:
+    if not is_whole or b"flags" in names or PIECES[0] not in names:
         return None
     return Plain(words, b"", result)
 

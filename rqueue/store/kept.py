@@ -31,7 +31,9 @@ class Kept:
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
-        return len(self.definition) + len(self.result)
+        beside = (self.flat, self.failures, self.notes, self.logs, self.parents, self.steps)
+        words = sum(len(word) for part in beside for word in part)
+        return words + len(self.definition) + len(self.result)
 
     def apart(self) -> Kept:
         """Itself."""

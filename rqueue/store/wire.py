@@ -128,8 +128,9 @@ class Wire:
         if line is None or not line.is_open:
             line = await self.open()
         late = asyncio.get_running_loop().call_later(self.reply_sec, line.transport.abort)
-        sent = line.send_all(commands)
+        sent: list[asyncio.Future[Any]] = []
         try:
+            sent = line.send_all(commands)
             for future in sent[-1:]:
                 # Those before it have been answered by then, or the line is lost.
                 await future

@@ -11,7 +11,7 @@ import pytest
 from rqueue import State
 from rqueue.client.verifying import Ends, Verifier
 from rqueue.errors import ConfigError, LeaseLost, StoreUnavailable
-from rqueue.store import outbox
+from rqueue.store import ended, outbox
 from rqueue.store.outbox import Entry
 from rqueue.store.shard import Shard
 from tests.archive.housed import Housed, housed
@@ -86,6 +86,21 @@ async def test_repaired_twice_each_has_one_row(home: Housed) -> None:
     assert home.kept.lives() == lives
     assert (home.kept.number("conflicts"), home.kept.number("quarantine")) == (0, 0)
     assert (await home.queue.upkeep.verify()).is_whole
+
+
+async def test_what_may_still_run_is_read_in_one_piece(
+    home: Housed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await every_end(home)
+    await home.archiver.tick()
+
+    async def in_two(*_: object) -> None:
+        raise AssertionError("it could complete between its result and its hash")
+
+    monkeypatch.setattr(ended, "glance", in_two)
+    found = await home.queue.upkeep.verify()
+
+    assert (found.looked_at, found.is_whole) == (4, True)
 
 
 async def test_a_row_with_another_content_is_named(home: Housed) -> None:

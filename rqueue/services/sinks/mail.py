@@ -102,7 +102,7 @@ class Call:
 
 class Mailer:
     """Sends one e-mail for each notice. A letter that is sent again has the same Message-ID, and
-    goes to those alone who have not had it.
+    goes to those alone who have not had it; sent again by another process, it goes to all.
     """
 
     def __init__(self, sink: SmtpSink, *, password: str) -> None:

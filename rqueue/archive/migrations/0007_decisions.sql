@@ -2,16 +2,6 @@
 -- only where the task is given up. So whether it was decided about, and how, is asked of the decisions;
 -- the record says what is known without one.
 
--- How the last decision about a life was; NULL where there is none.
-CREATE FUNCTION rqueue.decision(of_task uuid, of_life integer) RETURNS text
-LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
-  SELECT resolution FROM rqueue.dead_letter_reviews
-  WHERE task_id = of_task AND life = of_life
-  -- The entry of a stream: a number behind another, the longer the later.
-  ORDER BY at DESC, length(entry) DESC, entry DESC
-  LIMIT 1
-$$;
-
 -- A task that was given up is cancelled since then, and has been dead before.
 CREATE OR REPLACE VIEW rqueue.tasks AS
 SELECT
@@ -94,9 +84,14 @@ SELECT
     THEN rqueue.kept_field(t.record, 'reason') ELSE t.reason END AS failure_reason,
   rqueue.failures(t.record) AS failure_history,
   t.poison_pill,
-  rqueue.decision(t.id, t.life) IS NOT NULL
+  EXISTS (SELECT FROM rqueue.dead_letter_reviews r WHERE r.task_id = t.id AND r.life = t.life)
     OR rqueue.kept_field(t.record, 'reviewed') IS NOT NULL AS reviewed,
-  coalesce(rqueue.decision(t.id, t.life), rqueue.kept_field(t.record, 'resolution')) AS resolution,
+  coalesce(
+    (SELECT r.resolution FROM rqueue.dead_letter_reviews r
+     WHERE r.task_id = t.id AND r.life = t.life
+     -- The entry of a stream: a number behind another, the longer the later.
+     ORDER BY r.at DESC, length(r.entry) DESC, r.entry DESC LIMIT 1),
+    rqueue.kept_field(t.record, 'resolution')) AS resolution,
   string_to_array(rqueue.kept_field(t.record, 'failed_by'), ' ') AS failed_by,
   rqueue.as_json(rqueue.kept_note(t.record, 'progress')) AS progress,
   rqueue.as_json(rqueue.kept_note(t.record, 'checkpoint')) AS checkpoint,
