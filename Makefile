@@ -8,9 +8,15 @@ STAMP := .venv/.installed
 CODE := rqueue rqueue_pytest.py tests tools $(sort deploy/app $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py examples/*.py))))
 # Tests start hundreds of processes: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-QUICK := $(wildcard tests/unit tests/lua tests/store tests/architecture)
+QUICK := $(wildcard tests/task tests/lua tests/store tests/core tests/architecture)
 
-.PHONY: help run test slow check lint format bench bench-peers docs clean
+# Tests that look at processes or clocks have the machine to themselves.
+PARALLEL := -m "not slow and not alone" -n auto --dist worksteal
+ALONE := -m "alone and not slow"
+EVERYWHERE := --servers valkey,redis7,cluster --postgres embedded,debian
+QUICK_FAKE := $(wildcard tests/task tests/queue/test_fake.py)
+
+.PHONY: help run test test-all matrix slow quick check lint format bench bench-peers docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -19,12 +25,23 @@ help: ## Show this list
 run: $(STAMP) ## Start everything embedded and see a workload run
 	$(BIN)/rqueue up --demo
 
-test: $(STAMP) ## Run all tests on every server that is here
-	$(BIN)/python -m pytest -m "not slow and not alone" -n auto --dist worksteal
-	$(BIN)/python -m pytest -m "alone and not slow" --servers valkey
+test: $(STAMP) ## Run all tests on the embedded servers, those of each move on Redis 7 and a cluster too
+	$(BIN)/python -m pytest $(PARALLEL) --every-move
+	$(BIN)/python -m pytest $(ALONE)
+
+test-all: $(STAMP) ## Run all tests on every kind of server, and look longer for counterexamples
+	$(BIN)/python -m pytest $(PARALLEL) $(EVERYWHERE) --every-move --hypothesis-profile thorough
+	$(BIN)/python -m pytest $(ALONE) $(EVERYWHERE)
+
+matrix: $(STAMP) ## Run on the other kinds of server what depends on the kind
+	$(BIN)/python -m pytest $(PARALLEL) --servers redis7,cluster --postgres debian \
+		-k "redis7 or cluster or debian"
 
 slow: $(STAMP) ## Run the slow tests: break scripts on purpose and see the state machine notice
 	$(BIN)/python -m pytest -m slow
+
+quick: $(STAMP) ## Run in seconds what needs no server, a task's life on fakeredis included
+	$(BIN)/python -m pytest -q $(QUICK_FAKE)
 
 check: lint ## All of lint, then the quick tests on one server
 	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist worksteal --servers valkey $(QUICK)

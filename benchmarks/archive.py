@@ -14,10 +14,10 @@ from statistics import median
 from benchmarks.ours import produce
 from benchmarks.stand import Row, Stand, timed
 from rqueue import Queue, embedded
+from rqueue.archive.archiver import Archiver
 from rqueue.archive.connection import Archive
 from rqueue.archive.writer import Writer
 from rqueue.clock import SYSTEM
-from rqueue.services.archiver import Archiver
 
 TASKS = 20_000
 RATE = 10_000
@@ -31,8 +31,8 @@ async def rows(stand: Stand, runs: int) -> list[Row]:
     with database() as url:
         archive = Archive(lambda: url, own=True)
         archiver = Archiver(
-            stand.queue.shard,
-            stand.queue.runtime.reader,
+            stand.queue._internals.shard,
+            stand.queue._internals.runtime.reader,
             Writer(archive, stand.queue.name, SYSTEM),
             name="bench",
         )
@@ -72,7 +72,7 @@ async def work(stand: Stand) -> None:
         if not left:
             done.set()
 
-    queue = Queue(stand.queue.name, runtime=stand.queue.runtime)
+    queue = Queue(stand.queue.name, runtime=stand.queue._internals.runtime)
     queue.task("noop")(noop)
     worker = queue.worker(concurrency=SLOTS)
     running = asyncio.create_task(worker.run())

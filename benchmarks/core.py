@@ -27,7 +27,7 @@ def rows(stand: Stand, runs: int) -> list[Row]:
     """Plain tasks and those with every gate in use, beside plain ones of the core; none where its
     tree cannot be had.
     """
-    core = core_tree()
+    core = tree_of(CORE, "core")
     if core is None:
         print("the core's tree cannot be had from git here: nothing is measured beside it\n")
         return []
@@ -49,15 +49,15 @@ def rows(stand: Stand, runs: int) -> list[Row]:
     ]
 
 
-def core_tree() -> Path | None:
-    """The core as it was, in a folder of its own; None without git or its history."""
+def tree_of(names: tuple[str, ...], folder_name: str) -> Path | None:
+    """A release as it was, in a folder of its own; None without git or its history."""
     if shutil.which("git") is None:
         return None
-    for name in CORE:
+    for name in names:
         command = ["git", "archive", name, "rqueue", "lua"]
         found = subprocess.run(command, cwd=HERE, capture_output=True, check=False)
         if found.returncode == 0:
-            folder = HERE / ".bench" / "core"
+            folder = HERE / ".bench" / folder_name
             shutil.rmtree(folder, ignore_errors=True)
             with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
                 archive.extractall(folder, filter="data")
@@ -72,7 +72,7 @@ def cycling(tree: Path, url: str, kind: str) -> Iterator[Callable[[], float]]:
         [sys.executable, "-P", str(HERE / "benchmarks" / "cycle.py"), url, kind],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(tree)},
+        env={**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{HERE}"},
         text=True,
     )
 

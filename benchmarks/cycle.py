@@ -1,7 +1,8 @@
 """A program that does the same work with whichever rqueue it finds: this one, or that of the core.
 
-`python -P benchmarks/cycle.py URL plain|gated`, PYTHONPATH at a tree. For each line that it reads
-it empties the server, sees tasks through their whole life, and writes the seconds that cost it.
+`python -P benchmarks/cycle.py URL plain|gated`, PYTHONPATH at a tree, then at this one. For
+each line that it reads it empties the server, sees tasks through their whole life, and writes the
+seconds that cost it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from typing import Any
 import uvloop
 from redis import asyncio as aredis
 
+from benchmarks.trees import Offer, Settled, WaitingClaim, exchange_of, shard_of
 from rqueue import Queue
-from rqueue.policy.capability import Offer
-from rqueue.store.claims import Waiter
-from rqueue.store.leases import Settled
 
 TASKS = 5_000
 BATCH = 100
@@ -39,9 +38,9 @@ async def main(url: str, kind: str) -> None:
         async with Queue("core", url=url, archive="postgres", **settings) as queue:
             if kind == "gated":
                 # Breakers are looked at where there is one that counts, if only of another type.
-                await queue.open_breaker("another", 600)
-                await queue.set_budget(1_000_000)
-                await queue.set_budget(1_000_000, worker=f"w{number}")
+                await queue.limits.open_breaker("another", 600)
+                await queue.budgets.set(1_000_000)
+                await queue.budgets.set(1_000_000, worker=f"w{number}")
             before = await cpu(client)
             await live(queue, f"w{number}", options)
             print(await cpu(client) - before, flush=True)
@@ -54,13 +53,13 @@ async def live(queue: Queue, name: str, options: dict[str, Any]) -> None:
     for _ in range(TASKS // BATCH):
         await queue.enqueue_many([call] * BATCH)
     offer = Offer.of(capabilities=options.get("required_capabilities", ()))
-    worker = Waiter(queue.shard, name, offer, name=name, lasts=True)
-    done: list[Settled] = []
+    worker = WaitingClaim(shard_of(queue), name, offer, name=name, lasts=True)
+    done: list[Any] = []
     for _ in range(TASKS // BATCH):
-        grants = (await worker.turn(done, BATCH)).answer.grants
+        grants = (await exchange_of(worker)(done, BATCH)).answer.grants
         done = [Settled(grant.task, grant.token, b"") for grant in grants]
         assert len(done) == BATCH
-    turned = await worker.turn(done, 0)
+    turned = await exchange_of(worker)(done, 0)
     assert turned.words == ["OK"] * BATCH
 
 

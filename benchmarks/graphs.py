@@ -8,9 +8,9 @@ from typing import Any
 
 from benchmarks import ours
 from benchmarks.stand import PAYLOAD, Row, Stand, at_most
-from rqueue.client.plans import planting_of
-from rqueue.model.plan import Plan
-from rqueue.store import leases, planting
+from rqueue.core import leases
+from rqueue.dags import submit as dag_submit
+from rqueue.dags.plan import Plan, dag_draft_of
 
 NODES = 10_000
 FEW = 1_000
@@ -62,8 +62,12 @@ async def submit_cost(stand: Stand, plan: Plan) -> float:
     """The server's time a node or edge."""
     await stand.empty()
     units = len(plan.tasks) + sum(len(task.after) for task in plan.tasks)
-    dag = planting_of(plan, stand.queue.drafter)
-    return await stand.spent(partial(planting.submit, stand.queue.shard, dag)) / units * MICRO
+    dag = dag_draft_of(plan, stand.queue._internals.drafter)
+    return (
+        await stand.spent(partial(dag_submit.submit, stand.queue._internals.shard, dag))
+        / units
+        * MICRO
+    )
 
 
 Single = Callable[[Stand], Awaitable[None]]
@@ -87,13 +91,15 @@ async def beside(
 
 async def run(stand: Stand, plan: Plan, batch: int) -> None:
     """Submits a DAG and works through it."""
-    await planting.submit(stand.queue.shard, planting_of(plan, stand.queue.drafter))
+    await dag_submit.submit(
+        stand.queue._internals.shard, dag_draft_of(plan, stand.queue._internals.drafter)
+    )
     waiter, done = ours.worker(stand), 0
     while done < len(plan.tasks):
         answer = await waiter.claim(batch, start=True)
         settled = [leases.Settled(grant.task, grant.token, b"") for grant in answer.grants]
         assert settled, f"{done} tasks were done and no more came"
-        words = await leases.complete(stand.queue.shard, settled)
+        words = await leases.complete(stand.queue._internals.shard, settled)
         assert words == ["OK"] * len(settled)
         done += len(settled)
 
@@ -109,7 +115,7 @@ async def singly(stand: Stand) -> None:
     waiter = ours.worker(stand)
     for _ in range(NODES):
         ((one,),) = await ours.claim(waiter, 1, 1)
-        assert await leases.complete(stand.queue.shard, [one]) == ["OK"]
+        assert await leases.complete(stand.queue._internals.shard, [one]) == ["OK"]
 
 
 def task(name: str, after: list[str]) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from benchmarks.stand import PAYLOAD, Stand
-from rqueue.model.call import Call
-from rqueue.policy.capability import Offer
-from rqueue.store import leases
-from rqueue.store.claims import Waiter
-from rqueue.store.leases import Settled
+from rqueue.core import leases
+from rqueue.core.claim import WaitingClaim
+from rqueue.core.leases import Settled
+from rqueue.task.lane import Offer
+from rqueue.task.spec import Call
 
 BATCH = 100
 
@@ -37,12 +37,12 @@ async def produce_lanes(stand: Stand, tasks: int, lanes: int) -> None:
         )
 
 
-def worker(stand: Stand) -> Waiter:
+def worker(stand: Stand) -> WaitingClaim:
     """A worker's own conversation, as its loop will hold it."""
-    return Waiter(stand.queue.shard, "w1", Offer(), name="w1", lasts=True)
+    return WaitingClaim(stand.queue._internals.shard, "w1", Offer(), name="w1", lasts=True)
 
 
-async def claim(waiter: Waiter, tasks: int, batch: int) -> list[list[Settled]]:
+async def claim(waiter: WaitingClaim, tasks: int, batch: int) -> list[list[Settled]]:
     """Claims with start, in batches; what is to be settled."""
     taken = []
     for _ in range(tasks // batch):
@@ -58,5 +58,5 @@ async def live(stand: Stand, tasks: int) -> None:
     waiter = worker(stand)
     for _ in range(tasks // BATCH):
         (batch,) = await claim(waiter, BATCH, BATCH)
-        words = await leases.complete(stand.queue.shard, batch)
+        words = await leases.complete(stand.queue._internals.shard, batch)
         assert words == ["OK"] * BATCH

@@ -10,7 +10,7 @@ from benchmarks import ours, raw
 from benchmarks.stand import Row, Stand, at_least, at_most, timed
 
 if TYPE_CHECKING:
-    from rqueue.store.claims import Waiter
+    from rqueue.core.claim import WaitingClaim
 
 Producer = Callable[[Stand, int], Awaitable[None]]
 
@@ -23,6 +23,17 @@ FEW = 1_000
 SHORT = 5
 MICRO = 1e6
 BYTES = 560
+
+
+async def all_rows(stand: Stand, runs: int) -> list[Row]:
+    """The rows of plain tasks beside raw commands, and those over many lanes."""
+    return [
+        await bulk(stand, runs),
+        await life(stand, runs),
+        await memory(stand),
+        await single(stand, runs),
+        *(await lanes(stand, runs)),
+    ]
 
 
 async def bulk(stand: Stand, runs: int) -> Row:
@@ -134,6 +145,6 @@ async def drain_cost(stand: Stand, rounds: int) -> float:
     return spent / (rounds * tasks) * MICRO
 
 
-async def take(waiter: Waiter, tasks: int, batch: int) -> None:
+async def take(waiter: WaitingClaim, tasks: int, batch: int) -> None:
     """Claims, for their cost alone."""
     await ours.claim(waiter, tasks, batch)

@@ -37,7 +37,7 @@ class Stand:
 
     @property
     def keys(self) -> Keys:
-        return self.queue.shard.keys
+        return self.queue._internals.shard.keys
 
     def beside(self, name: str) -> Stand:
         """Another queue on the same server."""
@@ -91,7 +91,7 @@ async def timed(work: Callable[[], Awaitable[None]]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: ours, theirs, and what is to be reached."""
+    """One line of the table: ours, theirs, and what is to be reached, if anything."""
 
     what: str
     unit: str
@@ -103,7 +103,7 @@ class Row:
 
     def cells(self) -> list[str]:
         raw = "" if self.raw is None else f"{self.raw:,.1f}"
-        verdict = "reached" if self.reached else "MISSED"
+        verdict = "" if not self.target else "reached" if self.reached else "MISSED"
         return [self.what, f"{self.ours:,.1f}", raw, self.unit, f"{self.ratio:.2f}", self.target,
                 verdict]  # fmt: skip
 

@@ -15,8 +15,8 @@ from hashlib import sha256
 from math import sqrt
 
 from rqueue import Queue
+from rqueue.archive.maintenance.embeddings import Embedding
 from rqueue.errors import LeaseLost, StoreUnavailable
-from rqueue.model.embedding import Embedding
 
 Embed = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
 SIZE = 64
@@ -47,7 +47,7 @@ def text_of(claim: Embedding) -> str:
 
 async def work(queue: Queue, embed: Embed, *, worker: str = "embedder", once: bool = False) -> int:
     """Embeds what there is, and what comes; how many were done when it ends."""
-    embeddings, done = queue.upkeep.embeddings, 0
+    embeddings, done = queue.archive.embeddings, 0
     while True:
         claims = await embeddings.claim(worker=worker, n=BATCH)
         if not claims and once:

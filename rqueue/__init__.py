@@ -1,23 +1,29 @@
 """rqueue: a Redis-Streams task queue for fleets of workers and agents."""
 
-from rqueue.client.dags import DagHandle
-from rqueue.client.handle import Handle
-from rqueue.client.lease import Lease
-from rqueue.context import Context
-from rqueue.errors import RateLimited, Reject, Retry, RQueueError
-from rqueue.hooks import Middleware, depends
-from rqueue.model.artifact import Artifact
-from rqueue.model.attempt import Outcome
-from rqueue.model.call import Call
-from rqueue.model.dag import Dag, DagStatus
-from rqueue.model.ids import DagId, TaskId
-from rqueue.model.plan import Plan
-from rqueue.model.reference import previous
-from rqueue.model.retry import RetryPolicy
-from rqueue.model.state import State
-from rqueue.model.task import Task
-from rqueue.queue import Queue
-from rqueue.settings import Settings
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rqueue.dags.handle import DagHandle
+    from rqueue.dags.plan import Plan
+    from rqueue.errors import RateLimited, Reject, Retry, RQueueError
+    from rqueue.middleware import Middleware, depends
+    from rqueue.producer.handle import Handle
+    from rqueue.queue import Queue
+    from rqueue.settings.load import Settings
+    from rqueue.task.artifact import Artifact
+    from rqueue.task.attempt.outcome import Outcome
+    from rqueue.task.attempt.retry import RetryPolicy
+    from rqueue.task.dag import Dag, DagStatus
+    from rqueue.task.ids import DagId, TaskId
+    from rqueue.task.references import previous
+    from rqueue.task.spec import Call
+    from rqueue.task.state import State
+    from rqueue.task.task import Task
+    from rqueue.worker.context import Context
+    from rqueue.worker.manual import Lease
 
 __all__ = [
     "Artifact",
@@ -45,3 +51,47 @@ __all__ = [
     "depends",
     "previous",
 ]
+
+# Where each public name is defined. A module is imported when one of its names is first used: the
+# command line answers `--help` and a shell's completion without the queue, and a producer does
+# without the worker.
+MODULES = {
+    "Artifact": "rqueue.task.artifact",
+    "Call": "rqueue.task.spec",
+    "Context": "rqueue.worker.context",
+    "Dag": "rqueue.task.dag",
+    "DagHandle": "rqueue.dags.handle",
+    "DagId": "rqueue.task.ids",
+    "DagStatus": "rqueue.task.dag",
+    "Handle": "rqueue.producer.handle",
+    "Lease": "rqueue.worker.manual",
+    "Middleware": "rqueue.middleware",
+    "Outcome": "rqueue.task.attempt.outcome",
+    "Plan": "rqueue.dags.plan",
+    "Queue": "rqueue.queue",
+    "RQueueError": "rqueue.errors",
+    "RateLimited": "rqueue.errors",
+    "Reject": "rqueue.errors",
+    "Retry": "rqueue.errors",
+    "RetryPolicy": "rqueue.task.attempt.retry",
+    "Settings": "rqueue.settings.load",
+    "State": "rqueue.task.state",
+    "Task": "rqueue.task.task",
+    "TaskId": "rqueue.task.ids",
+    "depends": "rqueue.middleware",
+    "previous": "rqueue.task.references",
+}
+
+
+def __getattr__(name: str) -> object:
+    """A public name at its first use."""
+    module = MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(module), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

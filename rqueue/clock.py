@@ -1,25 +1,28 @@
-"""The one place that asks the machine for the time; everything else is handed a clock."""
+"""The clock: the only module that reads the system time; others are passed a Clock."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 
 class Clock(Protocol):
-    """What tells the time. Tests pass one that they move by hand."""
+    """A source of time. Tests pass one that they move by hand."""
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC."""
+        """The current time, aware, in UTC."""
         ...
 
     def now_ms(self) -> int:
-        """The present instant in milliseconds since 1970."""
+        """The current time in milliseconds since 1970."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never step back; only differences mean something."""
+        """Seconds that never go back; only differences are meaningful."""
         ...
 
 
@@ -42,3 +45,33 @@ class SystemClock:
 
 
 SYSTEM: Clock = SystemClock()
+T = TypeVar("T")
+
+
+async def paused(stop: asyncio.Event, seconds: float) -> None:
+    """Sleeps for `seconds`, or until `stop` is set."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+
+
+async def unless(
+    stop: asyncio.Event, work: Coroutine[Any, Any, T], within_sec: float | None
+) -> T | None:
+    """The result of `work`; None if `stop` is set first or the time is over."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait(
+            {working, stopping}, timeout=within_sec, return_when=asyncio.FIRST_COMPLETED
+        )
+        return working.result() if working.done() else None
+    finally:
+        await ended([working, stopping])
+
+
+async def ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancels tasks and waits until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The composition root: the only place that turns settings into parts."""
+"""The parts of one queue, made from its settings."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rqueue import embedded
-from rqueue.archive.connection import Archive
-from rqueue.archive.reader import ArchiveReader
+from rqueue.artifacts.place import Directory, Rules, place_of
 from rqueue.artifacts.shelf import Shelf
 from rqueue.clock import SYSTEM
-from rqueue.current import Current
-from rqueue.model.shelf import Directory, Rules, place_of
+from rqueue.core.reader import Reader
+from rqueue.settings.live import LiveSettings
 from rqueue.store.connection import Connection, connect
 from rqueue.store.keys import Keys
-from rqueue.store.reader import Reader
 from rqueue.store.runner import Runner
 from rqueue.store.shard import Shard, Terms
 
 if TYPE_CHECKING:
-    from rqueue.settings import Settings
+    from rqueue.archive.connection import Archive
+    from rqueue.archive.reader import ArchiveReader
+    from rqueue.settings.load import Settings
+
+
+def has_server(settings: Settings) -> bool:
+    """Whether this process can reach the archive; one that only writes the outbox need not."""
+    return settings.embedded or settings.postgres_url is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One queue's parts, made from its settings. `past` reads the archive, where this process knows
-    its server.
-    """
+    """One queue's parts. `archive_reader` is None where this process cannot reach the archive."""
 
     settings: Settings
     connection: Connection
@@ -35,12 +37,12 @@ class Runtime:
     reader: Reader
     shelf: Shelf
     archive: Archive | None = None
-    past: ArchiveReader | None = None
+    archive_reader: ArchiveReader | None = None
 
     @property
     def earlier(self) -> ArchiveReader | None:
         """What knows of tasks that completed before Redis forgot their keys, where that counts."""
-        return self.past if self.settings.dedupe_archive else None
+        return self.archive_reader if self.settings.dedupe_archive else None
 
     async def aclose(self) -> None:
         """Closes the running loop's connections."""
@@ -50,10 +52,13 @@ class Runtime:
 
 
 def open_runtime(settings: Settings) -> Runtime:
-    """The parts of a queue; an embedded server is started if it is wanted."""
+    """The parts of a queue; starts the embedded server where configured."""
     server = settings.server()
-    url = embedded.start(server) if isinstance(server, Path) else server
-    connection = connect(url, timeout_sec=settings.call_timeout_sec, block_sec=settings.park_sec)
+    if isinstance(server, Path):
+        from rqueue import embedded  # noqa: PLC0415 - most queues have a server of their own
+
+        server = embedded.start(server)
+    connection = connect(server, timeout_sec=settings.call_timeout_sec, block_sec=settings.park_sec)
     return assemble(settings, connection)
 
 
@@ -61,28 +66,28 @@ def assemble(
     settings: Settings,
     connection: Connection,
     *,
-    strict: bool = True,
     shelf: Shelf | None = None,
+    runner: Runner | None = None,
 ) -> Runtime:
-    """The parts of a queue over a connection that is there."""
+    """The parts of a queue over an existing connection."""
     keys = Keys(settings.namespace, settings.name)
-    runner, current = Runner(connection, strict=strict), Current(settings)
-    shard = Shard(runner, keys, terms_of(settings), lambda: current.rules)
+    moves, current = runner or Runner(connection), LiveSettings(settings)
+    shard = Shard(moves, keys, terms_of(settings), lambda: current.rules)
     reader = Reader(shard, lease_ms=ms(settings.lease_sec))
-    kept = shelf or shelf_of(settings)
+    artifact_shelf = shelf or shelf_of(settings)
     archive = archive_of(settings)
-    past = None if archive is None else past_of(settings, archive)
-    return Runtime(settings, connection, shard, reader, kept, archive, past)
+    archive_reader = None if archive is None else reader_of_archive(settings, archive)
+    return Runtime(settings, connection, shard, reader, artifact_shelf, archive, archive_reader)
 
 
 def shelf_of(settings: Settings) -> Shelf:
-    """Where the queue's artifacts are kept. A directory that nobody has chosen is right on one
-    machine alone: large results go there by themselves only where the server is there, too.
+    """The queue's artifact store. The default directory is right on one machine only: large results
+    become artifacts there only where the server is embedded, too.
     """
     url = settings.artifacts_url
     place = Directory(settings.data_dir / "artifacts") if url is None else place_of(url)
-    by_themselves = url is not None or settings.embedded
-    largest = settings.artifacts_max_result_bytes if by_themselves else 0
+    keeps_results = url is not None or settings.embedded
+    largest = settings.artifacts_max_result_bytes if keeps_results else 0
     return Shelf(
         place,
         Rules(
@@ -95,29 +100,36 @@ def shelf_of(settings: Settings) -> Shelf:
 
 
 def archive_of(settings: Settings) -> Archive | None:
-    """The archive of a queue that has one; which server that is, is asked when it is needed."""
+    """The archive of a queue that has one; its server is located at first use."""
     if settings.archive == "none":
         return None
+    from rqueue.archive.connection import Archive  # noqa: PLC0415 - only queues with an archive
 
     def locate() -> str:
         server = settings.archive_server()
-        return embedded.start_postgres(server) if isinstance(server, Path) else str(server)
+        if not isinstance(server, Path):
+            return str(server)
+        from rqueue import embedded  # noqa: PLC0415 - most archives have a server of their own
+
+        return embedded.start_postgres(server)
 
     own = settings.postgres_url is None and settings.embedded
     return Archive(locate, own=own, timeout_sec=settings.call_timeout_sec)
 
 
-def past_of(settings: Settings, archive: Archive) -> ArchiveReader | None:
+def reader_of_archive(settings: Settings, archive: Archive) -> ArchiveReader | None:
     """What reads the archive; None where only others know where it is."""
     if not settings.embedded and settings.postgres_url is None:
         return None
+    from rqueue.archive.reader import ArchiveReader  # noqa: PLC0415 - only queues with an archive
+
     rate = round(settings.priority_boost_per_minute, 2)
     return ArchiveReader(archive, settings.name, SYSTEM, rate=rate)
 
 
 def terms_of(settings: Settings) -> Terms:
-    """The settings in the scripts' units."""
-    # An ended task is kept at least until no re-sent submit can find it missing.
+    """The settings in the moves' units."""
+    # An ended task is kept at least until no repeated submit can find it missing.
     shortest = 2 * settings.call_timeout_sec
     return Terms(
         archive=settings.archive != "none",
@@ -145,5 +157,5 @@ def terms_of(settings: Settings) -> Terms:
 
 
 def ms(seconds: float) -> int:
-    """Seconds as the server counts."""
+    """Seconds in ms."""
     return round(seconds * 1000)

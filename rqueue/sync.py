@@ -1,4 +1,4 @@
-"""The blocking twin: every coroutine of an object as an ordinary call, with no logic of its own."""
+"""Blocking wrappers: every coroutine method of an object as an ordinary call."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Walks that may never end: each step is a call of its own.
+# Iterators that may never end: each step is a separate call.
 ENDLESS = frozenset({"events"})
 
 
 class Blocking:
-    """Wraps an object whose methods are coroutines; what they return is wrapped as well.
+    """Wraps an object whose methods are coroutines; their results are wrapped too.
 
-    The coroutines run on one event loop in a thread of its own, shared by all of the process,
-    started at the first call and again after a fork.
+    The coroutines run on one event loop in a separate thread, which the process shares. It is
+    started by the first call, and again after a fork.
     """
 
     def __init__(self, target: object) -> None:
@@ -28,6 +28,9 @@ class Blocking:
 
     def __repr__(self) -> str:
         return f"Blocking({self._target!r})"
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._target) if not name.startswith("_")]
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
@@ -46,30 +49,32 @@ class Blocking:
 class LoopThread:
     """An event loop in a daemon thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "rqueue") -> None:
+        self.name = name
         self.reset()
 
     def reset(self) -> None:
-        """Forgets the thread: a forked child does not have it."""
+        """Forgets the thread, which does not exist in a fork."""
         self.lock = threading.Lock()
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; an interrupted caller cancels it."""
+        """The coroutine's result; if the caller is interrupted, the coroutine is cancelled."""
         future = asyncio.run_coroutine_threadsafe(work, self.started())
         try:
             return future.result()
         except BaseException:
-            # Not our error to handle: only make sure that nobody goes on working for it.
+            # The caller handles the exception; the coroutine must not run on.
             future.cancel()
             raise
 
     def started(self) -> asyncio.AbstractEventLoop:
-        """The loop, running."""
+        """The running event loop."""
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
-                threading.Thread(target=self.loop.run_forever, name="rqueue", daemon=True).start()
+                run = self.loop.run_forever
+                threading.Thread(target=run, name=self.name, daemon=True).start()
             return self.loop
 
 
@@ -78,7 +83,7 @@ os.register_at_fork(after_in_child=LOOP.reset)
 
 
 def wrapped(value: object) -> Any:
-    """The value, or its blocking twin where it has coroutines of its own."""
+    """The value, wrapped if its class has coroutine methods."""
     if isinstance(value, list):
         return [wrapped(item) for item in value]
     kinds = (vars(kind).values() for kind in type(value).__mro__)
@@ -88,7 +93,7 @@ def wrapped(value: object) -> Any:
 
 
 def collect(source: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
-    """All that an asynchronous walk yields."""
+    """All items of an asynchronous iterator."""
 
     async def gather() -> list[Any]:
         return [item async for item in source(*args, **kwargs)]
@@ -97,7 +102,7 @@ def collect(source: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
 
 
 def each(source: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
-    """What an asynchronous walk yields, as it comes."""
+    """Yields the items of an asynchronous iterator."""
     walk: AsyncGenerator[Any, None] = source(*args, **kwargs)
     end = object()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,62 +16,80 @@ import fakeredis
 import pytest
 import redis.utils
 from fakeredis._clients._async import FakeAsyncRedisConnection
+from hypothesis import settings
 from redis import asyncio as aredis
 from redis.asyncio.connection import AbstractConnection
 
 from rqueue.store.connection import Connection
 from tests import postgres as postgres_servers
 from tests import servers
-from tests.house import House, build, opened
+from tests.conformance import EveryMove, tests_a_move
+from tests.harness import Harness, build, opened
+from tests.monitored import Watch
 from tests.postgres import Cluster, Database, Disk
 from tests.servers import KINDS, Server
 
-TESTS = Path(__file__).parent
-# Workers in processes of their own, and what is said by when: a busy machine would tell lies of it.
-ALONE = (
-    "integration/", "artifacts/test_kinds", "cli/test_dag_watch", "cli/test_process",
-    "cli/test_progress", "cli/test_up", "client/test_replicas", "lua/dag/test_wide",
-    "services/test_context", "services/test_heart", "services/test_kinds", "services/test_process",
-    "services/test_spawn", "services/test_watch", "services/test_worker", "store/test_lines",
-    "store/test_patience",
-)  # fmt: skip
-
-
+# Property tests are judged by what they find, not by how busy the machine is.
+settings.register_profile("steady", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.load_profile("steady")
 # The driver reads the metadata of its own package anew for each connection, in 3 ms; here
 # thousands are made.
 redis.utils.get_lib_version = cache(redis.utils.get_lib_version)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Whoever started the run may ignore Ctrl-C, as a shell does for what runs in its background;
+    # what the tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--every-move"):
+        config.pluginmanager.register(EveryMove())
+    config.pluginmanager.register(Watch(whole=config.getoption("--every-move")), "watch")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--servers",
-        default=",".join(KINDS),
-        help=f"which servers the `server` fixture goes through, of {','.join(KINDS)}",
+        help=f"which servers the `server` fixture goes through, of {','.join(KINDS)}; by default "
+        "the first, and all where a single move is tested",
     )
     parser.addoption(
         "--postgres",
-        default=",".join(postgres_servers.KINDS),
-        help="which servers the `postgres` fixture goes through, of embedded,debian",
+        help="which servers the `postgres` fixture goes through, of embedded,debian; by default "
+        "the first",
+    )
+    parser.addoption(
+        "--every-move",
+        action="store_true",
+        help="fail if a move was not called on each kind of server that is here",
     )
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    # A report parses source. Before Python 3.11.8 ast.parse raises SystemError where the collector
+    # runs meanwhile and what it calls parses too, as the traceback of a finalizer's error does:
+    # an internal error of pytest, which ends the run.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for fixture, option, kinds in (
-        ("server_kind", "--servers", KINDS),
-        ("postgres_kind", "--postgres", postgres_servers.KINDS),
+    of_a_move = tests_a_move(metafunc.definition.path)
+    for fixture, option, kinds, usual in (
+        ("server_kind", "--servers", KINDS, KINDS if of_a_move else KINDS[:1]),
+        ("postgres_kind", "--postgres", postgres_servers.KINDS, postgres_servers.KINDS[:1]),
     ):
         if fixture in metafunc.fixturenames:
-            wanted = metafunc.config.getoption(option).split(",")
+            chosen = metafunc.config.getoption(option)
+            wanted = chosen.split(",") if chosen else usual
             unknown = set(wanted) - set(kinds)
             if unknown:
                 raise pytest.UsageError(f"{option}: unknown {', '.join(sorted(unknown))}")
             metafunc.parametrize(fixture, wanted)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.relative_to(TESTS).as_posix().startswith(ALONE):
-            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope="session")
@@ -169,26 +189,33 @@ async def connection(server: Server) -> AsyncIterator[Connection]:
 
 
 @pytest.fixture
-async def house(connection: Connection, client: aredis.Redis) -> AsyncIterator[House]:
+async def harness(connection: Connection, client: aredis.Redis) -> AsyncIterator[Harness]:
     """A queue with all its parts, on each server in turn."""
-    house = build(connection, client)
-    yield house
-    await house.queue.aclose()
+    harness = build(connection, client)
+    yield harness
+    await harness.queue.aclose()
 
 
 @pytest.fixture
-async def alone(valkey: Server) -> AsyncIterator[House]:
+async def alone(valkey: Server) -> AsyncIterator[Harness]:
     """A queue on the embedded Valkey alone, for what does not depend on the kind of server."""
-    async with opened(valkey) as house:
-        yield house
+    async with opened(valkey) as harness:
+        yield harness
 
 
 @pytest.fixture
-async def archived_house(connection: Connection, client: aredis.Redis) -> AsyncIterator[House]:
+async def small(valkey: Server) -> AsyncIterator[Harness]:
+    """A queue on the embedded Valkey alone, with little room for a payload."""
+    async with opened(valkey, max_payload_bytes=1024) as harness:
+        yield harness
+
+
+@pytest.fixture
+async def archived_harness(connection: Connection, client: aredis.Redis) -> AsyncIterator[Harness]:
     """The same with an archive: what ends goes through the outbox."""
-    house = build(connection, client, archive="postgres")
-    yield house
-    await house.queue.aclose()
+    harness = build(connection, client, archive="postgres")
+    yield harness
+    await harness.queue.aclose()
 
 
 @pytest.fixture

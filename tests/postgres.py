@@ -18,10 +18,11 @@ import pytest
 from psycopg import sql
 
 from rqueue.embedded import postgres, watcher
+from tests.guard import guarded
 
 KINDS = ("embedded", "debian")
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
-START_SEC = 30.0
+START_SEC = 60.0
 NUMBERS = itertools.count()
 # What a test writes survives the server, and need not survive the machine.
 HASTE = {"fsync": "off", "full_page_writes": "off"}
@@ -69,6 +70,8 @@ class Cluster:
                 stderr=log,
                 env=watcher.environment(),
             )
+        # In good order enough to take its children and its memory with it.
+        guarded(self.process, signal.SIGQUIT)
         while self.process.poll() is None:
             if watcher.accepts(str(self.folder / postgres.SOCKET)):
                 return True

@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.guard import guarded
+
 Process = subprocess.Popen[bytes]
 
 
@@ -13,7 +15,7 @@ Process = subprocess.Popen[bytes]
 def killed(process: Process) -> Iterator[Process]:
     """A process, killed at the end of the block if it still runs."""
     try:
-        yield process
+        yield guarded(process)
     finally:
         process.kill()
         process.wait()

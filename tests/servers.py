@@ -16,9 +16,10 @@ from redis import asyncio as aredis
 
 from rqueue import embedded
 from rqueue.store.connection import Connection, connect
+from tests.guard import guarded
 
 KINDS = ("valkey", "redis7", "cluster")
-START_SEC = 20.0
+START_SEC = 60.0
 NO_PERSISTENCE = ("--save", "", "--appendonly", "no")
 
 
@@ -40,7 +41,7 @@ class Server:
             return aredis.RedisCluster.from_url(self.plain_url, protocol=2)
         return aredis.Redis.from_url(self.plain_url, protocol=2)
 
-    def connection(self, *, timeout_sec: float = 10) -> Connection:
+    def connection(self, *, timeout_sec: float = 40) -> Connection:
         """A connection of ours; the caller closes it."""
         return connect(self.url, timeout_sec=timeout_sec)
 
@@ -111,7 +112,8 @@ def launch(program: str, folder: Path, *options: str) -> subprocess.Popen[bytes]
 
 def spawn(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
     with (folder / "server.log").open("ab") as log:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        quiet = subprocess.DEVNULL
+        return guarded(subprocess.Popen(command, stdin=quiet, stdout=log, stderr=log))
 
 
 def ready(server: Server) -> Server:

@@ -1,4 +1,5 @@
-"""Writes the pages of docs/ that are made from code; with --check, says which are stale.
+"""Writes the pages of docs/ and the files of deploy/ that are made from code; with --check, says
+which are stale.
 
 A page whose source does not exist yet is left out.
 """
@@ -8,22 +9,23 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
-from rqueue.model.profile import PROFILES
-from rqueue.model.state import FINAL, IN_HAND, MEANINGS, TRANSITIONS, Move, State
+from rqueue.settings.profiles import PROFILES
+from rqueue.task.state import FINAL, LEASED, MEANINGS, TRANSITIONS, Move, State
+from tools.acl import users
+from tools.keys import QUEUE, patterns
+from tools.lua.touches import EVERY_KEY, LUA, Touched, touches, writes
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
 NOTE = "<!-- Made by `make docs` from {source}; change it there. -->"
 UNITS = {"_sec": "seconds", "_bytes": "bytes", "_per_minute": "points a minute"}
 TYPES = {"str": "text", "Path": "path", "int": "number", "bool": "yes or no"}
-REDIS_TYPES = {"string", "hash", "list", "set", "zset", "stream"}
-SECTIONS = ("KEYS", "ARGV", "EACH", "TOUCHES", "FLAGS", "REPLY")
+SECTIONS = ("KEYS", "ARGV", "EACH", "FLAGS", "REPLY")
 HEADER = re.compile(r"-- (?P<name>[\w/]+): (?P<move>.+)")
 
 
@@ -35,17 +37,17 @@ def main() -> int:
     stale = stale_pages()
     for path, text in stale.items():
         if check:
-            print(f"{path.relative_to(DOCS.parent)} is stale: run `make docs`", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is stale: run `make docs`", file=sys.stderr)
         else:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-            print(f"wrote {path.relative_to(DOCS.parent)}")
+            print(f"wrote {path.relative_to(ROOT)}")
     return 1 if check and stale else 0
 
 
 def stale_pages() -> dict[Path, str]:
     """The pages that are not as their source wants them, with the text that is wanted."""
-    wanted = {DOCS / name: page() for name, (module, page) in PAGES.items() if exists(module)}
+    wanted = {ROOT / name: page() for name, (module, page) in PAGES.items() if exists(module)}
     return {path: text for path, text in wanted.items() if text_of(path) != text}
 
 
@@ -69,7 +71,7 @@ def state_machine() -> str:
     picture = ["```mermaid", "stateDiagram-v2", *arrows(), "```"]
     return page(
         "The state machine",
-        "rqueue/model/state.py",
+        "rqueue/task/state.py",
         "Where a task can be, and every move there is. A move is one script, whole or not at all.",
         "## States",
         table(("state", "kind", "meaning"), states),
@@ -84,7 +86,7 @@ def kind(state: State) -> str:
     """The state's family."""
     if state in FINAL:
         return "final"
-    if state in IN_HAND:
+    if state in LEASED:
         return "in hand"
     return "passed through" if state is State.FAILED else "waiting"
 
@@ -118,13 +120,7 @@ def steps(move: Move) -> list[tuple[str, str]]:
 
 def keys() -> str:
     """Every key, its type and what it holds, from the methods of Keys."""
-    cls: Any = importlib.import_module("rqueue.store.keys").Keys
-    rows = []
-    methods = {name: one for part in cls.__mro__ for name, one in vars(part).items()}
-    for name, method in methods.items():
-        redis_type, _, meaning = (inspect.getdoc(method) or "").partition(":")
-        if redis_type.split(" ")[0].rstrip(",") in REDIS_TYPES:
-            rows.append((f"`{name}`", f"`{pattern(cls, method)}`", redis_type, flat(meaning)))
+    rows = [(f"`{one.name}`", f"`{one.key}`", one.kind, one.holds) for one in patterns()]
     return page(
         "Keys",
         "rqueue/store/keys.py",
@@ -134,34 +130,46 @@ def keys() -> str:
     )
 
 
-def pattern(cls: Any, method: Any) -> str:
-    """The key as it looks, with the parameters' names in their places."""
-    owner = cls("rq", "queue")
-    if isinstance(method, property):
-        return str(method.fget(owner)) if method.fget else ""
-    words = list(inspect.signature(method).parameters)[1:]
-    return str(method(owner, *(f"<{word}>" for word in words)))
-
-
-def scripts() -> str:
-    """Every script with its move and signature, as its header says."""
-    module: Any = importlib.import_module("rqueue.store.scripts")
-    folder = module.folder()
+def functions() -> str:
+    """Every move with its signature, as its header says, and what it touches."""
     parts: list[str] = []
-    for name in sorted(module.names(folder)):
-        move, story, signature = header(module_text(folder, name))
-        parts += [f"## {name}", f"`{move}`", story, f"```text\n{signature}\n```"]
+    for name, touched in touches().items():
+        move, story, signature = header((LUA / f"{name}.lua").read_text("utf-8"))
+        block = "\n".join([signature, *touched_lines(touched)])
+        parts += [f"## {name}", f"`{move}`", story, f"```text\n{block}\n```"]
     return page(
-        "Scripts",
-        "the headers of lua/",
-        "Each script is one move. Python calls it by these names, never by position.",
+        "Functions",
+        "lua/",
+        "Each move is one function of the Lua library. Python calls it by these names, never by"
+        " position.",
+        "TOUCHES lists the keys that a move may read or write, after the root"
+        f" `{QUEUE.root}`, with their types and the commands; [keys.md](keys.md) says what they"
+        " hold. It is found by following the code of the move and of all that it calls, whatever"
+        " the arguments: one call touches only some of them. The tests of the moves check it"
+        " against what MONITOR records.",
         *parts,
     )
 
 
-def module_text(folder: Any, name: str) -> str:
-    """The source of a script as it stands in its file."""
-    return str((folder / f"{name}.lua").read_text("utf-8"))
+def touched_lines(touched: Touched) -> list[str]:
+    """What a move touches, a line for each pattern, in the order of docs/keys.md."""
+    known = [one for one in patterns() if one.name in touched.keys]
+    rows = [(one.short, one.kind, touched.keys[one.name]) for one in known]
+    if EVERY_KEY in touched.keys:
+        rows.append((EVERY_KEY, "any", touched.keys[EVERY_KEY]))
+    width = max((len(short) for short, _, _ in rows), default=0)
+    heads = ["TOUCHES", *[" " * 7] * len(rows)]
+    return [
+        f"{head} {short:{width}}  {kind:6}  {access(commands)}"
+        for head, (short, kind, commands) in zip(heads, rows, strict=False)
+    ]
+
+
+def access(commands: Iterable[str]) -> str:
+    """Commands by what they do to a key: `reads HGET; writes HDEL HSET`."""
+    parts = {word: sorted(one for one in commands if writes(one) is does)
+             for word, does in (("reads", False), ("writes", True))}  # fmt: skip
+    return "; ".join(f"{word} {' '.join(names)}" for word, names in parts.items() if names)
 
 
 def header(source: str) -> tuple[str, str, str]:
@@ -181,14 +189,14 @@ def header(source: str) -> tuple[str, str, str]:
 
 def events() -> str:
     """Every event with its severity, what it is about, what its detail holds, and when."""
-    catalogue: Any = importlib.import_module("rqueue.model.event")
+    catalogue: Any = importlib.import_module("rqueue.core.events")
     rows = [
         (f"`{kind.name}`", str(kind.severity), kind.about, detail(kind.parts), kind.when)
         for kind in catalogue.KINDS
     ]
     return page(
         "Events",
-        "rqueue/model/event.py",
+        "rqueue/core/events.py",
         "What happens in a queue and is told. The stream `events` holds about the last 10,000;"
         " `queue.events()` and `rqueue events` read and follow it, sinks are told of it, see the"
         " [guide](guides/notices.md). A plain task that is completed tells nothing.",
@@ -207,8 +215,8 @@ def detail(parts: Iterable[tuple[str, type]]) -> str:
 
 def settings() -> str:
     """Every setting with its unit, default and variable."""
-    module: Any = importlib.import_module("rqueue.settings")
-    sources: Any = importlib.import_module("rqueue.sources")
+    module: Any = importlib.import_module("rqueue.settings.load")
+    sources: Any = importlib.import_module("rqueue.settings.load")
     rows = []
     for name, field in module.Settings.model_fields.items():
         variable = "-" if name == "name" else f"`{sources.variable_of(name)}`"
@@ -222,7 +230,7 @@ def settings() -> str:
     ]
     return page(
         "Settings",
-        "rqueue/settings.py",
+        "rqueue/settings/load.py",
         "A setting is looked for in this order: the argument of `Queue`, the environment"
         f" variable, `queues.<name>` of `{sources.FILE}` in the working directory, the top level of"
         " that file, the profile's default, the default.",
@@ -279,17 +287,13 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     )
 
 
-def flat(text: str) -> str:
-    """A docstring as one line."""
-    return " ".join(text.split())
-
-
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
-    "events.md": ("rqueue.model.event", events),
-    "state-machine.md": ("rqueue.model.state", state_machine),
-    "keys.md": ("rqueue.store.keys", keys),
-    "scripts.md": ("rqueue.store.scripts", scripts),
-    "settings.md": ("rqueue.settings", settings),
+    "docs/events.md": ("rqueue.core.events", events),
+    "docs/state-machine.md": ("rqueue.task.state", state_machine),
+    "docs/keys.md": ("rqueue.store.keys", keys),
+    "docs/functions.md": ("rqueue.store.assemble", functions),
+    "deploy/redis/users.acl": ("rqueue.store.library", users),
+    "docs/settings.md": ("rqueue.settings.load", settings),
 }
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ import asyncio
 import sys
 
 from benchmarks.peers.rqueue_app import other, queue, send_all
-from rqueue.policy.capability import Offer
-from rqueue.store.claims import Waiter
-from rqueue.store.leases import Settled
+from rqueue.core.claim import WaitingClaim
+from rqueue.core.leases import Settled
+from rqueue.task.lane import Offer
 
 PARK_MS = 900_000
 
@@ -24,14 +24,14 @@ async def register(count: int) -> None:
     given = [(await waiter.claim(1, start=True)).grants[0] for waiter in waiters]
     for waiter, grant in zip(waiters, given, strict=True):
         done = [Settled(grant.task, grant.token, b"")]
-        turned = await waiter.turn(done, 1, wait_ms=PARK_MS)
+        turned = await waiter.exchange(done, 1, wait_ms=PARK_MS)
         if turned.words != ["OK"] or not turned.answer.wait_ms:
             raise SystemExit(f"{waiter.consumer} is not parked: {turned}")
 
 
-def worker(name: str) -> Waiter:
+def worker(name: str) -> WaitingClaim:
     """A worker's own conversation."""
-    return Waiter(queue.shard, name, Offer.of([other.type]), name=name, lasts=True)
+    return WaitingClaim(queue._internals.shard, name, Offer.of([other.type]), name=name, lasts=True)
 
 
 if __name__ == "__main__":

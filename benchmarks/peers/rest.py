@@ -55,7 +55,7 @@ def idle() -> Rest:
 
 def known(stand: Stand) -> int:
     """How many workers the queue has heard of."""
-    found: Any = stand.client.zcard(queue.shard.keys.workers())
+    found: Any = stand.client.zcard(queue._internals.shard.keys.workers())
     return int(found)
 
 

@@ -10,29 +10,20 @@
 --       4 events      length of the events stream
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES breaker:<type> breakers wakes events noticed notices types req:<request>
---       + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more>
-
--- @include now_ms
--- @include answered
--- @include keep_answer
--- @include close_breaker
--- @include touch_type
--- @include answer_touched
 
 local root, type, tries, events = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local request, memo_ms = ARGV[5], ARGV[6]
 
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
 local was, touched = redis.call("HGET", root .. "breaker:" .. type, "state"), {}
-close_breaker(root, type, was, events)
+breaker.close(root, type, was, events)
 if was then
-  touch_type(root, type, touched)
+  lanes.touch_type(root, type, touched)
 end
-local more = answer_touched(root, now_ms(), touched, tries)
-return keep_answer(root, request, memo_ms, { "OK", more and 1 or 0 })
+local more = answer.touched(root, values.now_ms(), touched, tries)
+return calls.remember(root, request, memo_ms, { "OK", more and 1 or 0 })

@@ -10,21 +10,15 @@
 --       4 events      length of the events stream
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES breaker:<type> breakers wakes events noticed notices req:<request>
 -- FLAGS allow-oom
 -- REPLY OK
-
--- @include now_ms
--- @include answered
--- @include keep_answer
--- @include open_breaker
 
 local root, type, for_ms, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local request, memo_ms = ARGV[5], ARGV[6]
 
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
-open_breaker(root, now_ms(), type, for_ms, events)
-return keep_answer(root, request, memo_ms, { "OK" })
+breaker.open(root, values.now_ms(), type, for_ms, events)
+return calls.remember(root, request, memo_ms, { "OK" })

@@ -4,21 +4,18 @@
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
--- TOUCHES breaker:<type> breakers task:<id>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <now> [type, 1 while its probe is under way, field, value, ...]...
-
--- @include now_ms
--- @include still_rides
 
 local root = ARGV[1]
 
 local types = redis.call("SMEMBERS", root .. "breakers")
 table.sort(types)
-local reply = { "OK", string.format("%.0f", now_ms()) }
+local reply = { "OK", string.format("%.0f", values.now_ms()) }
 for _, type in ipairs(types) do
   local fields = redis.call("HGETALL", root .. "breaker:" .. type)
-  local riding = still_rides(root, redis.call("HGET", root .. "breaker:" .. type, "probe"))
+  local probe = redis.call("HGET", root .. "breaker:" .. type, "probe")
+  local riding = breaker.probe_running(root, probe)
   reply[#reply + 1] = { type, riding and 1 or 0, unpack(fields) }
 end
 return reply

@@ -4,17 +4,13 @@
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
--- TOUCHES budget:<account> budgets short unpaid:<dag>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <unpaid tasks> [account, ceiling, spent, reserved, 1 where it ran short]...; a ceiling
 --       is "" where there is none
 
--- @include now_ms
--- @include day_of
-
 local root = ARGV[1]
 
-local today, short, unpaid = day_of(now_ms()), {}, 0
+local today, short, unpaid = values.day_of(values.now_ms()), {}, 0
 for _, account in ipairs(redis.call("SMEMBERS", root .. "short")) do
   short[account] = true
   unpaid = unpaid + redis.call("ZCARD", root .. "unpaid:" .. account)

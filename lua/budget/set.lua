@@ -11,22 +11,14 @@
 --       5 tries       how many parked claims may be looked at
 --       6 request     names this call: sent again, it is answered as before and changes nothing
 --       7 memo_ms     how long that is remembered
--- TOUCHES budget:<account> budgets short wakes types lanes req:<request>
---       + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more>
-
--- @include now_ms
--- @include answered
--- @include keep_answer
--- @include touch_type
--- @include answer_touched
 
 local root, account, micro_usd, afresh = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local tries, request, memo_ms = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local key, budgets, touched = root .. "budget:" .. account, root .. "budgets", {}
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
@@ -48,7 +40,7 @@ if micro_usd == "" and account ~= "day" and tonumber(row[1] or "0") <= 0
 end
 if redis.call("SREM", root .. "short", account) == 1 then
   redis.call("ZREM", root .. "wakes", "$" .. account)
-  touch_type(root, "*", touched)
+  lanes.touch_type(root, "*", touched)
 end
-local more = answer_touched(root, now_ms(), touched, tries)
-return keep_answer(root, request, memo_ms, { "OK", more and 1 or 0 })
+local more = answer.touched(root, values.now_ms(), touched, tries)
+return calls.remember(root, request, memo_ms, { "OK", more and 1 or 0 })

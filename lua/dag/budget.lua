@@ -11,22 +11,14 @@
 --       5 tries       how many parked claims may be looked at
 --       6 request     names this call: sent again, it is answered as before and changes nothing
 --       7 memo_ms     how long that is remembered
--- TOUCHES dag:<dag> unpaid:<dag> held:<dag> short wakes task:<id> lane:<n> stats
---       req:<request> + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE
-
--- @include now_ms
--- @include answered
--- @include keep_answer
--- @include bring_back
--- @include answer_touched
 
 local root, dag, micro_usd = ARGV[1], ARGV[2], ARGV[3]
 local limit, tries, request, memo_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local key, how = root .. "dag:" .. dag, { touched = {} }
-local kept, status = answered(root, request), redis.call("HGET", key, "status")
+local kept, status = calls.remembered(root, request), redis.call("HGET", key, "status")
 if kept then
   return kept
 elseif not status or status == "writing" then
@@ -37,11 +29,11 @@ else
   redis.call("HSET", key, "budget", micro_usd)
   redis.call("HDEL", key, "told")
 end
-if bring_back(root, dag, limit, how) then
+if accounts.return_unpaid(root, dag, limit, how) then
   redis.call("ZADD", root .. "wakes", 0, "$" .. dag)
 end
 if redis.call("EXISTS", root .. "unpaid:" .. dag) == 0 then
   redis.call("SREM", root .. "short", dag)
 end
-local more = answer_touched(root, now_ms(), how.touched, tries)
-return keep_answer(root, request, memo_ms, { "OK", more and 1 or 0 })
+local more = answer.touched(root, values.now_ms(), how.touched, tries)
+return calls.remember(root, request, memo_ms, { "OK", more and 1 or 0 })

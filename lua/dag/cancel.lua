@@ -10,23 +10,11 @@
 --       4 limit       how many tasks at most in this call
 --       5 how         JSON {archive, ttl, events}
 --       6 request     names the call: sent again, it says the same
--- TOUCHES dag:<dag> members:<dag> unfinished task:<id> def:<id> lane:<n> held:<dag> waits:<id>
---       dependents:<id> heirs:<id> delayed blocked deadlines handoffs cancelling telling stats
---       outbox events noticed notices idem:<sha> ext:<sha> tag:<t> watchers:<id> mail:<box>
---       failures:<id>
---       hand:<key> full breakers breaker:<type> wakes types archiving + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> <cancelled so far> | GONE | STATE <status>: nothing of it is open
 
--- @include now_ms
--- @include ways_of
--- @include next_page
--- @include cancel_one
--- @include tally_dags
--- @include send_to_outbox
-
 local root, dag, reason, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local how, request = ways_of(root, ARGV[5]), ARGV[6]
+local how, request = calls.read_options(root, ARGV[5]), ARGV[6]
 
 local key = root .. "dag:" .. dag
 local row = redis.call("HMGET", key, "status", "open", "closing", "why", "request", "cancelled")
@@ -45,13 +33,13 @@ elseif fresh and not row[3] then
 elseif fresh and not row[5] then
   redis.call("HSET", key, "request", request)
 end
-local now, page, more = now_ms(), next_page(root, dag, "cancel", limit)
+local now, page, more = values.now_ms(), status.next_page(root, dag, "cancel", limit)
 how.ended, how.request, how.whole = {}, request, true
 for _, id in ipairs(page or {}) do
-  cancel_one(root, now, id, row[4] or "", "cascade", how)
+  cancel.one(root, now, id, row[4] or "", "cascade", how)
 end
-tally_dags(root, now, how)
-send_to_outbox(root, how.archive, how.ended)
+status.write_tallies(root, now, how)
+event.send_to_outbox(root, how.archive, how.ended)
 -- Not only its own: what waits for one that it has cancelled may have been cancelled by another.
 local since = redis.call("HMGET", key, "cancelled", "before")
 return { "OK", more and 1 or 0, since[1] - (since[2] or since[1]) }

@@ -10,17 +10,7 @@
 --       3 total       how many tasks it must have; "" to go on with one that is committed
 --       4 limit       how many tasks at most in this call
 --       5 tries       how many parked claims may be looked at
--- TOUCHES dag:<dag> fresh:<dag> dags writing unfinished task:<id> waits:<id> blocked delayed
---       lane:<n> held:<dag> stats cancelling + what line_up and answer_waiting touch
 -- REPLY OK <more> | GONE | STATE <found>
-
--- @include now_ms
--- @include freeing
--- @include next_page
--- @include show_waiting
--- @include commit_task
--- @include enter_indexes
--- @include answer_touched
 
 local root, dag, total = ARGV[1], ARGV[2], ARGV[3]
 local limit, tries = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -34,18 +24,18 @@ elseif row[3] then
 elseif row[1] == "writing" and row[2] ~= total then
   return { "STATE", "writing " .. row[2] .. " of " .. total }
 end
-local now, how = now_ms(), freeing(limit)
+local now, how = values.now_ms(), indexes.collector(limit)
 if row[1] == "writing" then
   redis.call("HSET", key, "status", "pending")
   redis.call("ZREM", root .. "writing", dag)
   redis.call("ZADD", root .. "dags", now, dag)
   redis.call("HSET", root .. "unfinished", "commit " .. dag, 0)
   redis.call("HINCRBY", root .. "stats", "submitted", total)
-  show_waiting(key, how)
+  status.show_waiting(key, how)
 end
-local page, more = next_page(root, dag, "commit", limit)
+local page, more = status.next_page(root, dag, "commit", limit)
 for _, id in ipairs(page or {}) do
-  commit_task(root, now, id, how)
+  status.commit_task(root, now, id, how)
 end
-enter_indexes(root, how)
-return { "OK", (answer_touched(root, now, how.touched, tries) or more) and 1 or 0 }
+indexes.enter(root, how)
+return { "OK", (answer.touched(root, now, how.touched, tries) or more) and 1 or 0 }

@@ -9,15 +9,8 @@
 --       2 dag         its ULID
 --       3 limit       how many tasks and edges in this call; a task is begun where all of it fits
 --       4 idle_ms     how long nothing may have been written to it; 0: it is the writer who asks
--- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
---       blocked dependents:<id> heirs:<id> stats ext:<sha> tag:<t> deadlines
 -- FLAGS allow-oom
 -- REPLY OK <more> | STATE <found>
-
--- @include now_ms
--- @include task_row
--- @include leave_parents
--- @include uncreate_task
 
 local root, dag, limit, idle_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
@@ -26,24 +19,24 @@ local status = redis.call("HGET", key, "status")
 local written = redis.call("ZSCORE", root .. "writing", dag)
 if status and status ~= "writing" then
   return { "STATE", status }
-elseif written and tonumber(written) > now_ms() - idle_ms then
+elseif written and tonumber(written) > values.now_ms() - idle_ms then
   return { "OK", 0 }
 end
 local members, left, number = root .. "members:" .. dag, limit, 0
 local id = redis.call("LINDEX", members, 0)
 while id do
-  local edges = redis.call("HGET", root .. "task:" .. id, "sole") == "1" and 1
+  local edge_count = redis.call("HGET", root .. "task:" .. id, "sole") == "1" and 1
     or redis.call("SCARD", root .. "waits:" .. id)
-  if number > 0 and edges >= left then
+  if number > 0 and edge_count >= left then
     break
   end
-  leave_parents(root, id, "waits", limit)
-  if edges > limit then
+  edges.remove_from_all(root, id, "waits", limit)
+  if edge_count > limit then
     break
   end
-  uncreate_task(root, id, task_row(root, id))
+  create.undo(root, id, tasks.read(root, id))
   redis.call("LPOP", members)
-  left, number = left - edges - 1, number + 1
+  left, number = left - edge_count - 1, number + 1
   id = redis.call("LINDEX", members, 0)
 end
 if status then

@@ -8,12 +8,9 @@
 --       2 dag         its ULID
 --       3 from        position of the first
 --       4 limit       how many tasks and edges in this call; the last task is told of whole
--- TOUCHES dag:<dag> members:<dag> task:<id> waits:<id>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <position of the next, "" at the end> [<task> <rank> <parents, a space between two>]...
 --       | GONE
-
--- @include waits_of
 
 local root, dag, from, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
@@ -29,7 +26,7 @@ while left > 0 and at < #page do
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "rank")
   local state = row[1]
   if state and state ~= "COMPLETED" and state ~= "CANCELLED" and state ~= "DEAD_LETTERED" then
-    local waits = state == "PENDING" and waits_of(root, id) or {}
+    local waits = state == "PENDING" and edges.waits_of(root, id) or {}
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3] = id, row[2] or "0", table.concat(waits, " ")
     left = left - #waits

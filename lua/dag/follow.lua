@@ -9,11 +9,8 @@
 --       3 done        1: the one that follows is committed, or refused
 --       4 refused     "" or why
 --       5 events      length of the events stream
--- TOUCHES follow:<dag> dag:<dag> events noticed notices
 -- FLAGS allow-oom
 -- REPLY OK <JSON, "" for none>
-
--- @include emit
 
 local unfinished = KEYS[1]
 local root, dag, done, refused, events = ARGV[1], ARGV[2], ARGV[3] == "1", ARGV[4], ARGV[5]
@@ -24,6 +21,6 @@ end
 local key, named = root .. "dag:" .. dag, redis.call("HDEL", unfinished, "follow " .. dag) == 1
 if named and refused ~= "" then
   redis.call("HSET", key, "refused", refused)
-  emit(root, events, "dag.refused", redis.call("HGET", key, "follow"), refused)
+  event.emit(root, events, "dag.refused", redis.call("HGET", key, "follow"), refused)
 end
 return { "OK", "" }

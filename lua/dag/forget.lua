@@ -10,39 +10,31 @@
 --       3 limit       how many tasks at most in this call
 --       4 archive     1: what ended is kept until it is archived
 --       5 ttl         how long an ended task is kept, ms
--- TOUCHES dag:<dag> members:<dag> follow:<dag> unfinished task:<id> def:<id> result:<id>
---       failures:<id> notes:<id> logs:<id> spawned:<id> steps:<id> tag:<t> ext:<sha> archiving
 -- FLAGS allow-oom
 -- REPLY OK <more>
-
--- @include has_archive
--- @include next_page
--- @include task_row
--- @include forget_later
--- @include forget_dag
 
 local root, dag, limit, archive, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
 if redis.call("HEXISTS", root .. "unfinished", "follow " .. dag) == 1 then
   return { "OK", 0 }
 end
-local page, more = next_page(root, dag, "forget", limit)
+local page, more = status.next_page(root, dag, "forget", limit)
 if not page then
   return { "OK", 0 }
 end
-archive = has_archive(root, archive)
+archive = calls.has_archive(root, archive)
 for _, id in ipairs(page) do
-  local row = task_row(root, id)
+  local row = tasks.read(root, id)
   local ended = row.state == "COMPLETED" or row.state == "CANCELLED"
   local kept = archive and redis.call("HEXISTS", root .. "task:" .. id, "archived") == 0
   if ended and not kept then
-    forget_later(root, id, ttl, row.flags, row.more)
+    tasks.expire(root, id, ttl, row.flags, row.more)
   end
 end
 if more then
   return { "OK", 1 }
 end
 if not archive or redis.call("HEXISTS", root .. "dag:" .. dag, "archived") == 1 then
-  forget_dag(root, dag, ttl)
+  status.expire(root, dag, ttl)
 end
 return { "OK", 0 }

@@ -10,23 +10,15 @@
 --       4 begin       1: pause it; 0: go on with what was begun
 --       5 request     names this call: sent again, what begins is answered as before
 --       6 memo_ms     how long that is remembered
--- TOUCHES dag:<dag> members:<dag> held:<dag> unfinished task:<id> lane:<n> stats
---       req:<request> + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE | STATE <status>
-
--- @include answered
--- @include keep_answer
--- @include next_page
--- @include hold_task
--- @include drop_from_lane
 
 local root, dag, limit, begin = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
 local request, memo_ms = ARGV[5], ARGV[6]
 
 local key, unfinished = root .. "dag:" .. dag, root .. "unfinished"
 local row = redis.call("HMGET", key, "status", "finished", "paused")
-local kept = begin and answered(root, request)
+local kept = begin and calls.remembered(root, request)
 if kept then
   return kept
 elseif not row[1] or row[1] == "writing" then
@@ -39,12 +31,12 @@ if begin and not row[3] then
   redis.call("HSET", unfinished, "hold " .. dag, 0)
   redis.call("HDEL", unfinished, "unhold " .. dag)
 end
-local page, more = next_page(root, dag, "hold", limit)
+local page, more = status.next_page(root, dag, "hold", limit)
 for _, id in ipairs(page or {}) do
   local task = redis.call("HMGET", root .. "task:" .. id, "state", "lane")
-  if task[1] == "READY" and drop_from_lane(root, task[2], id) == 1 then
-    hold_task(root, dag, id, task[2])
+  if task[1] == "READY" and lanes.leave(root, task[2], id) == 1 then
+    paused.hold(root, dag, id, task[2])
   end
 end
 local reply = { "OK", more and 1 or 0 }
-return begin and keep_answer(root, request, memo_ms, reply) or reply
+return begin and calls.remember(root, request, memo_ms, reply) or reply

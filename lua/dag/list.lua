@@ -6,7 +6,6 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 from        position of the first
 --       3 limit       how many
--- TOUCHES dag:<dag>
 -- FLAGS allow-oom
 -- REPLY OK <looked at> [<dag> <hash>]...
 

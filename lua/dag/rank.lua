@@ -9,11 +9,8 @@
 --       3 seen        what `unfinished` said when the graph was read; "" where more tasks follow
 -- EACH  task          its id
 --       rank          its boost, in millionths of a point
--- TOUCHES task:<id> lane:<n> unfinished + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK
-
--- @include move_in_lane
 
 local root, dag, seen = ARGV[1], ARGV[2], ARGV[3]
 local first, stride = 4, 2
@@ -27,7 +24,7 @@ for at = first, #ARGV, stride do
     local score = string.format("%.0f", row[3] - (rank - had))
     redis.call("HSET", key, "rank", rank, "score", score)
     if state == "READY" then
-      move_in_lane(root, row[2], score, id)
+      lanes.rescore(root, row[2], score, id)
     end
   end
 end

@@ -7,15 +7,12 @@
 --       2 dag         its ULID
 --       3 from        position of the first id
 --       4 limit       how many ids, at least one
--- TOUCHES dag:<dag> members:<dag>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <hash> <ids> | GONE
 
--- @include fields_of
-
 local root, dag, from, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local fields, flat = fields_of(root .. "dag:" .. dag)
+local fields, flat = values.fields_of(root .. "dag:" .. dag)
 if not fields.status or fields.status == "writing" then
   return { "GONE" }
 end

@@ -29,25 +29,16 @@
 --       def           the definition, opaque
 --       special       two lines of JSON, each may be empty: what is kept with the task, and what is
 --                     asked of this call {delay, at, outside}: the tasks that it waits for
--- TOUCHES task:<id> notes:<id> def:<id> spawned:<id> gather:<id> dag:<dag> members:<dag> dags
---       unfinished waits:<id> dependents:<id> heirs:<id> blocked delayed lane:<n> held:<dag> lanes
---       stats handoffs ext:<sha> tag:<t> deadlines roles hand:<key> full breakers breaker:<type>
---       + what promote and answer_waiting touch
 -- REPLY OK <more> <GOING | SUSPENDED> [id state]... | LOST | RULE <rule> | FULL | CLOSED | LANES
 --       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id> | FORBIDDEN <who>
-
--- @include now_ms
--- @include lease_held
--- @include settled_by
--- @include spawn_all
 
 local root, parent, token, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local first, stride = 17, 5
 local gather = ARGV[11] ~= "" and { "@" .. ARGV[11] .. " " .. token, ARGV[12], ARGV[13] } or nil
 
-local now = now_ms()
-local held, row = lease_held(root, parent, token)
-local suspended = not held and settled_by(root, parent, token, "suspend")
+local now = values.now_ms()
+local held, row = lease.held(root, parent, token)
+local suspended = not held and calls.settled_by(root, parent, token, "suspend")
 if not suspended and not (held and row[1] == "RUNNING") then
   return { "LOST" }
 elseif not suspended and gather and gather[2] ~= "first"
@@ -59,7 +50,7 @@ for at = first, #ARGV, stride do
   rows[#rows + 1] = { key = ARGV[at], id = ARGV[at + 1], place = ARGV[at + 2], def = ARGV[at + 3],
     special = ARGV[at + 4] }
 end
-return spawn_all(root, now, { id = parent, row = row, suspended = suspended, rows = rows,
+return spawn.all(root, now, { id = parent, row = row, suspended = suspended, rows = rows,
   wait = wait, rule = ARGV[5], room = tonumber(ARGV[6]), lanes = ARGV[7], max_lanes = ARGV[8],
   names = {}, walk = { left = tonumber(ARGV[9]), seen = {} }, gather = gather, who = ARGV[14],
   most = { tries = tonumber(ARGV[10]), woken = ARGV[15], back = tonumber(ARGV[16]) } })

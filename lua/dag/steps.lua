@@ -7,11 +7,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many
 --       3 idle_ms     how long a DAG may be written without a sign of its producer
--- TOUCHES writing dag:<dag> task:<id>
 -- FLAGS allow-oom
 -- REPLY OK [<step> <position>]...
-
--- @include now_ms
 
 local unfinished = KEYS[1]
 local root, limit, idle_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -25,7 +22,7 @@ for i = 1, #found, 2 do
     redis.call("HDEL", unfinished, found[i])
   end
 end
-local left = redis.call("ZRANGEBYSCORE", root .. "writing", "-inf", now_ms() - idle_ms,
+local left = redis.call("ZRANGEBYSCORE", root .. "writing", "-inf", values.now_ms() - idle_ms,
   "LIMIT", 0, limit)
 for _, dag in ipairs(left) do
   reply[#reply + 1], reply[#reply + 2] = "drop " .. dag, "0"

@@ -24,32 +24,21 @@
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task, and
 --                     what is asked of this call {delay, at, outside}: parents in no part of it
 --       below         "" or, of one that is o, the id of its one dependent
--- TOUCHES dag:<dag> members:<dag> fresh:<dag> follow:<dag> writing task:<id> def:<id> waits:<id>
---       parents:<id> dependents:<id> heirs:<id> lanes stats ext:<sha> tag:<t> deadlines
---       roles archiving
 -- REPLY OK | LANES | STATE <found> | PARENT <task> <id> | EXISTS <task> <id>
 --       | FORBIDDEN <who> | FULL <waiting>
 
--- @include now_ms
--- @include kinds_of
--- @include lane_number
--- @include place_of
--- @include create_tasks
--- @include read_new
--- @include refusal
-
-local root, dag, facts, lanes, max_lanes = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local root, dag, facts, max_lanes = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local follow, who, most, first, stride = ARGV[6], ARGV[7], ARGV[8], 9, 7
 
-local now, key, news = now_ms(), root .. "dag:" .. dag, {}
-local kinds = kinds_of(lanes, now)
+local now, key, news = values.now_ms(), root .. "dag:" .. dag, {}
+local kinds = lanes.parse_kinds(ARGV[4], now)
 local row = redis.call("HMGET", key, "status", "dropping")
 local status, ids, names = row[1], {}, {}
 if row[2] then
   return { "STATE", "dropping" }
 end
 -- One that is committed was asked for before: whoever sends it again is told the same.
-local refused, why = refusal(root, who, most)
+local refused, why = calls.refusal(root, who, most)
 if refused and (status or "writing") == "writing" then
   return { refused, why }
 end
@@ -58,7 +47,7 @@ for at = first, #ARGV, stride do
 end
 local any_known = redis.call("EXISTS", unpack(ids)) > 0
 for at = first, #ARGV, stride do
-  local new, unfit = read_new(root, dag, at, any_known, names)
+  local new, unfit = create.read(root, ARGV, dag, at, any_known, names)
   if status and status ~= "writing" then
     return new.known and { "OK" } or { "STATE", status }
   elseif unfit then
@@ -67,7 +56,7 @@ for at = first, #ARGV, stride do
   news[#news + 1] = new
 end
 for _, kind in ipairs(kinds) do
-  if not lane_number(root, kind, max_lanes, now) then
+  if not lanes.number_of(root, kind, max_lanes, now) then
     return { "LANES" }
   end
 end
@@ -82,10 +71,10 @@ end
 redis.call("ZADD", root .. "writing", now, dag)
 local places = {}
 for _, new in ipairs(news) do
-  places[new.place] = places[new.place] or place_of(kinds, new.place)
+  places[new.place] = places[new.place] or lanes.parse_place(kinds, new.place)
   new.place = places[new.place]
 end
-create_tasks(root, now, dag, news)
+create.many(root, now, dag, news)
 local fresh = {}
 for _, new in ipairs(news) do
   if not new.known and not new.inside then

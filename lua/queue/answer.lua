@@ -6,17 +6,11 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 numbers     JSON [number, ...]: the lanes to look at
 --       3 tries       how many parked claims may be looked at
--- TOUCHES what answer_waiting touches: waiting:<p> profile:<p> profiles:<n> waiter:<w> task:<id>
---       def:<id> lane:<n> ready worker:<id> paused stats handoffs mail:<box> orphans wakes
 -- FLAGS allow-oom
 -- REPLY OK <more> <when the next gate opens, ms, 0 for none>
 
--- @include now_ms
--- @include answer_lanes
--- @include next_wake
-
 local root, numbers, tries = ARGV[1], cjson.decode(ARGV[2]), tonumber(ARGV[3])
 
-local now = now_ms()
-local more = answer_lanes(root, now, numbers, tries)
-return { "OK", more and 1 or 0, next_wake(root, now) or "0" }
+local now = values.now_ms()
+local more = answer.lanes(root, now, numbers, tries)
+return { "OK", more and 1 or 0, wake.next_at(root, now) or "0" }

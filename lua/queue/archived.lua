@@ -10,16 +10,8 @@
 --       3 ttl         how long an ended task is kept, ms
 --       4 dags        ULIDs of the DAGs whose rows say that they have ended, apart by spaces
 -- EACH  entry         id of an outbox entry
--- TOUCHES task:<id> def:<id> result:<id> failures:<id> notes:<id> logs:<id> parents:<id>
---       spawned:<id> steps:<id> ext:<sha> tag:<t> stats dag:<dag> members:<dag> follow:<dag>
---       unfinished
 -- FLAGS allow-oom
 -- REPLY OK <tasks>
-
--- @include decoded
--- @include forget_later
--- @include forget_dag
--- @include dag_of
 
 local outbox = KEYS[1]
 local root, group, ttl, dags = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -41,7 +33,7 @@ local function is_over(dag)
   elseif redis.call("HEXISTS", root .. "unfinished", "forget " .. dag) == 1 then
     redis.call("HSET", root .. "dag:" .. dag, "archived", 1)
   else
-    forget_dag(root, dag, ttl)
+    status.expire(root, dag, ttl)
   end
   return true
 end
@@ -50,7 +42,7 @@ local function let_go(id, value, over)
   local key = root .. "task:" .. id
   -- Stored keys may be anyone's: one of another type must not hold back all others.
   local row = redis.pcall("HMGET", key, "state", "flags", "more")
-  local more, dag = decoded(row[3]), dag_of(row[2])
+  local more, dag = values.decoded(row[3]), tasks.dag_of(row[2])
   local ended = row[1] == "COMPLETED" or row[1] == "CANCELLED"
   -- One that has lived again since has an entry of its own to wait for.
   if not ended or value ~= tostring(more.life or 1) .. " " .. row[1] then
@@ -62,11 +54,11 @@ local function let_go(id, value, over)
   if dag and not over[dag] then
     redis.call("HSET", key, "archived", 1)
   else
-    forget_later(root, id, ttl, row[2], more)
+    tasks.expire(root, id, ttl, row[2], more)
   end
 end
 
-local tasks, over = 0, {}
+local number, over = 0, {}
 for at = first, #ARGV, stride do
   local found = redis.call("XRANGE", outbox, ARGV[at], ARGV[at])
   local fields = found[1] and found[1][2] or {}
@@ -74,12 +66,12 @@ for at = first, #ARGV, stride do
     -- One of which nothing can be made keeps its keys, and holds back no other.
     pcall(let_go, fields[i], fields[i + 1], over)
   end
-  tasks = tasks + #fields / 2
+  number = number + #fields / 2
   redis.pcall("XACK", outbox, group, ARGV[at])
   redis.call("XDEL", outbox, ARGV[at])
 end
 -- Less nothing would be sent as "-0", which Redis does not take for a number.
-if tasks > 0 then
-  redis.call("HINCRBY", root .. "stats", "outbox", -tasks)
+if number > 0 then
+  redis.call("HINCRBY", root .. "stats", "outbox", -number)
 end
-return { "OK", tasks }
+return { "OK", number }

@@ -15,10 +15,6 @@
 -- FLAGS allow-oom
 -- REPLY OK [[entry, [task, value, ...]], ...]
 
--- @include ensure_group
--- @include held_entries
--- @include forget_readers
-
 local outbox = KEYS[1]
 local group, archiver, idle_ms, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local max_bytes, step = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -26,8 +22,8 @@ local max_bytes, step = tonumber(ARGV[5]), tonumber(ARGV[6])
 if redis.call("EXISTS", outbox) == 0 then
   return { "OK", {} }
 end
-ensure_group(outbox, group)
-local found = held_entries(outbox, group, archiver, { idle_ms = idle_ms, limit = limit })
+streams.ensure_group(outbox, group)
+local found = streams.held_entries(outbox, group, archiver, { idle_ms = idle_ms, limit = limit })
 local held, size = #found > 0, 0
 while not held and #found < limit and size < max_bytes do
   local new = redis.call("XREADGROUP", "GROUP", group, archiver, "COUNT",
@@ -43,6 +39,6 @@ while not held and #found < limit and size < max_bytes do
   end
 end
 if #found == 0 then
-  forget_readers(outbox, group, archiver, idle_ms)
+  streams.forget_readers(outbox, group, archiver, idle_ms)
 end
 return { "OK", found }

@@ -7,15 +7,12 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 rates       JSON [[number, rate], ...]: the lanes to count
 --       3 bounds      JSON [10, 30, ...]: where one tier ends and the next begins
--- TOUCHES stats lane:<n> blocked delayed dead outbox inbox paused
 -- FLAGS no-writes allow-oom
 -- REPLY OK <stats> <paused> [[number, ready of each tier...]]...
 
--- @include now_ms
-
 local root, rates, bounds = ARGV[1], cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
 
-local minutes = now_ms() / 60000
+local minutes = values.now_ms() / 60000
 local reply = { "OK", redis.call("HGETALL", root .. "stats"),
   redis.call("SMEMBERS", root .. "paused") }
 for _, lane in ipairs(rates) do

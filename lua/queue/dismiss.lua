@@ -8,16 +8,13 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 silent_ms   how long without a sign of life
 --       3 limit       how many at most
--- TOUCHES worker:<id>
 -- FLAGS allow-oom
 -- REPLY OK <dismissed>
-
--- @include now_ms
 
 local ready, workers = KEYS[1], KEYS[2]
 local root, silent_ms, limit = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-local before, dismissed = string.format("%.0f", now_ms() - silent_ms), 0
+local before, dismissed = string.format("%.0f", values.now_ms() - silent_ms), 0
 for _, name in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", before, "LIMIT", 0, limit)) do
   local held = redis.pcall("XPENDING", ready, "workers", "-", "+", 1, name)
   if held.err or #held == 0 then

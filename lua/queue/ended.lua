@@ -8,15 +8,10 @@
 --       2 limit       about how many bytes in this call
 --       3 joined      1: the hash of a plain task comes as one text, its words joined by NULs
 -- EACH  task          its id
--- TOUCHES task:<id> def:<id> result:<id> failures:<id> notes:<id> logs:<id> parents:<id>
---       steps:<id>
 -- FLAGS no-writes allow-oom
 -- REPLY OK [[hash, its words, def, result, failures, notes, logs, parents, names of steps]]...;
 --       def is empty where its pieces stand in the hash, nothing follows the result of a plain
 --       task, an unknown one has an empty hash
-
--- @include flagged
--- @include bytes_of
 
 local root, limit, joined = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local first, stride = 4, 1
@@ -25,7 +20,7 @@ local none = {}
 
 -- What a flag says is there: nothing else is looked for.
 local function kept(flags, letter, command, name, ...)
-  return flagged(flags, letter) and redis.call(command, root .. name, ...) or none
+  return tasks.has_flag(flags, letter) and redis.call(command, root .. name, ...) or none
 end
 
 local function add_beside(row, id, flags)
@@ -34,7 +29,8 @@ local function add_beside(row, id, flags)
   row[7] = kept(flags, "n", "LRANGE", "logs:" .. id, 0, -1)
   row[8] = kept(flags, "p", "LRANGE", "parents:" .. id, 0, -1)
   row[9] = kept(flags, "k", "HKEYS", "steps:" .. id)
-  return bytes_of(row[5]) + bytes_of(row[6]) + bytes_of(row[7]) + bytes_of(row[9]) + 26 * #row[8]
+  return values.bytes_of(row[5]) + values.bytes_of(row[6]) + values.bytes_of(row[7])
+    + values.bytes_of(row[9]) + 26 * #row[8]
 end
 
 local reply, left = { "OK" }, limit

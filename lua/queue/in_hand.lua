@@ -7,7 +7,6 @@
 --       2 idle_ms     how long silent at least
 --       3 from        "-", or "(" and the last entry of the page before
 --       4 limit       how many at most
--- TOUCHES task:<id>
 -- FLAGS no-writes allow-oom
 -- REPLY OK [[task, entry, consumer, idle ms, state, token, lane]]...; task is "" for a lost entry
 

@@ -9,12 +9,10 @@
 -- FLAGS allow-oom
 -- REPLY OK <owner who leads> <epoch> <ms left> <server's ms>
 
--- @include now_ms
-
 local leader = KEYS[1]
 local owner, ttl_ms = ARGV[1], tonumber(ARGV[2])
 
-local now = now_ms()
+local now = values.now_ms()
 local row = redis.call("HMGET", leader, "owner", "epoch", "until_ms", "ttl_ms")
 local epoch, left = tonumber(row[2] or "0"), tonumber(row[3] or "0") - now
 local at = string.format("%.0f", now)

@@ -10,18 +10,15 @@
 --       4 workers     how many at most, those heard of last
 --       5 leases      how many at most, those of the oldest entries
 --       6 events      how many at most, the last ones
--- TOUCHES task:<id> lane:<n> workers events leader
 -- FLAGS no-writes allow-oom
 -- REPLY OK <now> [leader] [[number, entry of the next task of each tier...]] [worker, seen ms, ...]
 --       [[consumer, in hand]] [[task, state, lane, holder]] [[entry, [name, value, ...]]]
-
--- @include now_ms
 
 local ready = KEYS[1]
 local root, rates, bounds = ARGV[1], cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
 local workers, leases, events = ARGV[4], ARGV[5], ARGV[6]
 
-local now = now_ms()
+local now = values.now_ms()
 
 local heads = {}
 for _, lane in ipairs(rates) do

@@ -7,31 +7,22 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 parents     how many parents of a PENDING task are looked at
 -- EACH  task          its id
--- TOUCHES task:<id> def:<id> lane:<n> delayed blocked waits:<id> dependents:<id> heirs:<id>
---       unblocking telling cancelling dead deadlines workers orphans stats idem:<sha> ext:<sha>
---       tag:<t> dag:<dag> held:<dag> members:<dag> writing unfinished hand:<key>
---       + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK <repaired>
-
--- @include now_ms
--- @include mend_task
--- @include drop_torn
--- @include repaired
 
 local root, parents = ARGV[1], ARGV[2]
 local first, stride = 3, 1
 
-local now, mended = string.format("%.0f", now_ms()), 0
+local now, mended = string.format("%.0f", values.now_ms()), 0
 local orphans = redis.call("EXISTS", root .. "orphans") == 1
 for at = first, #ARGV, stride do
   local id = ARGV[at]
   if orphans then
     redis.call("SREM", root .. "orphans", id)
   end
-  local missing = mend_task(root, now, id, parents)
-  if missing or (missing == nil and drop_torn(root, id)) then
+  local missing = mend.task(root, now, id, parents)
+  if missing or (missing == nil and mend.drop_torn(root, id)) then
     mended = mended + 1
   end
 end
-return { "OK", repaired(root, mended) }
+return { "OK", mend.count_repaired(root, mended) }

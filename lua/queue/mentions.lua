@@ -7,12 +7,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 cursor      "0", or what the page before said
 --       3 limit       about how many keys are looked at
--- TOUCHES task:<id> def:<id> result:<id> notes:<id> steps:<id> + every other string and hash
 -- FLAGS no-writes allow-oom
 -- REPLY OK <cursor, "0" at the end> [id of an artifact]...
-
--- @include fields_of
--- @include def_of
 
 local root, cursor, limit = ARGV[1], ARGV[2], ARGV[3]
 
@@ -23,9 +19,9 @@ local function texts_of(key)
   elseif kind ~= "hash" then
     return {}
   end
-  local fields, flat = fields_of(key)
+  local fields, flat = values.fields_of(key)
   -- A small task's definition is cut into pieces: an id may be cut, too.
-  flat[#flat + 1] = fields.def0 and def_of(root, "", fields)
+  flat[#flat + 1] = fields.def0 and definition.read(root, "", fields)
   return flat
 end
 

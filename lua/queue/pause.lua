@@ -7,19 +7,15 @@
 --       2 what        queue, type=<type> or lane=<number>
 --       3 request     names this call: sent again, it is answered as before and changes nothing
 --       4 memo_ms     how long that is remembered
--- TOUCHES req:<request>
 -- FLAGS allow-oom
 -- REPLY OK
-
--- @include answered
--- @include keep_answer
 
 local paused = KEYS[1]
 local root, what, request, memo_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
 redis.call("SADD", paused, what)
-return keep_answer(root, request, memo_ms, { "OK" })
+return calls.remember(root, request, memo_ms, { "OK" })

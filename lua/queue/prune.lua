@@ -10,23 +10,18 @@
 --                     hand:<key>
 --       3 cursor      "0", or what the page before said
 --       4 limit       about how many members are looked at
--- TOUCHES task:<id> lane:<n> delayed blocked dead deadlines handoffs tag:<t> stats
---       keyed:<n>:<key> heads:<n> turns:<n> shut:<n> hand:<key>
 -- FLAGS allow-oom
 -- REPLY OK <cursor, "0" at the end> <taken out>
-
--- @include belongs
--- @include repaired
 
 local root, index, cursor, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local page, strays = redis.call("ZSCAN", root .. index, cursor, "COUNT", limit), {}
 for at = 1, #page[2], 2 do
-  if not belongs(root, index, page[2][at]) then
+  if not mend.belongs(root, index, page[2][at]) then
     strays[#strays + 1] = page[2][at]
   end
 end
 for _, member in ipairs(strays) do
   redis.call("ZREM", root .. index, member)
 end
-return { "OK", page[1], repaired(root, #strays) }
+return { "OK", page[1], mend.count_repaired(root, #strays) }

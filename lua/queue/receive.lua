@@ -16,10 +16,6 @@
 -- FLAGS allow-oom
 -- REPLY OK <entry after which there is something new to ask for> [[entry, name, value, ...]]...
 
--- @include ensure_group
--- @include inbox_entries
--- @include forget_readers
-
 local inbox = KEYS[1]
 local group, reader, idle_ms, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local max_bytes, after = tonumber(ARGV[5]), ARGV[6]
@@ -27,8 +23,8 @@ local max_bytes, after = tonumber(ARGV[5]), ARGV[6]
 if redis.call("EXISTS", inbox) == 0 then
   return { "OK", "0-0" }
 end
-local last = ensure_group(inbox, group)
-local entries = inbox_entries(inbox, group, reader,
+local last = streams.ensure_group(inbox, group)
+local entries = streams.inbox_entries(inbox, group, reader,
   { idle_ms = idle_ms, limit = limit, after = after })
 local reply = { "OK", entries.last or last }
 for _, entry in ipairs(entries) do
@@ -40,6 +36,6 @@ for _, entry in ipairs(entries) do
 end
 
 if #entries == 0 then
-  forget_readers(inbox, group, reader, idle_ms)
+  streams.forget_readers(inbox, group, reader, idle_ms)
 end
 return reply

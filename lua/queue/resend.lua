@@ -7,13 +7,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
 --       life          the life that the archive has not
--- TOUCHES task:<id> def:<id> failures:<id> notes:<id> logs:<id> parents:<id> steps:<id> stats
 -- FLAGS allow-oom
 -- REPLY OK <tasks>
-
--- @include decoded
--- @include snapshot
--- @include send_to_outbox
 
 local root = ARGV[1]
 local first, stride = 2, 2
@@ -24,13 +19,13 @@ local ended = {}
 for at = first, #ARGV, stride do
   local id, life = ARGV[at], ARGV[at + 1]
   local row = redis.pcall("HMGET", root .. "task:" .. id, "state", "more")
-  local state, more = row[1], decoded(row[2])
+  local state, more = row[1], values.decoded(row[2])
   if final[state] and tostring(more.life or 1) == life then
     -- A dead one may live again before it is archived.
-    local copy = state == "DEAD_LETTERED" and " " .. snapshot(root, id) or ""
+    local copy = state == "DEAD_LETTERED" and " " .. event.snapshot(root, id) or ""
     ended[#ended + 1] = id
     ended[#ended + 1] = life .. " " .. state .. copy
   end
 end
-send_to_outbox(root, true, ended)
+event.send_to_outbox(root, true, ended)
 return { "OK", #ended / 2 }

@@ -9,23 +9,17 @@
 --       4 tries       how many parked claims may be looked at
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES req:<request> + what answer_waiting touches
 -- FLAGS allow-oom
 -- REPLY OK <more>
-
--- @include now_ms
--- @include answered
--- @include keep_answer
--- @include answer_lanes
 
 local paused = KEYS[1]
 local root, what, lanes, tries = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
 local request, memo_ms = ARGV[5], ARGV[6]
 
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
 redis.call("SREM", paused, what)
-local more = answer_lanes(root, now_ms(), lanes, tries)
-return keep_answer(root, request, memo_ms, { "OK", more and 1 or 0 })
+local more = answer.lanes(root, values.now_ms(), lanes, tries)
+return calls.remember(root, request, memo_ms, { "OK", more and 1 or 0 })

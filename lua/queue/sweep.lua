@@ -7,12 +7,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 from        "-", or "(" and the last entry of the page before
 --       3 limit       how many entries at most
--- TOUCHES task:<id> stats
 -- FLAGS allow-oom
 -- REPLY OK <last entry, "" at the end> <repaired>
-
--- @include free_entry
--- @include repaired
 
 local ready = KEYS[1]
 local root, from, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -26,7 +22,7 @@ for _, found in ipairs(page) do
     or state == "VALIDATING") then
     states[entry] = state
   else
-    free_entry(root, entry)
+    indexes.delete_entry(root, entry)
     strays = strays + 1
   end
 end
@@ -40,4 +36,4 @@ for _, lease in ipairs(held.err and {} or held) do
     strays = strays + 1
   end
 end
-return { "OK", last, repaired(root, strays) }
+return { "OK", last, mend.count_repaired(root, strays) }

@@ -9,18 +9,14 @@
 --       2 silent_ms   how long a worker gives no sign of life before its waiters are dropped
 -- EACH  name          of a key after the root: waiter:<w> waiting:<p> profiles:<n> turned, or
 --                     turned:<n> of before the turns were those of all lanes
--- TOUCHES waiter:<w> waiting:<p> profile:<p> profiles:<n> turned turned:<n> lane:<n> lanes types
 -- FLAGS allow-oom
 -- REPLY OK <dropped>
-
--- @include now_ms
--- @include keyed_lanes rarely
 
 local workers = KEYS[1]
 local root, silent_ms = ARGV[1], tonumber(ARGV[2])
 local first, stride = 3, 1
 
-local now, dropped = now_ms(), 0
+local now, dropped = values.now_ms(), 0
 
 local function drop_waiter(name)
   local key = root .. "waiter:" .. name
@@ -49,11 +45,11 @@ local function drop_profiles(key)
 end
 
 local function is_over()
-  local lanes = {}
-  for i, lane in ipairs(keyed_lanes(root, "*")) do
-    lanes[i] = root .. "lane:" .. lane
+  local keys = {}
+  for i, lane in ipairs(lanes.with_tenants(root, "*")) do
+    keys[i] = root .. "lane:" .. lane
   end
-  return not lanes[1] or redis.call("EXISTS", unpack(lanes)) == 0
+  return not keys[1] or redis.call("EXISTS", unpack(keys)) == 0
 end
 
 for at = first, #ARGV, stride do

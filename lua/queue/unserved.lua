@@ -9,18 +9,14 @@
 --       3 cap         length of the events stream
 -- EACH  lane          its number
 --       detail        what a worker would have to offer, for people
--- TOUCHES lane:<n> events noticed notices
 -- FLAGS allow-oom
 -- REPLY OK <told>
-
--- @include now_ms
--- @include emit
 
 local unserved = KEYS[1]
 local root, after_ms, cap = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local first, stride = 4, 2
 
-local now, told, still = now_ms(), 0, {}
+local now, told, still = values.now_ms(), 0, {}
 for at = first, #ARGV, stride do
   local lane, detail = ARGV[at], ARGV[at + 1]
   still[lane] = true
@@ -31,7 +27,7 @@ for at = first, #ARGV, stride do
   -- It may have been claimed since it was counted.
   local task = due and redis.call("ZRANGE", root .. "lane:" .. lane, 0, 0)[1]
   if task then
-    emit(root, cap, "task.unserved", task, detail)
+    event.emit(root, cap, "task.unserved", task, detail)
     told = told + 1
   end
   if task or not known then

@@ -9,30 +9,24 @@
 --       4 who         JSON {by, may}: who asks, and the roles that may; "" for nobody
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES events noticed notices req:<request>
 -- FLAGS allow-oom
 -- REPLY OK | FORBIDDEN <principal role>
-
--- @include answered
--- @include role_refused
--- @include keep_answer
--- @include emit
 
 local roles = KEYS[1]
 local root, principal, events = ARGV[1], ARGV[2], ARGV[3]
 local who, request, memo_ms = ARGV[4], ARGV[5], ARGV[6]
 
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
-local refused = who ~= "" and role_refused(root, who)
+local refused = who ~= "" and calls.role_refused(root, who)
 if refused then
   return { "FORBIDDEN", refused }
 end
 local role = redis.call("HGET", roles, principal)
 if role then
   redis.call("HDEL", roles, principal)
-  emit(root, events, "role.dropped", principal, role)
+  event.emit(root, events, "role.dropped", principal, role)
 end
-return keep_answer(root, request, memo_ms, { "OK" })
+return calls.remember(root, request, memo_ms, { "OK" })

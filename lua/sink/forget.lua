@@ -7,18 +7,13 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 silent_ms   how long nobody has served them
 --       3 limit       how many at most
--- TOUCHES sink:<name> undelivered:<name> wanted:<name> noticed notices
 -- FLAGS allow-oom
 -- REPLY OK <forgotten>
-
--- @include now_ms
--- @include want_again
--- @include trim_notices
 
 local sinks = KEYS[1]
 local root, silent_ms, limit = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-local before = string.format("%.0f", now_ms() - silent_ms)
+local before = string.format("%.0f", values.now_ms() - silent_ms)
 local silent = redis.call("ZRANGEBYSCORE", sinks, "-inf", before, "LIMIT", 0, limit)
 for _, sink in ipairs(silent) do
   redis.call("ZREM", sinks, sink)
@@ -27,7 +22,7 @@ for _, sink in ipairs(silent) do
   end
 end
 if #silent > 0 then
-  want_again(root)
-  trim_notices(root)
+  notices.index_wanted(root)
+  notices.trim(root)
 end
 return { "OK", #silent }

@@ -6,17 +6,13 @@
 --       2 sinks       zset    sinks by the last time that a notifier served them
 -- ARGV  1 root        prefix of every key of the shard
 --       2 page        how many new notices of each are looked at
--- TOUCHES sink:<name> undelivered:<name>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <now> [[sink, served ms, taken and not delivered, the oldest notice it lacks, or ""]]...
-
--- @include now_ms
--- @include precedes
 
 local notices, sinks = KEYS[1], KEYS[2]
 local root, page = ARGV[1], ARGV[2]
 
-local reply = { "OK", string.format("%.0f", now_ms()) }
+local reply = { "OK", string.format("%.0f", values.now_ms()) }
 local known = redis.call("ZRANGE", sinks, 0, -1, "WITHSCORES")
 for at = 1, #known, 2 do
   local sink, served, oldest = known[at], known[at + 1], nil
@@ -29,7 +25,7 @@ for at = 1, #known, 2 do
   end
   local taken = redis.call("ZRANGE", root .. "undelivered:" .. sink, 0, -1)
   for _, notice in ipairs(taken) do
-    oldest = (not oldest or precedes(notice, oldest)) and notice or oldest
+    oldest = (not oldest or values.precedes(notice, oldest)) and notice or oldest
   end
   reply[#reply + 1] = { sink, served, #taken, oldest or "" }
 end

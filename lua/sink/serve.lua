@@ -11,20 +11,16 @@
 --       2 sink        its name
 --       3 wants       names of events, blanks between
 --       4 lately_ms   how long what a notifier has said holds beside what others say
--- TOUCHES sink:<name> wanted:<name>
 -- FLAGS allow-oom
 -- REPLY OK
 
--- @include now_ms
--- @include want_again
-
-local notices, noticed, sinks = KEYS[1], KEYS[2], KEYS[3]
+local noticed, sinks = KEYS[2], KEYS[3]
 local root, sink, wants, lately_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local key, wanted, now = root .. "sink:" .. sink, root .. "wanted:" .. sink, now_ms()
+local key, wanted, now = root .. "sink:" .. sink, root .. "wanted:" .. sink, values.now_ms()
 local row = redis.call("HMGET", key, "last", "wants")
 if not row[1] then
-  local newest = redis.call("XREVRANGE", notices, "+", "-", "COUNT", 1)[1]
+  local newest = redis.call("XREVRANGE", KEYS[1], "+", "-", "COUNT", 1)[1]
   redis.call("HSET", key, "last", newest and newest[1] or "0-0")
 end
 for name in string.gmatch(wants, "%S+") do
@@ -37,6 +33,6 @@ local all = table.concat(names, " ")
 redis.call("HSET", key, "wants", all)
 redis.call("ZADD", sinks, string.format("%.0f", now), sink)
 if row[2] ~= all or redis.call("EXISTS", noticed) == 0 then
-  want_again(root)
+  notices.index_wanted(root)
 end
 return { "OK" }

@@ -10,18 +10,14 @@
 --       3 taker       the name under which they were taken
 -- EACH  notice        its entry
 --       delay         ms until it is tried again; "" where it was delivered or given up
--- TOUCHES sink:<name> undelivered:<name> sinks
 -- FLAGS allow-oom
 -- REPLY OK <how many this call has settled>
-
--- @include now_ms
--- @include trim_notices
 
 local root, sink, taker = ARGV[1], ARGV[2], ARGV[3]
 local first, stride = 4, 2
 
 local key, undelivered = root .. "sink:" .. sink, root .. "undelivered:" .. sink
-local now, settled, gone = now_ms(), 0, false
+local now, settled, gone = values.now_ms(), 0, false
 for at = first, #ARGV, stride do
   local notice, delay = ARGV[at], ARGV[at + 1]
   if delay == "" then
@@ -38,6 +34,6 @@ for at = first, #ARGV, stride do
   end
 end
 if gone then
-  trim_notices(root)
+  notices.trim(root)
 end
 return { "OK", settled }

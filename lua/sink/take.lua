@@ -12,17 +12,9 @@
 --       5 limit       how many at most
 --       6 window      how many may be taken and not delivered, all notifiers together
 --       7 page        how many new ones are looked at
--- TOUCHES sink:<name> undelivered:<name> sinks
 -- FLAGS allow-oom
 -- REPLY OK <more> [[notice, tries, name, value, ...]]... | GONE
 
--- @include now_ms
--- @include open_notices
--- @include new_notices
--- @include notice_row
--- @include trim_notices
-
-local notices = KEYS[1]
 local root, sink, taker, lease_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local limit, window, page = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 
@@ -32,22 +24,22 @@ if not row[1] then
   return { "GONE" }
 end
 
-local now = now_ms()
-local open = open_notices(key, undelivered, now, taker)
+local now = values.now_ms()
+local open = notices.undelivered(key, undelivered, now, taker)
 local picked, fresh, more = open.mine, false, false
 if #picked == 0 then
   local room = math.min(limit - #open.due, window - open.kept - #open.due)
   picked, fresh = open.due, true
   more = #picked > limit
   if room > 0 then
-    more = new_notices(key, notices, row, { picked = picked, room = room, page = page })
+    more = notices.read_new(key, KEYS[1], row, { picked = picked, room = room, page = page })
   end
 end
 
 local reply = { "OK", more and 1 or 0 }
 for at = 1, math.min(#picked, limit) do
   local notice, tries = picked[at][1], picked[at][2] + (fresh and 1 or 0)
-  local found = notice_row(root, notice, tries)
+  local found = notices.row(root, notice, tries)
   if not found then
     redis.call("ZREM", undelivered, notice)
     redis.call("HDEL", key, notice)
@@ -58,6 +50,6 @@ for at = 1, math.min(#picked, limit) do
   reply[#reply + 1] = found or nil
 end
 if redis.call("HGET", key, "last") ~= row[1] then
-  trim_notices(root)
+  notices.trim(root)
 end
 return reply

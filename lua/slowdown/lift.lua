@@ -11,38 +11,28 @@
 --       4 events      length of the events stream
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES slow:<what> slowed events noticed notices types shut:<n> req:<request>
---       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <1 where it was slowed down>
-
--- @include now_ms
--- @include answered
--- @include keep_answer
--- @include touch_type
--- @include open_key
--- @include emit
--- @include answer_touched
 
 local root, what, tries, events = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local request, memo_ms = ARGV[5], ARGV[6]
 
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
-local now, key, touched = now_ms(), string.match(what, "^@(.*)$"), {}
+local now, key, touched = values.now_ms(), string.match(what, "^@(.*)$"), {}
 local rests = redis.call("HGET", root .. "slow:" .. what, "until")
 redis.call("DEL", root .. "slow:" .. what)
 redis.call("SREM", root .. "slowed", what)
 if rests and key then
-  open_key(root, key, touched)
+  tenants.reopen(root, key, touched)
 elseif rests then
-  touch_type(root, what, touched)
+  lanes.touch_type(root, what, touched)
 end
 if rests then
   local left = string.format("%.0f", math.max(0, tonumber(rests) - now))
-  emit(root, events, key and "key.lifted" or "type.lifted", key or what, left)
+  event.emit(root, events, key and "key.lifted" or "type.lifted", key or what, left)
 end
-local more = answer_touched(root, now, touched, tries)
-return keep_answer(root, request, memo_ms, { "OK", more and 1 or 0, rests and 1 or 0 })
+local more = answer.touched(root, now, touched, tries)
+return calls.remember(root, request, memo_ms, { "OK", more and 1 or 0, rests and 1 or 0 })

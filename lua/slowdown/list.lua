@@ -7,16 +7,13 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 cursor      "0", or what the page before said
 --       3 limit       about how many are looked at
--- TOUCHES slow:<what> slowed
 -- FLAGS no-writes allow-oom
 -- REPLY OK <cursor, "0" at the end> <now> [what, until, span]...
-
--- @include now_ms
 
 local root, cursor, limit = ARGV[1], ARGV[2], ARGV[3]
 
 local page = redis.call("SSCAN", root .. "slowed", cursor, "COUNT", limit)
-local reply = { "OK", page[1], string.format("%.0f", now_ms()) }
+local reply = { "OK", page[1], string.format("%.0f", values.now_ms()) }
 for _, what in ipairs(page[2]) do
   local row = redis.call("HMGET", root .. "slow:" .. what, "until", "span")
   if row[1] then

@@ -10,17 +10,13 @@
 --       4 artifact    its id
 --       5 facts       a line of JSON that has the id
 --       6 most        how many artifacts a task may have
--- TOUCHES task:<id> notes:<id>
 -- FLAGS allow-oom
 -- REPLY OK | LOST | FULL
-
--- @include lease_held
--- @include flag
 
 local root, task, token = ARGV[1], ARGV[2], ARGV[3]
 local artifact, facts, most = ARGV[4], ARGV[5], tonumber(ARGV[6])
 
-if not lease_held(root, task, token) then
+if not lease.held(root, task, token) then
   return { "LOST" }
 end
 local notes = root .. "notes:" .. task
@@ -31,5 +27,5 @@ elseif select(2, string.gsub(lines, "\n", "")) >= most then
   return { "FULL" }
 end
 redis.call("HSET", notes, "artifacts", lines .. facts .. "\n")
-flag(root, task, "n")
+tasks.add_flag(root, task, "n")
 return { "OK" }

@@ -15,40 +15,20 @@
 --       8 woken       how many gates and accounts are looked at that were freed
 --       9 back        how many tasks return at most that their DAGs could not pay
 -- EACH  task          its id; none: go on with `cancelling`
--- TOUCHES task:<id> def:<id> lane:<n> waits:<id> dependents:<id> heirs:<id> delayed blocked
---       deadlines handoffs cancelling telling stats outbox events noticed notices idem:<sha>
---       ext:<sha> tag:<t>
---       watchers:<id> mail:<box> failures:<id> dag:<dag> held:<dag> unfinished
---       gather:<id> hand:<key> full breakers breaker:<type> wakes types
---       budget:<account> short unpaid:<dag>
---       archiving + what promote and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <cancelled> [OK | GONE | STATE:<found>]...; more is 2 while tasks are still to
 --       be reached, 1 where only claims are left to answer
 
--- @include now_ms
--- @include ways_of
--- @include cancel_one
--- @include cancel_children rarely
--- @include tally_dags
--- @include send_to_outbox
--- @include freeing
--- @include enter_indexes
--- @include emit_ready
--- @include answer_freed
-
 local root, reason, dependents, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local how, request = ways_of(root, ARGV[5]), ARGV[7]
+local how, request = calls.read_options(root, ARGV[5]), ARGV[7]
 local most = { tries = tonumber(ARGV[6]), woken = ARGV[8], back = tonumber(ARGV[9]) }
 local first, stride = 10, 1
-for name, value in pairs(freeing(limit - (#ARGV - first + 1))) do
-  how[name] = value
-end
+indexes.prepare(how, limit - (#ARGV - first + 1))
 how.request, how.ended = request, {}
 
-local now, reply = now_ms(), { "OK", 0, 0 }
+local now, reply = values.now_ms(), { "OK", 0, 0 }
 for at = first, #ARGV, stride do
-  reply[#reply + 1] = cancel_one(root, now, ARGV[at], reason, dependents, how)
+  reply[#reply + 1] = cancel.one(root, now, ARGV[at], reason, dependents, how)
 end
 how.cascading = true
 while how.left > 0 do
@@ -60,21 +40,21 @@ while how.left > 0 do
     local parent = string.match(found[i], "^children (.+)$")
     local rule, why = string.match(found[i + 1], "^(%S+) (.*)$")
     if parent and how.left > 0 then
-      cancel_children(root, now, parent, rule, why, how)
+      cancel.cascade(root, now, parent, rule, why, how)
     elseif not parent then
-      cancel_one(root, now, found[i], why, rule, how)
+      cancel.one(root, now, found[i], why, rule, how)
       how.left = how.left - 1
     end
   end
 end
 
 reply[3] = #how.ended / 2
-enter_indexes(root, how)
-tally_dags(root, now, how)
-send_to_outbox(root, how.archive, how.ended)
-emit_ready(root, how.events, how.readied)
+indexes.enter(root, how)
+status.write_tallies(root, now, how)
+event.send_to_outbox(root, how.archive, how.ended)
+event.emit_ready(root, how.events, how.readied)
 how.freed = #how.ended > 0
-local unanswered = answer_freed(root, now, how, most)
+local unanswered = answer.freed(root, now, how, most)
 if redis.call("EXISTS", root .. "cancelling") == 1 then
   reply[2] = 2
 elseif unanswered then

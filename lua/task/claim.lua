@@ -22,18 +22,11 @@
 --      12 park_ms     how long to wait when there is nothing; 0: not at all
 --      13 handoff_ms  how soon a mailed task must be started
 --      14 memo_ms     how long the memo is kept; 0: for ever
--- TOUCHES task:<id> def:<id> lane:<n> lanes stats waiter:<w> worker:<id> workers paused
---       waiting:<p> profile:<p> profiles:<n> handoffs orphans idem:<sha> breakers
---       breaker:<type> slowed slow:<type> wakes limit:<what> crowded
---       keyed:<n>:<key> heads:<n> turns:<n> turned shut:<n> rules hand:<key> full types
---       budget:<account> short unpaid:<dag>
 -- FLAGS allow-oom
 -- REPLY OK <version> <wait_ms> [row]... | STALE | LANES <version> [signature number]...
 
--- @include now_ms
--- @include claim_tasks
-
-return claim_tasks(ARGV[1], now_ms(), { waiter = ARGV[2], seq = tonumber(ARGV[3]),
-  consumer = ARGV[4], bits = ARGV[5], n = tonumber(ARGV[6]), start = ARGV[7] == "1",
-  version = ARGV[8], lanes = ARGV[9], profile = ARGV[10], box = ARGV[11],
-  park_ms = tonumber(ARGV[12]), handoff_ms = ARGV[13], memo_ms = ARGV[14] })
+local now, at = values.now_ms()
+return waiting.claim(ARGV[1], now, { waiter = ARGV[2], seq = ARGV[3], consumer = ARGV[4],
+  bits = ARGV[5], n = tonumber(ARGV[6]), started = ARGV[7] == "1", version = ARGV[8],
+  lanes = ARGV[9], profile = ARGV[10], box = ARGV[11], park_ms = tonumber(ARGV[12]),
+  handoff_ms = ARGV[13], memo_ms = ARGV[14], at = at })

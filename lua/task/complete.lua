@@ -13,26 +13,16 @@
 -- EACH  task          its id
 --       token         the claim's token
 --       result        encoded result, stored as it is; "" for none
--- TOUCHES task:<id> def:<id> result:<id> failures:<id> stats outbox idem:<sha> ext:<sha> tag:<t>
---       deadlines watchers:<id> mail:<box> dependents:<id> heirs:<id> waits:<id> unblocking
---       telling cancelling blocked lane:<n> held:<dag> handoffs dag:<dag> unfinished gather:<id>
---       events noticed notices breakers breaker:<type> wakes types crowded hand:<key> full
---       budget:<account> short unpaid:<dag>
---       archiving + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...
-
--- @include now_ms
--- @include has_archive
--- @include complete_tasks
 
 local root, archive, ttl, limit, tries = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local events = ARGV[6]
 
+local now, at = values.now_ms()
 local reply = { "OK", 0 }
-archive = has_archive(root, archive)
 local how = { archive = archive, ttl = ttl, limit = limit, tries = tries, events = events }
-if complete_tasks(root, now_ms(), 7, how, reply) then
+if complete.many(root, ARGV, now, at, 7, how, reply) then
   reply[2] = 1
 end
 return reply

@@ -6,7 +6,6 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
 --       3 limit       how many are named, at least one
--- TOUCHES task:<id> dependents:<id> heirs:<id>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <how many> [id]...
 

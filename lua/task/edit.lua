@@ -9,34 +9,25 @@
 --       4 def         the new one
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES task:<id> def:<id> req:<request>
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found> | CHANGED
-
--- @include answered
--- @include keep_answer
--- @include is_waiting
--- @include is_visible
--- @include fields_of
--- @include def_of
--- @include write_def
 
 local root, task, was, def = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local request, memo_ms = ARGV[5], ARGV[6]
 
 local row = redis.call("HMGET", root .. "task:" .. task, "state", "flags")
-local state, kept = row[1], answered(root, request)
+local state, kept = row[1], calls.remembered(root, request)
 if kept then
   return kept
-elseif not state or not is_visible(root, { state = state, flags = row[2] }) then
+elseif not state or not tasks.is_visible(root, { state = state, flags = row[2] }) then
   return { "GONE" }
-elseif not is_waiting(state) then
+elseif not tasks.is_waiting(state) then
   return { "STATE", state }
 end
-local found = def_of(root, task, fields_of(root .. "task:" .. task))
+local found = definition.read(root, task, values.fields_of(root .. "task:" .. task))
 if found ~= was and found ~= def then
   return { "CHANGED" }
 elseif found ~= def then
-  write_def(root, task, def)
+  definition.write(root, task, def)
 end
-return keep_answer(root, request, memo_ms, { "OK" })
+return calls.remember(root, request, memo_ms, { "OK" })

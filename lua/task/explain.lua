@@ -7,13 +7,9 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
 --       3 lanes       JSON [[number, rate], ...]: all lanes
--- TOUCHES task:<id> lane:<n>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <now> <state> <score> <lane> <priority or ""> <path boost> <1: it stands in its lane>
 --       <before it in its lane> <before it in all lanes> | GONE | LANES
-
--- @include now_ms
--- @include count_before
 
 local root, task, lanes = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 
@@ -33,13 +29,13 @@ if not rate then
   return { "LANES" }
 end
 
-local now, before, ahead = now_ms(), 0, 0
+local now, before, ahead = values.now_ms(), 0, 0
 local minutes = now / 60000
 for _, lane in ipairs(lanes) do
   -- Where tasks age as fast, their scores are compared as they are: nothing is rounded.
   local bound = lane[2] == rate and string.format("%.0f", score)
     or string.format("%.17g", score + (lane[2] - rate) * minutes)
-  local number = count_before(root, lane[1], bound, task)
+  local number = why.count_before(root, lane[1], bound, task)
   before = lane[1] == own and number or before
   ahead = ahead + number
 end

@@ -24,55 +24,38 @@
 --       failed_by     names of the workers that have failed it, opaque here; "" to leave them
 --       poison        1: dead because it fails wherever it runs; else ""
 --       owes          1: its code may go on, and say later what it has cost; else ""
--- TOUCHES task:<id> def:<id> failures:<id> notes:<id> delayed dead stats outbox events noticed
---       notices handoffs deadlines idem:<sha> watchers:<id> mail:<box> cancelling telling
---       dag:<dag> unfinished
---       breaker:<type> breakers wakes hand:<key> full
---       budget:<account> short unpaid:<dag>
---       archiving + what promote and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [RETRYING | DEAD_LETTERED | LOST]...
-
--- @include now_ms
--- @include has_archive
--- @include lease_held
--- @include settled_by
--- @include owe rarely
--- @include fail_task
--- @include trip_breaker
--- @include tally_dags
--- @include send_to_outbox
--- @include answer_freed
 
 local root, archive, keep, events = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most = { tries = tonumber(ARGV[5]), woken = ARGV[6], back = tonumber(ARGV[7]) }
 local first, stride = 8, 12
 
-local now, reply = now_ms(), { "OK", 0 }
-archive = has_archive(root, archive)
+local now, reply = values.now_ms(), { "OK", 0 }
+archive = calls.has_archive(root, archive)
 local how = { archive = archive, keep = keep, events = events, ended = {}, touched = {} }
 for at = first, #ARGV, stride do
   local id, token = ARGV[at], ARGV[at + 1]
-  local held, row = lease_held(root, id, token)
+  local held, row = lease.held(root, id, token)
   if held then
     how.freed = true
     if ARGV[at + 11] == "1" and row[1] ~= "CLAIMED" then
-      owe(root, id, token)
+      late.owe(root, id, token)
     end
-    reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
+    reply[#reply + 1] = fail.attempt(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],
       settled = "fail " .. token }, how)
-    trip_breaker(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
-  elseif settled_by(root, id, token, "fail") then
+    breaker.trip(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
+  elseif calls.settled_by(root, id, token, "fail") then
     reply[#reply + 1] = ARGV[at + 2] == "" and "DEAD_LETTERED" or "RETRYING"
   else
     reply[#reply + 1] = "LOST"
   end
 end
-tally_dags(root, now, how)
-send_to_outbox(root, archive, how.ended)
-if answer_freed(root, now, how, most) then
+status.write_tallies(root, now, how)
+event.send_to_outbox(root, archive, how.ended)
+if answer.freed(root, now, how, most) then
   reply[2] = 1
 end
 return reply

@@ -23,35 +23,20 @@
 --       more_ms       to be added to its timeout
 --       timeout_ms    the timeout of a task that has none of its own
 --       model         what the cost was paid for, "" for unknown
--- TOUCHES task:<id> req:<request> notes:<id> logs:<id> dag:<dag> budget:<account> outbox stats
---       archiving
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | LATE | budget_exceeded]...: LATE is LOST where the cost is counted
-
--- @include answered
--- @include keep_answer
--- @include now_ms
--- @include has_archive
--- @include lease_held
--- @include holder_of
--- @include note_cost
--- @include is_overrun rarely
--- @include note_late rarely
--- @include is_new_note
--- @include extend_task rarely
--- @include flag
 
 local root, keep, archive = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local request, memo_ms = ARGV[4], ARGV[5]
 local first, stride = 6, 12
 
-local known = request ~= "" and answered(root, request)
+local known = request ~= "" and calls.remembered(root, request)
 if known then
   return known
 end
 
-local now = now_ms()
-archive = has_archive(root, archive)
+local now = values.now_ms()
+archive = calls.has_archive(root, archive)
 
 local function add(id, at)
   local notes = root .. "notes:" .. id
@@ -69,26 +54,27 @@ end
 
 local function word_for(id, at, token, seq)
   local cost = { ARGV[at + 6], ARGV[at + 7], ARGV[at + 8] }
-  local held, row = lease_held(root, id, token)
+  local held, row = lease.held(root, id, token)
   if not held then
-    local counted = note_late(root, now, { id = id, token = token, flags = row[5], seq = seq,
+    local counted = late.record(root, now, { id = id, token = token, flags = row[5], seq = seq,
       model = ARGV[at + 11] }, cost, archive)
     return counted and "LATE" or "LOST"
   end
-  local owner = select(3, holder_of(redis.call("HGET", root .. "task:" .. id, "holder") or ""))
+  local holder = redis.call("HGET", root .. "task:" .. id, "holder")
+  local owner = select(3, tasks.split_holder(holder or ""))
     or "nobody"
-  if is_new_note(root, id, token, seq) then
+  if late.is_new_note(root, id, token, seq) then
     add(id, at)
-    note_cost(root, now, id, row[5], owner, cost)
+    accounts.note_cost(root, now, id, row[5], owner, cost)
     if ARGV[at + 9] ~= "0" then
-      extend_task(root, id, row, ARGV[at + 9], ARGV[at + 10])
+      lease.extend(root, id, row, ARGV[at + 9], ARGV[at + 10])
     end
     if seq ~= "" then
       redis.call("HSET", root .. "notes:" .. id, "noted", token .. " " .. seq)
     end
-    flag(root, id, "n")
+    tasks.add_flag(root, id, "n")
   end
-  local over = cost[1] ~= "0" and is_overrun(root, now, id, row[5], owner)
+  local over = cost[1] ~= "0" and late.is_overrun(root, now, id, row[5], owner)
   return over and "budget_exceeded" or "OK"
 end
 
@@ -96,4 +82,4 @@ local reply = { "OK" }
 for at = first, #ARGV, stride do
   reply[#reply + 1] = word_for(ARGV[at], at, ARGV[at + 1], ARGV[at + 2])
 end
-return request ~= "" and keep_answer(root, request, memo_ms, reply) or reply
+return request ~= "" and calls.remember(root, request, memo_ms, reply) or reply

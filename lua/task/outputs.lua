@@ -7,11 +7,8 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       bytes of results in this call
 -- EACH  task          its id
--- TOUCHES task:<id> result:<id> dag:<dag>
 -- FLAGS no-writes allow-oom
 -- REPLY OK [<state> | GONE, result]...; "" where there is none
-
--- @include is_visible
 
 local root, limit = ARGV[1], tonumber(ARGV[2])
 local first, stride = 3, 1
@@ -24,7 +21,7 @@ for at = first, #ARGV, stride do
   if left < 0 and at > first then
     break
   end
-  local seen = row[1] and is_visible(root, { state = row[1], flags = row[2] })
+  local seen = row[1] and tasks.is_visible(root, { state = row[1], flags = row[2] })
   reply[#reply + 1] = seen and row[1] or "GONE"
   reply[#reply + 1] = seen and redis.call("GET", root .. "result:" .. id) or ""
 end

@@ -17,53 +17,37 @@
 --       reason        why, a word of the taxonomy
 --       type          whose tasks are slowed down
 --       slow_ms       for how long none of them is handed out; 0: not slowed down
--- TOUCHES task:<id> delayed stats events noticed notices handoffs breaker:<type> wakes slow:<type>
---       slowed
---       hand:<key> full
---       budget:<account> short unpaid:<dag>
---       + what promote and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...: STATE:SPENT where it was set aside too often
-
--- @include now_ms
--- @include lease_held
--- @include settled_by
--- @include retry_later
--- @include slow_down
--- @include is_keyed
--- @include key_of rarely
--- @include trip_breaker
--- @include emit
--- @include answer_freed
 
 local root, events, parks = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local most = { tries = tonumber(ARGV[4]), woken = ARGV[5], back = tonumber(ARGV[6]) }
 local first, stride = 7, 6
 
-local now, reply, how = now_ms(), { "OK", 0 }, { touched = {} }
+local now, reply, how = values.now_ms(), { "OK", 0 }, { touched = {} }
 for at = first, #ARGV, stride do
   local id, token, reason, type = ARGV[at], ARGV[at + 1], ARGV[at + 3], ARGV[at + 4]
-  local held, row = lease_held(root, id, token)
+  local held, row = lease.held(root, id, token)
   local key = root .. "task:" .. id
   if held and row[1] == "CLAIMED" then
     reply[#reply + 1] = "STATE:CLAIMED"
   elseif held and parks and tonumber(redis.call("HGET", key, "parks") or "0") >= parks then
     reply[#reply + 1] = "STATE:SPENT"
   elseif held then
-    retry_later(root, id, row, now + ARGV[at + 2],
+    lease.retry_later(root, id, row, now + ARGV[at + 2],
       { "reason", reason, "settled", "park " .. token })
     redis.call("HINCRBY", key, "parks", 1)
-    emit(root, events, "task.rate_limited", id, reason)
-    trip_breaker(root, now, type, "", id .. " " .. token, events)
-    local what = is_keyed(row[3]) and "@" .. key_of(root, id) or type
-    slow_down(root, now, what, tonumber(ARGV[at + 5]), events)
+    event.emit(root, events, "task.rate_limited", id, reason)
+    breaker.trip(root, now, type, "", id .. " " .. token, events)
+    local what = tasks.has_tenant(row[3]) and "@" .. tasks.tenant_of(root, id) or type
+    slowdown.begin(root, now, what, tonumber(ARGV[at + 5]), events)
     how.freed = true
     reply[#reply + 1] = "OK"
   else
-    reply[#reply + 1] = settled_by(root, id, token, "park") and "OK" or "LOST"
+    reply[#reply + 1] = calls.settled_by(root, id, token, "park") and "OK" or "LOST"
   end
 end
-if answer_freed(root, now, how, most) then
+if answer.freed(root, now, how, most) then
   reply[2] = 1
 end
 return reply

@@ -10,38 +10,25 @@
 --       4 events      length of the events stream
 --       5 woken       how many gates and accounts are looked at whose time has come
 --       6 back        how many tasks return at most that their DAGs could not pay
--- TOUCHES task:<id> delayed waits:<id> blocked lane:<n> dag:<dag> held:<dag> stats wakes types
---       events noticed notices shut:<n> rules short unpaid:<dag>
---       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <promoted> <when the next is due or the next gate opens, ms, 0 for none>
-
--- @include now_ms
--- @include freeing
--- @include promote_task
--- @include enter_indexes
--- @include emit_ready
--- @include wake_due
--- @include next_wake
--- @include tell_short rarely
--- @include sooner
--- @include answer_touched
 
 local root, limit, tries, events = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local woken, back = tonumber(ARGV[5]), tonumber(ARGV[6])
 
-local now, how, promoted = now_ms(), freeing(limit), 0
+local now, how, promoted = values.now_ms(), indexes.collector(limit), 0
 local due = redis.call("ZRANGEBYSCORE", root .. "delayed", "-inf", now, "LIMIT", 0, limit)
 for _, id in ipairs(due) do
-  promoted = promoted + (promote_task(root, id, how) and 1 or 0)
+  promoted = promoted + (unblock.promote(root, id, how) and 1 or 0)
 end
-enter_indexes(root, how)
-emit_ready(root, events, how.readied)
+indexes.enter(root, how)
+event.emit_ready(root, events, how.readied)
 if redis.call("EXISTS", root .. "short") == 1 then
-  tell_short(root, events)
+  accounts.emit_short(root, events)
 end
 how.back = back
-local left = wake_due(root, now, how, woken)
-local more = answer_touched(root, now, how.touched, tries) or #due == limit or left
+local left = wake.due(root, now, how, woken)
+local more = answer.touched(root, now, how.touched, tries) or #due == limit or left
 local following = redis.call("ZRANGE", root .. "delayed", 0, 0, "WITHSCORES")
-return { "OK", more and 1 or 0, promoted, sooner(following[2], next_wake(root, now)) or "0" }
+local following_ms = values.sooner(following[2], wake.next_at(root, now))
+return { "OK", more and 1 or 0, promoted, following_ms or "0" }

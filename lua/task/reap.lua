@@ -24,70 +24,50 @@
 --       failed_by     names of the workers that have failed it; "" to leave them
 --       poison        1: dead because it fails wherever it runs; else ""
 --       alone         signature of its lane for tasks that run alone; "" to stay
--- TOUCHES task:<id> def:<id> failures:<id> notes:<id> delayed dead lane:<n> held:<dag> lanes stats
---       outbox events noticed notices workers handoffs deadlines idem:<sha> watchers:<id>
---       mail:<box> cancelling telling dag:<dag> unfinished breaker:<type> breakers wakes
---       hand:<key> full
---       budget:<account> short unpaid:<dag>
---       archiving + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
-
--- @include now_ms
--- @include has_archive
--- @include lease_held
--- @include give_back
--- @include note_lost
--- @include tell_lost
--- @include owe
--- @include fail_task
--- @include trip_breaker
--- @include lane_number
--- @include tally_dags
--- @include send_to_outbox
--- @include answer_touched
 
 local ready = KEYS[1]
 local root, idle_ms, archive, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local events, tries, max_lanes = ARGV[5], tonumber(ARGV[6]), ARGV[7]
 local first, stride = 8, 12
 
-local now, reply = now_ms(), { "OK", 0 }
-archive = has_archive(root, archive)
+local now, reply = values.now_ms(), { "OK", 0 }
+archive = calls.has_archive(root, archive)
 local how = { archive = archive, keep = keep, events = events, ended = {},
   touched = {} }
 local lost = {}
 for at = first, #ARGV, stride do
   local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 11]
-  local held, row = lease_held(root, id, token)
+  local held, row = lease.held(root, id, token)
   local was, entry = row[3], row[4]
   local silent = held and redis.call("XPENDING", ready, "workers", "IDLE", idle_ms, entry, entry, 1)
   if not silent or #silent == 0 then
     reply[#reply + 1] = "HELD"
   elseif row[1] == "CLAIMED" then
-    note_lost(root, id, silent[1][2], lost, events)
-    give_back(root, id, row, "reap", how)
+    event.note_lost(root, id, silent[1][2], lost, events)
+    lease.release(root, id, row, "reap", how)
     reply[#reply + 1] = "READY"
   else
-    note_lost(root, id, silent[1][2], lost, events)
-    owe(root, id, token)
-    reply[#reply + 1] = fail_task(root, now, id, row, { delay = ARGV[at + 2],
+    event.note_lost(root, id, silent[1][2], lost, events)
+    late.owe(root, id, token)
+    reply[#reply + 1] = fail.attempt(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],
       settled = "reap" }, how)
-    trip_breaker(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
-    local lane = alone ~= "" and lane_number(root, { signature = alone }, max_lanes, now)
+    breaker.trip(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
+    local lane = alone ~= "" and lanes.number_of(root, { signature = alone }, max_lanes, now)
     if lane and lane ~= was then
       redis.call("HSET", root .. "task:" .. id, "lane", lane)
-      count(root, was, reply[#reply], -1)
-      count(root, lane, reply[#reply], 1)
+      lanes.count(root, was, reply[#reply], -1)
+      lanes.count(root, lane, reply[#reply], 1)
     end
   end
 end
-tell_lost(root, now - idle_ms, lost, events)
-tally_dags(root, now, how)
-send_to_outbox(root, archive, how.ended)
-if answer_touched(root, now, how.touched, tries) then
+event.emit_lost(root, now - idle_ms, lost, events)
+status.write_tallies(root, now, how)
+event.send_to_outbox(root, archive, how.ended)
+if answer.touched(root, now, how.touched, tries) then
   reply[2] = 1
 end
 return reply

@@ -9,21 +9,12 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 --       3 tries       how many parked claims may be looked at
--- TOUCHES task:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
---       hand:<key> full breakers breaker:<type> wakes types
---       budget:<account> short unpaid:<dag>
---       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> <recalled>
 
--- @include now_ms
--- @include give_back
--- @include owe
--- @include answer_touched
-
 local root, limit, tries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local now, how, recalled = now_ms(), { touched = {} }, 0
+local now, how, recalled = values.now_ms(), { touched = {} }, 0
 local due = redis.call("ZRANGEBYSCORE", root .. "handoffs", "-inf", now, "LIMIT", 0, limit)
 for _, member in ipairs(due) do
   local id, epoch = string.match(member, "^(.+):(%d+)$")
@@ -33,11 +24,11 @@ for _, member in ipairs(due) do
   local free = row[1] == "CLAIMED" or row[1] == "RUNNING" and row[6] ~= "recall"
   if free and string.match(row[2], "^%d+") == epoch then
     if row[1] == "RUNNING" then
-      owe(root, id, row[2])
+      late.owe(root, id, row[2])
     end
-    give_back(root, id, row, "recall", how)
+    lease.release(root, id, row, "recall", how)
     recalled = recalled + 1
   end
 end
-local more = answer_touched(root, now, how.touched, tries) or #due == limit
+local more = answer.touched(root, now, how.touched, tries) or #due == limit
 return { "OK", more and 1 or 0, recalled }

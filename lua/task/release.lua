@@ -9,40 +9,29 @@
 --       4 back        how many tasks return at most that their DAGs could not pay
 -- EACH  task          its id
 --       token         the claim's token
--- TOUCHES task:<id> notes:<id> lane:<n> dag:<dag> held:<dag> stats handoffs
---       hand:<key> full breakers breaker:<type>
---       budget:<account> short unpaid:<dag>
---       + what promote and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST]...
-
--- @include now_ms
--- @include lease_held
--- @include settled_by
--- @include owe rarely
--- @include give_back
--- @include answer_freed
 
 local root = ARGV[1]
 local most = { tries = tonumber(ARGV[2]), woken = ARGV[3], back = tonumber(ARGV[4]) }
 local first, stride = 5, 2
 
-local now, reply, how = now_ms(), { "OK", 0 }, { touched = {} }
+local now, reply, how = values.now_ms(), { "OK", 0 }, { touched = {} }
 for at = first, #ARGV, stride do
   local id, token = ARGV[at], ARGV[at + 1]
-  local held, row = lease_held(root, id, token)
+  local held, row = lease.held(root, id, token)
   if held then
     how.freed = true
     if row[1] ~= "CLAIMED" then
-      owe(root, id, token)
+      late.owe(root, id, token)
     end
-    give_back(root, id, row, "release " .. token, how)
+    lease.release(root, id, row, "release " .. token, how)
     reply[#reply + 1] = "OK"
   else
-    reply[#reply + 1] = settled_by(root, id, token, "release") and "OK" or "LOST"
+    reply[#reply + 1] = calls.settled_by(root, id, token, "release") and "OK" or "LOST"
   end
 end
-if answer_freed(root, now, how, most) then
+if answer.freed(root, now, how, most) then
   reply[2] = 1
 end
 return reply

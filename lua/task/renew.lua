@@ -11,14 +11,8 @@
 --       5 grace_ms    how much later it is given up
 -- EACH  task          its id
 --       token         the claim's token
--- TOUCHES task:<id> workers lanes
 -- FLAGS allow-oom
 -- REPLY OK <lane version> [OK | LOST | claim_expired | timeout]...
-
--- @include now_ms
--- @include more_of
--- @include holder_of
--- @include lease_entries
 
 local root, consumer, claim_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local timeout_ms, grace_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -26,20 +20,20 @@ local first, stride = 6, 2
 
 local function verdict(now, id, row, token)
   local state, held = row[1], row[2] == token
-  local claimed, started, owner = holder_of(held and row[3] or "")
+  local claimed, started, owner = tasks.split_holder(held and row[3] or "")
   if owner ~= consumer then
     return "LOST"
   elseif state == "CLAIMED" then
     return now - claimed > claim_ms and "claim_expired" or "OK"
   elseif state == "RUNNING" or state == "VALIDATING" then
-    local limit = more_of(root, id, row[5]).timeout or timeout_ms
+    local limit = tasks.more(root, id, row[5]).timeout or timeout_ms
     local since = started == "0" and claimed or started
     return now - since > limit + grace_ms and "timeout" or "OK"
   end
   return "LOST"
 end
 
-local now = now_ms()
+local now = values.now_ms()
 local reply, kept = { "OK", redis.call("HGET", root .. "lanes", "version") or "0" }, {}
 for at = first, #ARGV, stride do
   local row = redis.call("HMGET", root .. "task:" .. ARGV[at],
@@ -52,6 +46,6 @@ for at = first, #ARGV, stride do
 end
 redis.call("ZADD", root .. "workers", now, consumer)
 if #kept > 0 then
-  lease_entries(root, consumer, kept)
+  lease.take_entries(root, consumer, kept)
 end
 return reply

@@ -8,12 +8,8 @@
 -- EACH  task          its id
 --       boost         its urgency now, in millionths of a point
 --       was           its urgency when it was submitted, where none was written since
--- TOUCHES task:<id> lane:<n> + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found>]...
-
--- @include task_row
--- @include move_in_lane
 
 local root = ARGV[1]
 local first, stride = 2, 3
@@ -21,7 +17,7 @@ local first, stride = 2, 3
 local reply = { "OK" }
 for at = first, #ARGV, stride do
   local id, boost = ARGV[at], ARGV[at + 1]
-  local key, row = root .. "task:" .. id, task_row(root, id)
+  local key, row = root .. "task:" .. id, tasks.read(root, id)
   local word = "OK"
   if not row.state then
     word = "GONE"
@@ -32,7 +28,7 @@ for at = first, #ARGV, stride do
     local score = string.format("%.0f", row.score - (boost - had))
     redis.call("HSET", key, "boost", boost, "score", score)
     if row.state == "READY" then
-      move_in_lane(root, row.lane, score, id)
+      lanes.rescore(root, row.lane, score, id)
     end
   end
   reply[#reply + 1] = word

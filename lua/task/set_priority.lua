@@ -9,24 +9,17 @@
 --       4 was         the base of its definition, where none was set since
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES task:<id> lane:<n> dag:<dag> req:<request> + what line_up touches
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found>
-
--- @include answered
--- @include keep_answer
--- @include task_row
--- @include is_visible
--- @include move_in_lane
 
 local root, task, priority, was = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local request, memo_ms = ARGV[5], ARGV[6]
 
-local key, row = root .. "task:" .. task, task_row(root, task)
-local kept = answered(root, request)
+local key, row = root .. "task:" .. task, tasks.read(root, task)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
-elseif not row.state or not is_visible(root, row) then
+elseif not row.state or not tasks.is_visible(root, row) then
   return { "GONE" }
 elseif row.state == "COMPLETED" or row.state == "CANCELLED" then
   return { "STATE", row.state }
@@ -35,6 +28,6 @@ local had = redis.call("HGET", key, "priority") or was
 local score = string.format("%.0f", row.score + (priority - had))
 redis.call("HSET", key, "priority", priority, "score", score)
 if row.state == "READY" then
-  move_in_lane(root, row.lane, score, task)
+  lanes.rescore(root, row.lane, score, task)
 end
-return keep_answer(root, request, memo_ms, { "OK" })
+return calls.remember(root, request, memo_ms, { "OK" })

@@ -7,31 +7,26 @@
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
 --       token         the claim's token
--- TOUCHES task:<id> def:<id> stats handoffs idem:<sha>
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | STATE:<found>]...
-
--- @include now_ms
--- @include lease_held
--- @include start_task
--- @include stamp_start
 
 local root = ARGV[1]
 local first, stride = 2, 2
 
-local now, reply = string.format("%.0f", now_ms()), { "OK" }
+local _, now = values.now_ms()
+local reply = { "OK" }
 for at = first, #ARGV, stride do
   local id, token = ARGV[at], ARGV[at + 1]
-  local held, row = lease_held(root, id, token)
+  local held, row = lease.held(root, id, token, "holder")
   if not held then
     reply[#reply + 1] = "LOST"
   elseif row[1] == "VALIDATING" then
     reply[#reply + 1] = "STATE:VALIDATING"
   else
     if row[1] == "CLAIMED" then
-      start_task(root, now, id, token, row)
+      lease.start(root, now, id, token, row)
     else
-      stamp_start(root, now, id)
+      lease.stamp_start(root, now, id, row[6])
     end
     reply[#reply + 1] = "OK"
   end

@@ -10,17 +10,13 @@
 --       4 name        of the step
 --       5 result      JSON, "" to ask what is kept
 --       6 most        how many steps a task may have
--- TOUCHES task:<id> steps:<id>
 -- FLAGS allow-oom
 -- REPLY OK <kept, "" for nothing> | LOST | FULL
-
--- @include lease_held
--- @include flag
 
 local root, task, token = ARGV[1], ARGV[2], ARGV[3]
 local name, result, most = ARGV[4], ARGV[5], tonumber(ARGV[6])
 
-if not lease_held(root, task, token) then
+if not lease.held(root, task, token) then
   return { "LOST" }
 end
 local steps = root .. "steps:" .. task
@@ -31,5 +27,5 @@ elseif redis.call("HLEN", steps) >= most then
   return { "FULL" }
 end
 redis.call("HSET", steps, name, result)
-flag(root, task, "k")
+tasks.add_flag(root, task, "k")
 return { "OK", result }

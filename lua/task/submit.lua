@@ -18,41 +18,26 @@
 --       def           the definition, opaque
 --       special       "" or two lines of JSON, each may be empty: what is kept with the task {idem,
 --                     tags, ...} and what is asked of this call {delay, at, parents, if_exists}
--- TOUCHES task:<id> def:<id> lane:<n> lanes stats waits:<id> dependents:<id> delayed blocked
---       idem:<sha> ext:<sha> tag:<t> deadlines cancelling outbox events noticed notices roles
---       archiving + what line_up and answer_waiting touch
 -- REPLY OK <more> [<at> <word> <detail>]...: EXISTS id | LANES | PARENT id | FORBIDDEN by | FULL n
 
--- @include submit_alone
--- @include refusal
-
-local root, lanes, max_lanes, tries, how = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local root, max_lanes, tries, how = ARGV[1], ARGV[3], ARGV[4], ARGV[5]
 local who, most, ready, first, stride = ARGV[6], ARGV[7], KEYS[1], 8, 4
-local refused, why, archive = refusal(root, who, most)
+local refused, why, archive = calls.refusal(root, who, most)
 local alone = not refused and #ARGV == first + stride - 1 and ARGV[first + 3] == ""
-  and submit_alone(root, lanes, tries, ARGV[first], ARGV[first + 1], ARGV[first + 2])
+  and plain.one(root, ARGV[2], tries, ARGV[first], ARGV[first + 1], ARGV[first + 2])
 if alone then
   return alone
 end
 
--- @include now_ms
--- @include kinds_of
--- @include lane_number
--- @include place_of
--- @include enter_lane
--- @include submit_special rarely
--- @include write_price rarely
--- @include answer_touched rarely
-
-local now, places, touched = now_ms(), {}, {}
-local kinds, keys, here, made, reply = kinds_of(lanes, now), {}, {}, 0, { "OK", 0 }
+local now, places, touched = values.now_ms(), {}, {}
+local kinds, keys, here, made, reply = lanes.parse_kinds(ARGV[2], now), {}, {}, 0, { "OK", 0 }
 for at = first, #ARGV, stride do
   keys[#keys + 1] = root .. "task:" .. ARGV[at]
 end
 local any_known = redis.call("EXISTS", unpack(keys)) > 0
 for at = first, #ARGV, stride do
-  local id, def, special = ARGV[at], ARGV[at + 2], ARGV[at + 3]
-  local place = places[ARGV[at + 1]] or place_of(kinds, ARGV[at + 1])
+  local id, def, options = ARGV[at], ARGV[at + 2], ARGV[at + 3]
+  local place = places[ARGV[at + 1]] or lanes.parse_place(kinds, ARGV[at + 1])
   places[ARGV[at + 1]] = place
   local kind, points = place.kind, place.score
   local key, word, detail, more, ask = keys[(at - first) / stride + 1], nil, "", ""
@@ -60,29 +45,29 @@ for at = first, #ARGV, stride do
     word = "KNOWN"
   elseif refused then
     word, detail = refused, why
-  elseif special ~= "" then
-    more, ask = string.match(special, "^([^\n]*)\n(.*)$")
-    word, detail = submit_special(root, now, { id = id, kind = kind, max_lanes = max_lanes,
+  elseif options ~= "" then
+    more, ask = string.match(options, "^([^\n]*)\n(.*)$")
+    word, detail = special.submit(root, now, { id = id, kind = kind, max_lanes = max_lanes,
       score = points, def = def, more = more, ask = ask, how = how, key = place.key,
       archive = archive })
-  elseif not lane_number(root, kind, max_lanes, now) then
+  elseif not lanes.number_of(root, kind, max_lanes, now) then
     word = "LANES"
   end
   if not word or word == "PENDING" then
     here[id], made = place.key or true, made + 1
     if kind.price ~= "" then
-      write_price(key, kind.price, special == "")
+      accounts.write_price(key, kind.price, options == "")
     end
   end
   if not word then
     local scores, entry = kind.scores, redis.call("XADD", ready, "*", "task", id)
-    write_plain(root, id, key, entry, kind.number, points, def, place.key)
+    plain.write(root, id, key, entry, kind.number, points, def, place.key)
     touched[kind.number] = true
     if more == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
     else
       -- A later task of this very call may replace or delay it: it stands in its lane at once.
-      enter_lane(root, kind.number, { points, id })
+      lanes.enter(root, kind.number, { points, id })
     end
   elseif word ~= "PENDING" and word ~= "KNOWN" then
     reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = (at - first) / stride, word, detail
@@ -93,8 +78,8 @@ if made > 0 then
 end
 for _, kind in pairs(kinds) do
   if #kind.scores > 0 then
-    enter_lane(root, kind.number, kind.scores, here)
+    lanes.enter(root, kind.number, kind.scores, here)
   end
 end
-reply[2] = next(touched) and answer_touched(root, now, touched, tonumber(tries)) and 1 or 0
+reply[2] = next(touched) and answer.touched(root, now, touched, tonumber(tries)) and 1 or 0
 return reply

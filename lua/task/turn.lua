@@ -26,24 +26,18 @@
 -- EACH  task          its id
 --       token         the claim's token
 --       result        encoded result, stored as it is; "" for none
--- TOUCHES what complete and claim touch
 -- FLAGS allow-oom
 -- REPLY OK [OK <more> [OK | LOST | STATE:<found>]...] [the reply of claim] <now>
 
--- @include now_ms
--- @include has_archive
--- @include complete_tasks
--- @include claim_tasks
-
-local root, now, words = ARGV[1], now_ms(), { "OK", 0 }
-local archive = #ARGV > 18 and has_archive(root, ARGV[13])
-local how = { archive = archive, ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]),
+local root, words = ARGV[1], { "OK", 0 }
+local now, at = values.now_ms()
+local how = { archive = ARGV[13], ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]),
   events = ARGV[18] }
-if complete_tasks(root, now, 19, how, words) then
+if #ARGV > 18 and complete.many(root, ARGV, now, at, 19, how, words) then
   words[2] = 1
 end
-local claimed = claim_tasks(root, now, { waiter = ARGV[2], seq = tonumber(ARGV[3]),
-  consumer = ARGV[4], bits = ARGV[5], n = tonumber(ARGV[6]), start = true, version = ARGV[7],
-  lanes = ARGV[8], profile = ARGV[9], box = ARGV[10], park_ms = tonumber(ARGV[11]),
-  handoff_ms = ARGV[12], memo_ms = "0", begin = tonumber(ARGV[17]) })
-return { "OK", words, claimed, string.format("%.0f", now) }
+local claimed = waiting.claim(root, now, { waiter = ARGV[2], seq = ARGV[3], consumer = ARGV[4],
+  bits = ARGV[5], n = tonumber(ARGV[6]), started = true, version = ARGV[7], lanes = ARGV[8],
+  profile = ARGV[9], box = ARGV[10], park_ms = tonumber(ARGV[11]), handoff_ms = ARGV[12],
+  memo_ms = "0", begin = tonumber(ARGV[17]), at = at })
+return { "OK", words, claimed, at }

@@ -8,35 +8,23 @@
 --       2 limit       dependents told in this call
 --       3 tries       how many parked claims may be looked at
 --       4 events      length of the events stream
--- TOUCHES unblocking telling dependents:<id> heirs:<id> waits:<id> task:<id> blocked lane:<n>
---       dag:<dag> held:<dag> stats cancelling gather:<id> events noticed notices
---       + what line_up and answer_waiting touch
 -- FLAGS allow-oom
 -- REPLY OK <more>
 
--- @include now_ms
--- @include unblock_dependents
--- @include tell_heirs
--- @include freeing
--- @include unblock_met
--- @include enter_indexes
--- @include emit_ready
--- @include answer_touched
-
 local root, limit, tries, events = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
-local now, how = now_ms(), freeing(limit)
+local now, how = values.now_ms(), indexes.collector(limit)
 while how.left > 0 do
   local parent = redis.call("SRANDMEMBER", root .. "unblocking")
   local ended = redis.call("SRANDMEMBER", root .. "telling")
   if parent then
-    if unblock_dependents(root, parent, how) then
+    if unblock.dependents(root, parent, how) then
       redis.call("SREM", root .. "unblocking", parent)
     end
   elseif ended then
     local state = redis.call("HGET", root .. "task:" .. ended, "state")
     if state == "COMPLETED" or state == "CANCELLED" or state == "DEAD_LETTERED" then
-      tell_heirs(root, ended, state, how)
+      unblock.notify_ended(root, ended, state, how)
     else
       -- It lives again: its next end is told.
       redis.call("SREM", root .. "telling", ended)
@@ -46,9 +34,9 @@ while how.left > 0 do
   end
   how.left = how.left - 1
 end
-unblock_met(root, how)
-enter_indexes(root, how)
-emit_ready(root, events, how.readied)
-local more = answer_touched(root, now, how.touched, tries)
+unblock.met(root, how)
+indexes.enter(root, how)
+event.emit_ready(root, events, how.readied)
+local more = answer.touched(root, now, how.touched, tries)
   or redis.call("EXISTS", root .. "unblocking", root .. "telling") > 0
 return { "OK", more and 1 or 0 }

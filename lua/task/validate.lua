@@ -7,22 +7,17 @@
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
 --       token         the claim's token
--- TOUCHES task:<id> stats
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | STATE:<found>]...
-
--- @include now_ms
--- @include lease_held
--- @include stamp_start
--- @include count
 
 local root = ARGV[1]
 local first, stride = 2, 2
 
-local now, reply = string.format("%.0f", now_ms()), { "OK" }
+local _, now = values.now_ms()
+local reply = { "OK" }
 for at = first, #ARGV, stride do
   local id = ARGV[at]
-  local held, row = lease_held(root, id, ARGV[at + 1])
+  local held, row = lease.held(root, id, ARGV[at + 1], "holder")
   if not held then
     reply[#reply + 1] = "LOST"
   elseif row[1] == "CLAIMED" then
@@ -30,9 +25,9 @@ for at = first, #ARGV, stride do
   else
     if row[1] == "RUNNING" then
       redis.call("HSET", root .. "task:" .. id, "state", "VALIDATING")
-      stamp_start(root, now, id)
-      count(root, row[3], "RUNNING", -1)
-      count(root, row[3], "VALIDATING", 1)
+      lease.stamp_start(root, now, id, row[6])
+      lanes.count(root, row[3], "RUNNING", -1)
+      lanes.count(root, row[3], "VALIDATING", 1)
     end
     reply[#reply + 1] = "OK"
   end

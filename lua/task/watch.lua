@@ -7,12 +7,8 @@
 --       2 box         where the mail goes
 --       3 keep_ms     how long the asking is remembered
 -- EACH  task          its id, or "dag_" and that of a DAG
--- TOUCHES task:<id> dag:<dag> watchers:<id>
 -- FLAGS allow-oom
 -- REPLY OK [<state> | GONE]...
-
--- @include watch_task
--- @include watch_dag rarely
 
 local root, box, keep_ms = ARGV[1], ARGV[2], ARGV[3]
 local first, stride = 4, 1
@@ -21,7 +17,7 @@ local reply = { "OK" }
 for at = first, #ARGV, stride do
   local id = ARGV[at]
   local dag = string.match(id, "^dag_(.+)$")
-  reply[#reply + 1] = (dag and watch_dag(root, dag, box, keep_ms))
-    or (not dag and watch_task(root, id, box, keep_ms)) or "GONE"
+  reply[#reply + 1] = (dag and mailbox.watch_dag(root, dag, box, keep_ms))
+    or (not dag and mailbox.watch_task(root, id, box, keep_ms)) or "GONE"
 end
 return reply

@@ -8,52 +8,40 @@
 --       2 task        its id
 --       3 lane        JSON [number, rate, type, alone, limits, rules]: its lane, as a claim has it
 --       4 limit       how many of those that it waits for are named
--- TOUCHES task:<id> waits:<id> dag:<dag> paused breaker:<type> slow:<type> slowed wakes
---       limit:<what> crowded types lanes stats budget:<account> keyed:<n>:<key> turns:<n>
---       hand:<key> draining
 -- FLAGS allow-oom
 -- REPLY OK <now> <state> [word, what, until]... | GONE | LANES; "price" holds nothing back, it is
 --       what the task is expected to cost in micro-USD
-
--- @include now_ms
--- @include add_waits
--- @include add_gates
--- @include add_key_gates rarely
--- @include add_budgets
--- @include add_turns rarely
--- @include kept_free_by
--- @include dag_of
 
 local root, task, lane, limit = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
 
 local row = redis.call("HMGET", root .. "task:" .. task, "state", "lane", "due", "reason", "flags",
   "holder", "key")
-local state, found, now = row[1], {}, now_ms()
+local state, found, now = row[1], {}, values.now_ms()
 if not state then
   return { "GONE" }
 elseif tonumber(row[2]) ~= lane[1] then
   return { "LANES" }
 end
 if state == "PENDING" then
-  add_waits(root, task, row[3], limit, found)
+  why.waits(root, task, row[3], limit, found)
 elseif state == "RETRYING" then
   found[#found + 1] = { "time", row[4] or "", row[3] or "" }
 elseif state == "CREATED" then
-  found[#found + 1] = { "unwritten", dag_of(row[5]) or "", "" }
+  found[#found + 1] = { "unwritten", tasks.dag_of(row[5]) or "", "" }
 elseif row[6] and state ~= "READY" then
   found[#found + 1] = { "worker", string.match(row[6], "^%S+ %S+ (.*)$") or "", "" }
 end
 if state == "READY" or state == "PENDING" or state == "RETRYING" then
-  add_gates(root, now, lane, dag_of(row[5]), found)
+  why.gates(root, now, lane, tasks.dag_of(row[5]), found)
   if lane[6] then
-    add_key_gates(root, now, lane[6], row[7] or "", found)
+    why.tenant_gates(root, now, lane[6], row[7] or "", found)
   end
-  add_budgets(root, now, task, dag_of(row[5]), found)
+  why.budgets(root, now, task, tasks.dag_of(row[5]), found)
 end
 if state == "READY" and lane[4] then
-  found[#found + 1] = { "alone", kept_free_by(root, now, lane[1]) or "", "" }
+  found[#found + 1] = { "alone", exclusive.reserved_by(root, now, lane[1]) or "", "" }
 end
 if state == "READY" and lane[6] and lane[6].fair then
-  add_turns(root, lane, task, row[7] or "", found)
+  why.turns(root, lane, task, row[7] or "", found)
 end
 return { "OK", string.format("%.0f", now), state, unpack(found) }

@@ -11,35 +11,27 @@
 --       4 why         what it is blamed for, in words; "" where an operator sends it home
 --       5 request     names this call: sent again, it is answered as before and changes nothing
 --       6 memo_ms     how long that is remembered
--- TOUCHES worker:<id> waiter:<w> mail:<box> noticed notices req:<request>
 -- FLAGS allow-oom
 -- REPLY OK <runs that drain> | GONE
-
--- @include now_ms
--- @include answered
--- @include keep_answer
--- @include runs_of
--- @include put_mail
--- @include emit
 
 local root, worker, cap, why = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local request, memo_ms = ARGV[5], ARGV[6]
 
-local kept = answered(root, request)
+local kept = calls.remembered(root, request)
 if kept then
   return kept
 end
-local now, key, drained, fresh = now_ms(), root .. "worker:" .. worker, 0, false
-for run, last in pairs(runs_of(root, worker)) do
+local now, key, drained, fresh = values.now_ms(), root .. "worker:" .. worker, 0, false
+for run, last in pairs(calls.registered_runs(root, worker)) do
   if last >= now then
     drained = drained + 1
     if redis.call("HSETNX", key, "drain:" .. run, string.format("%.0f", now)) == 1 then
       -- One that has not claimed yet has no box: it is told when it registers again.
       local box = redis.call("HGET", root .. "waiter:" .. run, "box")
       if box then
-        put_mail(root, box, "drain " .. run)
+        mailbox.put(root, box, "drain " .. run)
       end
-      emit(root, cap, "worker.draining", worker, run)
+      event.emit(root, cap, "worker.draining", worker, run)
       fresh = true
     end
   end
@@ -49,6 +41,6 @@ if drained == 0 then
 end
 if fresh and why ~= "" then
   redis.call("HSET", key, "blamed", string.format("%.0f", now))
-  emit(root, cap, "worker.blamed", worker, why)
+  event.emit(root, cap, "worker.blamed", worker, why)
 end
-return keep_answer(root, request, memo_ms, { "OK", drained })
+return calls.remember(root, request, memo_ms, { "OK", drained })

@@ -7,18 +7,14 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 worker      its name
 --       3 run         the name of its conversation
--- TOUCHES worker:<id>
 -- FLAGS allow-oom
 -- REPLY OK
-
--- @include now_ms
--- @include runs_of
 
 local root, worker, run = ARGV[1], ARGV[2], ARGV[3]
 
 local key = root .. "worker:" .. worker
 local known = redis.call("HDEL", key, "run:" .. run, "drain:" .. run) > 0
-if known and not next(runs_of(root, worker)) then
-  redis.call("HSET", key, "left", string.format("%.0f", now_ms()))
+if known and not next(calls.registered_runs(root, worker)) then
+  redis.call("HSET", key, "left", string.format("%.0f", values.now_ms()))
 end
 return { "OK" }

@@ -5,16 +5,13 @@
 -- KEYS  1 workers     zset    workers by their last sign of life
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
--- TOUCHES worker:<id>
 -- FLAGS no-writes allow-oom
 -- REPLY OK <now> [[name, seen ms, [field, value, ...]]]...
-
--- @include now_ms
 
 local workers = KEYS[1]
 local root, limit = ARGV[1], ARGV[2]
 
-local reply = { "OK", string.format("%.0f", now_ms()) }
+local reply = { "OK", string.format("%.0f", values.now_ms()) }
 local page = redis.call("ZRANGE", workers, 0, limit - 1, "REV", "WITHSCORES")
 for at = 1, #page, 2 do
   local name, seen = page[at], page[at + 1]

@@ -9,18 +9,14 @@
 --       3 run         the name of its conversation: another one each time it is started
 --       4 facts       JSON of what it offers, opaque here
 --       5 lease_ms    how long without a sign of life it is gone
--- TOUCHES worker:<id>
 -- FLAGS allow-oom
 -- REPLY OK | DRAINING
-
--- @include now_ms
--- @include runs_of
 
 local workers = KEYS[1]
 local root, worker, run, facts, lease_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 
-local now, key = now_ms(), root .. "worker:" .. worker
-for other, last in pairs(runs_of(root, worker)) do
+local now, key = values.now_ms(), root .. "worker:" .. worker
+for other, last in pairs(calls.registered_runs(root, worker)) do
   if other ~= run and last < now then
     redis.call("HDEL", key, "run:" .. other, "drain:" .. other)
   end

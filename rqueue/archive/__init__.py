@@ -1,1 +1,1 @@
-"""The archive: what has ended, kept for ever in PostgreSQL. The only room that speaks to it."""
+"""The archive: ended tasks in PostgreSQL. The only package that accesses PostgreSQL."""

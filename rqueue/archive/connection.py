@@ -1,4 +1,4 @@
-"""The connection to the archive: a pool for each event loop, opened when it is first asked."""
+"""The connection to the archive: one pool per event loop, opened at the first use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Pool = AsyncConnectionPool[Wire]
 
 POOL_SIZE = 4
-# How long a call waits for a connection, and PostgreSQL for an answer to being asked.
+# Timeout of a call, both for a connection and for the answer of PostgreSQL.
 CONNECT_SEC = 5.0
 # How long a transaction may take that writes a batch. Longer than any that gets on, and shorter
 # than the recorder thinks (`metrics.MARGIN`).
@@ -31,7 +31,7 @@ SEARCH_SEC = 600.0
 
 
 class Archive:
-    """One PostgreSQL as this process sees it. Nothing is sent before the first call.
+    """The PostgreSQL of an archive. Nothing is sent before the first call.
 
     `locate` gives its URL, and starts it first where it is our `own`. Pools belong to an event loop
     and a process: each loop has its own, and a fork starts afresh.
@@ -57,18 +57,18 @@ class Archive:
 
     def connection(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
         """A connection for a call, in a transaction unless one is begun inside. Raises
-        StoreUnavailable where there is no server or it does not answer, and only errors of ours.
+        StoreUnavailable if the server cannot be reached or does not answer; all errors are those of
+        rqueue.
         """
         return self.within(self.timeout_sec)
 
     @asynccontextmanager
     async def within(self, limit_sec: float | None) -> AsyncIterator[AsyncConnection[Any]]:
-        """A connection for what may take that long; None for what may take any time. What was not
-        answered by then may have been done, and its connection is not used again.
+        """A connection with this timeout; None for no timeout. After a timeout the outcome is
+        unknown, and the connection is not used again.
         """
         pool = await self.pool()
-        from rqueue.archive.faults import translated  # noqa: PLC0415 - an extra
-        from rqueue.archive.wire import limited  # noqa: PLC0415 - an extra
+        from rqueue.archive.wire import limited, translated  # noqa: PLC0415 - an extra
 
         with translated():
             connection = await self.lent(pool)
@@ -110,11 +110,11 @@ class Archive:
         return found
 
     def opened(self, url: str) -> Pool:
-        """A new pool; ConfigError where the URL is none."""
+        """A new pool; raises ConfigError for an invalid URL."""
         try:
             from psycopg_pool import AsyncConnectionPool  # noqa: PLC0415 - an extra
 
-            from rqueue.archive.address import check  # noqa: PLC0415
+            from rqueue.archive.wire import check  # noqa: PLC0415
         except ImportError as error:
             rule = "needs psycopg: pip install 'rqueue[archive]'"
             raise ConfigError("archive", rule) from error
@@ -144,7 +144,7 @@ class Archive:
 
 
 def is_cut(connection: AsyncConnection[Any]) -> bool:
-    """Whether the other end has closed it, or has said something that nobody asked for."""
+    """Whether the server has closed the connection or has sent unexpected data."""
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)
     return bool(waiting.poll(0))

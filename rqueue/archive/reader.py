@@ -1,30 +1,128 @@
-"""Reads ended tasks of one queue from the archive, as the Task that Redis showed, by the same code.
-
-Each call is short and holds no connection between its pages, however slow its caller is.
+"""Reads ended tasks from the archive. Filters become SQL conditions; values given by callers are
+passed as parameters, never as part of the statement.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.archive.connection import SEARCH_SEC
-from rqueue.archive.record import stored_in
-from rqueue.model.ids import TaskId, external_key
-from rqueue.model.lane import Lane
-from rqueue.model.money import MICRO
-from rqueue.model.spec import TaskSpec
-from rqueue.model.task import Tokens
-from rqueue.model.ulid import ulid_of
-from rqueue.store.values import UNREADABLE
+from rqueue.archive.dag_rows import number_in
+from rqueue.archive.rows import stored_in
+from rqueue.core.reader import Stored
+from rqueue.errors import InvalidTask
+from rqueue.store.replies import UNREADABLE
+from rqueue.task.artifact import placeholder_in
+from rqueue.task.codec import decode
+from rqueue.task.dag import DagSpec
+from rqueue.task.fields import MICRO
+from rqueue.task.ids import DagId, TaskId, external_key, ulid_of
+from rqueue.task.lane import Lane
+from rqueue.task.spec import TaskSpec
+from rqueue.task.task import Tokens
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from uuid import UUID
 
     from rqueue.archive.connection import Archive
-    from rqueue.archive.wanted import Wanted
     from rqueue.clock import Clock
-    from rqueue.model.task import Task
+    from rqueue.task.state import State
+    from rqueue.task.task import Task
+
+
+NEWEST = "NOT EXISTS (SELECT FROM rqueue.task_lives n WHERE n.id = t.id AND n.life > t.life)"
+# A payload that PostgreSQL cannot hold as JSON is searched as it is written.
+PAYLOAD = "coalesce((t.spec -> 'p')::text, encode(t.definition, 'escape'))"
+# What may come after the backslash of an escape in JSON, and all that comes before what is none.
+ESCAPED = frozenset("bfnrtu\\")
+ALIGNED = r"(^|[^\\])(\\\\)*"
+# What a regular expression could take for its own.
+ODD = re.compile(r"[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A filter; all given conditions must match. `since` and `until` bound the end of the task,
+    `until` is excluded. `agent` is the task's agent or the worker that ran it. `text` occurs in the
+    error or the payload, ignoring case. With `all_lives`, all lives match, not only the newest.
+    """
+
+    states: frozenset[State] = frozenset()
+    type: str | None = None
+    tag: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str | None = None
+    agent: str | None = None
+    worker: str | None = None
+    dag: UUID | None = None
+    all_lives: bool = False
+
+    def condition(self, queue: str) -> tuple[str, dict[str, object]]:
+        """The condition for rows `t` of rqueue.task_lives, and its parameters."""
+        given: dict[str, object] = {"queue": queue}
+        parts = ["t.queue = %(queue)s"]
+        for name, (value, part) in self.tests().items():
+            if value is not None:
+                given[name] = value
+                parts.append(part)
+        if self.text is not None:
+            part, words = containing(self.text)
+            given |= words
+            parts.append(part)
+        if not self.all_lives:
+            parts.append(NEWEST)
+        return " AND ".join(parts), given
+
+    def tests(self) -> dict[str, tuple[object, str]]:
+        """What is compared with a column: the value, None for any, and how."""
+        states = [state.value for state in sorted(self.states)] or None
+        return {
+            "states": (states, "t.state = ANY(%(states)s)"),
+            "type": (self.type, "t.type = %(type)s"),
+            "tags": (None if self.tag is None else [self.tag], "t.tags @> %(tags)s::text[]"),
+            "since": (self.since, "t.finished_at >= %(since)s"),
+            "until": (self.until, "t.finished_at < %(until)s"),
+            "agent": (self.agent, "(t.agent_name = %(agent)s OR t.worker = %(agent)s)"),
+            "worker": (self.worker, "t.worker = %(worker)s"),
+            # A task that is alone is a DAG of one, by its own id.
+            "dag": (self.dag, "(t.dag_id = %(dag)s OR t.id = %(dag)s)"),
+        }
+
+
+def containing(text: str) -> tuple[str, dict[str, object]]:
+    """The condition that a text stands in the error, in a text of the payload, or, where it has
+    quotes and is itself no escape, across the payload as JSON is written.
+    """
+    quoted = in_json(text)
+    given: dict[str, object] = {"text": like(text), "quoted": like(quoted)}
+    within = f"{PAYLOAD} ILIKE %(quoted)s ESCAPE '\\'"
+    if quoted[0].lower() in ESCAPED:
+        # Asked only where the first is true: an "n" may be that of a \\n.
+        given["aligned"] = ALIGNED + ODD.sub(r"\\\g<0>", quoted)
+        within = f"({within} AND {PAYLOAD} ~* %(aligned)s)"
+    found = ["t.error ILIKE %(text)s ESCAPE '\\'", within]
+    if quoted != text and "\\" not in text:
+        found.append(f"{PAYLOAD} ILIKE %(text)s ESCAPE '\\'")
+    return f"({' OR '.join(found)})", given
+
+
+def like(text: str) -> str:
+    """A pattern that finds the text as it stands."""
+    for odd in ("\\", "%", "_"):
+        text = text.replace(odd, f"\\{odd}")
+    return f"%{text}%"
+
+
+def in_json(text: str) -> str:
+    """The text as it stands within a text of JSON."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
 
 # Keys that are found together; their contents come in portions of so many tasks, or about so many
 # bytes: others of the same event loop have their turn in between.
@@ -33,7 +131,6 @@ PORTION = 200
 BYTES = 8_000_000
 # Ids in one question.
 TOGETHER = 1_000
-
 # What a task had cost by the end of a life is asked of all that is there: a record does not know
 # what was told later.
 COLUMNS = (
@@ -83,8 +180,8 @@ class Key(NamedTuple):
 
 
 class ArchiveReader:
-    """What has ended in one queue. `rate` is how fast its tasks age where they say nothing. Raises
-    StoreUnavailable where PostgreSQL is away, ConfigError where it has no tables of ours.
+    """Reads the archived tasks of one queue. `rate` is the default aging rate of its tasks. Raises
+    StoreUnavailable if PostgreSQL is unavailable, and ConfigError if its tables are missing.
     """
 
     def __init__(self, archive: Archive, queue: str, clock: Clock, *, rate: float) -> None:
@@ -220,3 +317,96 @@ def portions(keys: Sequence[Key]) -> Iterator[list[Key]]:
 def task_id(id: UUID) -> TaskId:
     """Our id of a row's."""
     return TaskId.from_ulid(ulid_of(id.int))
+
+
+# The last life of each task.
+LAST = """
+SELECT DISTINCT ON (id) id, life, state, definition, result, record, dag_id
+FROM rqueue.task_lives WHERE queue = %(queue)s AND {}
+ORDER BY id, life DESC
+"""
+BY_ID, BY_DAG = LAST.format("id = ANY(%(ids)s)"), LAST.format("dag_id = %(dag)s")
+DAG = "SELECT facts FROM rqueue.dags WHERE queue = %s AND id = %s"
+KEPT = {"title": "title", "created_by": "created_by", "on_failure": "on_failure", "spawn": "spawn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The last life of a task: how it ended, what it was asked, and what it returned."""
+
+    id: TaskId
+    life: int
+    state: str
+    definition: bytes
+    result: bytes
+    record: bytes
+    dag: DagId | None = None
+
+    def spec(self) -> tuple[TaskSpec, str | None]:
+        """What was asked for, with all that it came after; and why that cannot be read, if so."""
+        found: dict[str, Any] = json.loads(self.record)
+        parents = [str(one).encode(errors="replace") for one in found.get("parents", ())]
+        asked = Stored(
+            dict(found.get("task", {})), self.definition, dependency_list=parents
+        ).requested()
+        return asked["spec"], asked["unreadable"]
+
+    @property
+    def is_stowed(self) -> bool:
+        """Whether what it returned is an artifact: too large to be a part of anything else."""
+        try:
+            return placeholder_in(self.result) is not None
+        except InvalidTask:
+            return True
+
+    def output(self) -> Any:
+        """What it returned."""
+        return decode(self.result, field="result") if self.result else None
+
+
+class DagPast(NamedTuple):
+    """What was said of a DAG as a whole, which was to follow it, and how many tasks it had."""
+
+    spec: DagSpec
+    following: str | None
+    total: int
+
+
+async def by_id(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> dict[TaskId, Past]:
+    """The ended tasks of these ids that are there."""
+    return await read(archive, BY_ID, {"queue": queue, "ids": [task.uuid for task in tasks]})
+
+
+async def by_dag(archive: Archive, queue: str, dag: DagId) -> dict[TaskId, Past]:
+    """The ended tasks of a DAG, in the order of their ids."""
+    return await read(archive, BY_DAG, {"queue": queue, "dag": dag.uuid})
+
+
+async def read(archive: Archive, statement: str, facts: dict[str, Any]) -> dict[TaskId, Past]:
+    """The tasks that a statement finds."""
+    async with archive.within(SEARCH_SEC) as connection:
+        cursor = await connection.execute(statement.encode(), facts)
+        found = [past_in(row) for row in await cursor.fetchall()]
+    return {past.id: past for past in found}
+
+
+def past_in(row: Sequence[Any]) -> Past:
+    """A row as it is read."""
+    id, life, state, definition, result, record, dag = row
+    place = None if dag is None else DagId.from_ulid(TaskId.parse(dag).ulid)
+    return Past(TaskId.parse(id), life, state, definition, result or b"", record, place)
+
+
+async def dag_past(archive: Archive, queue: str, dag: DagId) -> DagPast:
+    """What is known of a DAG as a whole; nothing without a row."""
+    async with archive.connection() as connection:
+        cursor = await connection.execute(DAG, [queue, dag.uuid])
+        row = await cursor.fetchone()
+    facts: dict[str, str] = row[0] if row else {}
+    given: dict[str, Any] = {ours: facts[name] for name, ours in KEPT.items() if facts.get(name)}
+    if facts.get("threshold"):
+        given["failure_threshold"] = float(facts["threshold"])
+    if facts.get("budget"):
+        given["budget_usd"] = int(facts["budget"]) / MICRO
+    total = number_in(facts, "total") or 0
+    return DagPast(DagSpec.parse(given), facts.get("follow") or None, total)

@@ -1,24 +1,23 @@
-"""What Redis kept of an ended task, as a row of the archive. The bytes may be anyone's.
+"""All that Redis keeps of a task beside its definition and result, as one JSON text and back.
 
-A row is written as a line of COPY in its text form: what is plain about a task is a few words, and
-nothing but those is looked at.
+Bytes that are no UTF-8 stand in it as lone surrogates, and come out as they were.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rqueue.archive.attempts import failure_lines
 from rqueue.archive.copying import (
     INT_DIGITS,
     MAX_ERROR,
     MAX_NAME,
     NULL,
+    PART_DIGITS,
     escaped,
     has_nul,
     hexed,
@@ -26,22 +25,147 @@ from rqueue.archive.copying import (
     number_in,
     quoted,
 )
-from rqueue.archive.costs import spent
-from rqueue.archive.record import record_of
-from rqueue.model.ids import TaskId
-from rqueue.model.lane import POINT
-from rqueue.model.scale import DEFAULT_PRIORITY
-from rqueue.model.state import FINAL, State
-from rqueue.model.ulid import number_of, ulid_of
-from rqueue.store.values import UNREADABLE, dag_in, entry_ms, holder_in, life, natural
+from rqueue.core.reader import Stored
+from rqueue.store.replies import (
+    UNREADABLE,
+    dag_in,
+    entry_ms,
+    failure_in,
+    holder_in,
+    life,
+    natural,
+    words,
+)
+from rqueue.task.ids import TaskId, number_of, ulid_of
+from rqueue.task.lane import POINT
+from rqueue.task.priority import DEFAULT_PRIORITY
+from rqueue.task.state import FINAL, State
 
 if TYPE_CHECKING:
-    from rqueue.store.kept import Kept
-    from rqueue.store.outbox import Line
+    from rqueue.core.ended import EndedTask
+    from rqueue.core.outbox import OutboxItem
+    from rqueue.task.attempt.outcome import AttemptRecord
+
+
+PIECES = tuple(f"def{digit}" for digit in range(8))
+BESIDE = ("failures", "notes", "logs", "parents", "steps")
+
+
+def whole_of(kept: EndedTask, task: bytes) -> bytes:
+    """All that is kept of a task, as JSON in the manner of a record: for what can be no row."""
+    names = ("flat", "definition", "result", *BESIDE)
+    found = {name: shown(getattr(kept, name)) for name in names}
+    return json.dumps({"id": shown(task), **found}).encode()
+
+
+def shown(part: bytes | Sequence[bytes]) -> str | list[str]:
+    """Bytes as text that gives them back."""
+    if isinstance(part, bytes):
+        return part.decode(errors="surrogateescape")
+    return [word.decode(errors="surrogateescape") for word in part]
+
+
+def record_of(kept: EndedTask, fields: Mapping[str, str]) -> bytes:
+    """What is kept beside definition and result; `fields` is its hash."""
+    record: dict[str, Any] = {
+        "task": {name: value for name, value in fields.items() if name not in PIECES}
+    }
+    for name in BESIDE:
+        found = getattr(kept, name)
+        if found:
+            record[name] = shown(found)
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def stored_in(record: bytes, definition: bytes, result: bytes) -> Stored:
+    """What was kept of a task, as it would be read from Redis; raises one of UNREADABLE where the
+    record is none of ours.
+    """
+    found: Any = json.loads(record)
+    beside = {name: [bytes_of(word) for word in found.get(name, ())] for name in BESIDE}
+    return Stored(
+        {words(bytes_of(name)): words(bytes_of(value)) for name, value in found["task"].items()},
+        definition,
+        result,
+        records=beside["failures"],
+        note_fields=beside["notes"],
+        log_lines=beside["logs"],
+        dependency_list=beside["parents"],
+        step_names=beside["steps"],
+    )
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes that a text of a record stands for."""
+    return text.encode(errors="surrogateescape")
+
+
+class Attempts(NamedTuple):
+    """A line for each attempt that failed; the error and the model of the newest."""
+
+    lines: list[str]
+    error: str
+    model: str
+
+
+def failure_lines(id: str, type: str, records: Sequence[bytes]) -> Attempts:
+    """The attempts of a task; records that cannot be read stay in the raw bytes alone."""
+    lines: list[str] = []
+    error = model = NULL
+    for data in records:
+        try:
+            record = failure_in(data)
+        except UNREADABLE:
+            continue
+        error = escaped(record.error[:MAX_ERROR])
+        model = NULL if record.model is None else escaped(record.model[:MAX_NAME])
+        lines.append(failure_line(id, type, record, error=error, model=model))
+    return Attempts(lines, error, model)
+
+
+def failure_line(id: str, type: str, record: AttemptRecord, *, error: str, model: str) -> str:
+    """One attempt; `type`, `error` and `model` are escaped already."""
+    columns = (
+        id,
+        str(record.epoch),
+        str(record.attempt),
+        type,
+        NULL if record.agent is None else escaped(record.agent[:MAX_NAME]),
+        record.reason.value,
+        error,
+        NULL if record.duration_sec is None else repr(record.duration_sec),
+        str(round(record.cost_usd * POINT)),
+        str(record.tokens),
+        model,
+        NULL if record.at is None else record.at.isoformat(),
+    )
+    return "\t".join(columns) + "\n"
+
+
+def spent(kept: EndedTask) -> dict[str, str]:
+    """What it has cost in this life, without what was told late; and what the model was."""
+    said = {word.decode(errors="replace"): kept.notes[2 * at + 1].decode(errors="replace")
+            for at, word in enumerate(kept.notes[::2])}  # fmt: skip
+    found = {
+        "cost_micro_usd": own(said, "micro_usd", ""),
+        "tokens_input": own(said, "tokens_in", "_in"),
+        "tokens_output": own(said, "tokens_out", "_out"),
+    }
+    if "model" in said:
+        found["model"] = escaped(said["model"][:MAX_NAME])
+    return found
+
+
+def own(said: Mapping[str, str], name: str, part: str) -> str:
+    """A sum over all lives without what others have: the lives before, and the late costs."""
+    total, *others = (
+        int(number_in(said, one, PART_DIGITS)) for one in (name, f"before{part}", f"late{part}")
+    )
+    return str(max(0, total - sum(others)))
+
 
 # Fields that a definition without options has: its type and, unless it is empty, its payload.
 PLAIN = frozenset({"t", "p"})
-
 COLUMNS = (
     "id", "life", "state", "type", "dag_id", "parent_id", "agent_name", "worker", "model",
     "priority", "attempts", "reclaims", "parks", "epoch", "created_ms", "started_ms",
@@ -49,8 +173,6 @@ COLUMNS = (
     "cost_micro_usd", "tokens_input", "tokens_output", "idempotency_sha", "external_sha", "tags",
     "definition", "is_spec", "result", "is_output", "record", "digest",
 )  # fmt: skip
-
-
 # The type of a task whose definition cannot be read.
 UNKNOWN = "unknown"
 
@@ -115,7 +237,7 @@ class Told:
     copy: bytes = b""
 
 
-def told_in(line: Line) -> Told:
+def told_in(line: OutboxItem) -> Told:
     """The parts of a line; Unfit where it is none of ours."""
     life, _, rest = line.value.partition(b" ")
     state, _, copy = rest.partition(b" ")
@@ -128,7 +250,7 @@ def told_in(line: Line) -> Told:
     return told
 
 
-def row_of(line: Line, kept: Kept, lane_type: str | None = None) -> Row:
+def row_of(line: OutboxItem, kept: EndedTask, lane_type: str | None = None) -> Row:
     """The row of an ended task. Raises Unfit where there is nothing to make it of; `lane_type` is
     what its lane says where the definition cannot be read.
     """
@@ -139,7 +261,7 @@ def row_of(line: Line, kept: Kept, lane_type: str | None = None) -> Row:
         raise Unfit(f"{type(error).__name__} in reading it") from error
 
 
-def made_of(line: Line, kept: Kept, lane_type: str | None) -> Row:
+def made_of(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
     """The row, if all that is needed for one can be read."""
     told = told_in(line)
     words = [word.decode(errors="surrogateescape") for word in kept.flat]
@@ -210,7 +332,7 @@ def counters(fields: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def content(kept: Kept, fields: Mapping[str, str], lane_type: str | None) -> dict[str, str]:
+def content(kept: EndedTask, fields: Mapping[str, str], lane_type: str | None) -> dict[str, str]:
     """The definition, the result and all else, as bytes; and what SQL asks for of them."""
     spec = json_of(kept.definition)
     options: Mapping[str, Any] = spec if isinstance(spec, dict) else {}
@@ -276,7 +398,7 @@ def ending(fields: Mapping[str, str], state: State) -> dict[str, str]:
     return found
 
 
-def digest(told: Told, fields: Mapping[str, str], kept: Kept) -> str:
+def digest(told: Told, fields: Mapping[str, str], kept: EndedTask) -> str:
     """What makes two ends of a life the same: state, time, definition, result."""
     state = fields["state"] if "discarded" not in fields else State.DEAD_LETTERED.value
     head = f"{told.life} {state} {fields['finished']} {len(kept.definition)} ".encode()

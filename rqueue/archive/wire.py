@@ -1,8 +1,5 @@
-"""The line to PostgreSQL: what is asked over it is answered in time, or it is cut.
-
-psycopg ends a call that was cancelled when the server has answered once more, and a server that is
-frozen, or whose machine is gone, does not. So a limit is no cancellation: it shuts the socket, and
-whoever waits at it finds its end.
+"""The archive's address, looked at before anything is told of it: what PostgreSQL's library cannot
+read it repeats in its errors and in the pool's warnings, and that may be the password.
 """
 
 from __future__ import annotations
@@ -15,11 +12,72 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import PoolTimeout
 
-from rqueue.archive.faults import translated
-from rqueue.errors import StoreUnavailable
+from rqueue.errors import ConfigError, RQueueError, StoreUnavailable
+
+RULE = (
+    "is no address of a PostgreSQL (postgresql://user@host/database); what a password has of"
+    " % / @ : ? # is written as %25, %2F and so on, or the password goes into PGPASSWORD"
+)
+
+
+def check(url: str) -> None:
+    """Raises ConfigError, which repeats nothing, where an address is not what was meant."""
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError:
+        # Not `from`: the cause would be printed with its text.
+        raise ConfigError("postgres_url", RULE) from None
+    ports = str(parts.get("port") or "").split(",")
+    if is_torn(url) or not all(port.isdecimal() for port in ports if port):
+        raise ConfigError("postgres_url", RULE)
+
+
+def is_torn(url: str) -> bool:
+    """Whether a password was taken for more than it is: its @ ends it, its / ends the host. The
+    rest of it is then a host or a database, which errors name.
+    """
+    rest = url.partition("://")[2]
+    login, _, after = rest.partition("@")
+    read = rest if "/" in login else after
+    return "@" in read.partition("?")[0]
+
+
+# Classes of SQLSTATE that speak of a row: its data, a constraint, a limit that it is beyond.
+OF_A_ROW = ("22", "23", "54")
+NO_TABLE, NO_SCHEMA, NO_COLUMN, NO_FUNCTION = "42P01", "3F000", "42703", "42883"
+NO_RIGHT = "42501"
+
+
+def speaks_of_a_row(error: psycopg.Error) -> bool:
+    """Whether another row might be taken where this one is refused."""
+    return (error.sqlstate or "")[:2] in OF_A_ROW
+
+
+def translate(error: psycopg.Error | PoolTimeout) -> RQueueError:
+    """What an error means. Its text is not repeated: it may hold what a row held."""
+    state = getattr(error, "sqlstate", None)
+    if state in (NO_TABLE, NO_SCHEMA, NO_COLUMN, NO_FUNCTION):
+        return ConfigError(
+            "archive", "has not the tables of this release: run `rqueue archive migrate`"
+        )
+    if state == NO_RIGHT:
+        return ConfigError("postgres_url", "names a role that may not do this")
+    what = f"PostgreSQL {type(error).__name__}" + (f" ({state})" if state else "")
+    return StoreUnavailable(what)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What psycopg raises inside leaves as an error of ours."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout) as error:
+        raise translate(error) from error
+
 
 # A machine that is gone answers no probe: found out after half a minute, whoever waits.
 PROBED = {

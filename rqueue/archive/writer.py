@@ -1,37 +1,123 @@
-"""Writes rows into the archive: all of a batch in one transaction, each life at most once."""
+"""Writes batches of ended tasks to PostgreSQL."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 import psycopg
 
-from rqueue.archive import statements
-from rqueue.archive.batch import Refused, Written, by_end, newest
-from rqueue.archive.copying import MAX_NAME
-from rqueue.archive.faults import NO_RIGHT, speaks_of_a_row
-from rqueue.archive.migrating import prepare
-from rqueue.archive.partitions import known_months, make_months, month_of
-from rqueue.archive.record import whole_of
-from rqueue.archive.verifying import has_row
-from rqueue.model.ulid import number_of
+from rqueue.archive import copying
+from rqueue.archive.copying import INT_DIGITS, MAX_NAME, PART_DIGITS
+from rqueue.archive.maintenance.stored_lives import has_row
+from rqueue.archive.rows import Unfit, whole_of
+from rqueue.archive.schema import known_months, make_months, month_of, prepare
+from rqueue.archive.wire import NO_RIGHT, speaks_of_a_row
+from rqueue.store.replies import UNREADABLE, moment, natural
+from rqueue.task.fields import LABEL, label
+from rqueue.task.ids import number_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from psycopg import AsyncConnection
 
-    from rqueue.archive.batch import Batch, Ended
     from rqueue.archive.connection import Archive
+    from rqueue.archive.plain_rows import QuickRow
+    from rqueue.archive.rows import Row
     from rqueue.clock import Clock
-    from rqueue.settings import Settings
+    from rqueue.core.ended import EndedTask, PlainTask
+    from rqueue.core.outbox import OutboxItem
+    from rqueue.settings.load import Settings
+
+
+class Ended(NamedTuple):
+    """A row and its source data, which is quarantined if PostgreSQL refuses the row."""
+
+    row: Row | QuickRow
+    entry: str
+    line: OutboxItem
+    kept: EndedTask | PlainTask
+
+
+class Refused(NamedTuple):
+    """An item of the outbox that cannot be stored as a row, and the reason."""
+
+    entry: str
+    line: OutboxItem
+    kept: EndedTask
+    reason: str
+
+
+@dataclass(slots=True)
+class Batch:
+    """Items that are written together. `over` are those of its DAGs that have ended."""
+
+    ended: list[Ended] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    dags: list[Mapping[str, object]] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Written:
+    """The result of batches: rows inserted or amended, rows that existed, second ends that differ
+    from the first, and items in quarantine.
+    """
+
+    rows: int = 0
+    repeated: int = 0
+    conflicts: int = 0
+    quarantined: int = 0
+
+    def add(self, other: Written) -> None:
+        """Adds the counts of another batch."""
+        self.rows += other.rows
+        self.repeated += other.repeated
+        self.conflicts += other.conflicts
+        self.quarantined += other.quarantined
+
+
+def by_end(ended: Sequence[Ended]) -> list[Sequence[Ended]]:
+    """The rows in groups that are written one after the other. In each group a life has one end:
+    in the first group its first end, which is stored, in the others those that differ from it.
+    """
+    if len({(each.row.ulid, each.row.life) for each in ended}) == len(ended):
+        return [ended]
+    groups: list[list[Ended]] = []
+    known: dict[tuple[str, int], list[str]] = {}
+    for each in ended:
+        digests = known.setdefault((each.row.ulid, each.row.life), [])
+        if each.row.digest not in digests:
+            digests.append(each.row.digest)
+        place = digests.index(each.row.digest)
+        groups += [[]] if place == len(groups) else []
+        groups[place].append(each)
+    return [*groups]
+
+
+def newest(ended: Sequence[Ended]) -> list[Row | QuickRow]:
+    """One row for each life, because one statement cannot change a row twice. The latest line of an
+    end replaces earlier ones, but a discarded life stays discarded.
+    """
+    found: dict[tuple[str, int], Row | QuickRow] = {}
+    for each in ended:
+        row = each.row
+        known = found.get((row.ulid, row.life))
+        if known is None or row.is_discarded or not known.is_discarded:
+            found[row.ulid, row.life] = row
+    return list(found.values())
+
 
 log = logging.getLogger("rqueue.archive")
-
 # Ids that have so many characters in common were made within half a minute.
 SPAN, LENGTH = 7, 26
-
 # A DAG of which nothing can be kept but that there was one.
 NOTHING_KNOWN = {
     "title": None, "status": "unknown", "created_by": None, "created_at": None,
@@ -41,7 +127,7 @@ NOTHING_KNOWN = {
 
 
 class Writer:
-    """Writes what one queue has ended. Any number may write the same rows at the same time."""
+    """Writes the ended tasks of one queue. Any number of writers may write the same rows."""
 
     def __init__(
         self, archive: Archive, queue: str, clock: Clock, extras: Sequence[str] = ()
@@ -53,15 +139,15 @@ class Writer:
         self.months: set[str] | None = None
 
     async def prepare(self) -> None:
-        """Sees that the tables are there: those of our own server are made, for any other a
-        ConfigError says what to do.
+        """Creates the tables on an embedded server; on any other raises ConfigError if they are
+        missing.
         """
         await prepare(self.archive, self.clock.now())
 
     async def write(self, batch: Batch) -> Written:
-        """Commits a batch; when it returns, all of it is kept for good. A row that PostgreSQL
-        refuses goes without its JSON, else into quarantine: it holds back no other. Raises
-        StoreUnavailable, and then none of it may be there, or all.
+        """Commits a batch durably. A row that PostgreSQL refuses is written without its JSON, or
+        else quarantined, and does not block the others. Raises StoreUnavailable; then none, a part
+        or all of the batch may be committed.
         """
         written = Written()
         async with self.archive.within(self.archive.work_sec) as connection:
@@ -74,7 +160,7 @@ class Writer:
                 for each in batch.refused:
                     await self.quarantine(connection, each, written)
                 for cost in batch.late:
-                    cursor = await connection.execute(statements.LATE, [*cost, self.queue])
+                    cursor = await connection.execute(copying.LATE, [*cost, self.queue])
                     written.rows += cursor.rowcount
                     written.repeated += 1 - cursor.rowcount
         return written
@@ -82,7 +168,7 @@ class Writer:
     async def insert(
         self, connection: AsyncConnection[Any], ended: Sequence[Ended], written: Written
     ) -> None:
-        """Inserts rows together, or where one of them is refused, in ever smaller parts."""
+        """Inserts rows together; if one is refused, in smaller and smaller parts."""
         if not ended:
             return
         try:
@@ -100,7 +186,7 @@ class Writer:
         written: Written,
         error: psycopg.Error,
     ) -> None:
-        """What is done where one of these rows is refused: it is looked for by halves."""
+        """Finds a refused row by bisection."""
         half = len(ended) // 2
         if half:
             await self.insert(connection, ended[:half], written)
@@ -112,27 +198,27 @@ class Writer:
             await self.insert(connection, [bare], written)
             return
         reason = f"PostgreSQL {type(error).__name__} ({error.sqlstate})"
-        refused = Refused(one.entry, one.line, one.kept.apart(), reason)
+        refused = Refused(one.entry, one.line, one.kept.unpacked(), reason)
         async with connection.transaction():
             await self.quarantine(connection, refused, written)
 
     async def insert_all(self, connection: AsyncConnection[Any], ended: Sequence[Ended]) -> Written:
-        """Copies rows aside and takes from there what is new."""
+        """Copies rows to a temporary table and inserts the new ones from there."""
         lives = newest(ended)
         failures = "".join(line for row in lives for line in row.failures)
         async with connection.cursor() as cursor:
-            await cursor.execute(statements.STAGING)
-            async with cursor.copy(statements.COPY_LIVES) as copy:
+            await cursor.execute(copying.STAGING)
+            async with cursor.copy(copying.COPY_LIVES) as copy:
                 await copy.write(b"".join([row.line() for row in lives]))
-            await cursor.execute(statements.LIVES, [self.queue])
+            await cursor.execute(copying.LIVES, [self.queue])
             written = Written(rows=cursor.rowcount, repeated=len(ended) - cursor.rowcount)
             if cursor.rowcount < len(lives):
-                await cursor.execute(statements.CONFLICTS, [self.queue])
+                await cursor.execute(copying.CONFLICTS, [self.queue])
                 written.conflicts = cursor.rowcount
             if failures:
-                async with cursor.copy(statements.COPY_FAILURES) as copy:
+                async with cursor.copy(copying.COPY_FAILURES) as copy:
                     await copy.write(failures.encode(errors="replace"))
-                await cursor.execute(statements.FAILURES, [self.queue])
+                await cursor.execute(copying.FAILURES, [self.queue])
             for statement in self.extras:
                 await cursor.execute(statement, [self.queue])
         return written
@@ -140,11 +226,11 @@ class Writer:
     async def keep_dags(
         self, connection: AsyncConnection[Any], dags: Sequence[Mapping[str, object]]
     ) -> None:
-        """Writes the rows of DAGs; of one that PostgreSQL refuses, what can stand in any row."""
+        """Writes the rows of DAGs; of a refused one, only the fields that are always valid."""
         facts = [{**dag, "queue": self.queue} for dag in dags]
         try:
             async with connection.transaction(), connection.cursor() as cursor:
-                await cursor.executemany(statements.DAGS, facts)
+                await cursor.executemany(copying.DAGS, facts)
         except psycopg.Error as error:
             if not speaks_of_a_row(error):
                 raise
@@ -152,14 +238,14 @@ class Writer:
                 for dag in dags:
                     await self.keep_dags(connection, [dag])
                 return
-            await connection.execute(statements.DAGS, {**facts[0], **NOTHING_KNOWN})
+            await connection.execute(copying.DAGS, {**facts[0], **NOTHING_KNOWN})
             log.warning("a DAG's facts can be no row", extra={"dag": str(facts[0]["id"])})
 
     async def quarantine(
         self, connection: AsyncConnection[Any], refused: Refused, written: Written
     ) -> None:
-        """Keeps what can be no row, unless it is one: of an end that another archiver has written
-        while this one was slow, Redis may have forgotten all.
+        """Quarantines an item that cannot be a row, unless its row exists: if another archiver has
+        written the end in the meantime, the data in Redis may have expired.
         """
         if not refused.kept.flat and await has_row(connection, self.queue, refused.line):
             written.repeated += 1
@@ -167,14 +253,14 @@ class Writer:
         task, name = name_of(refused.line.task), refused.line.task
         line, kept = refused.line.value, whole_of(refused.kept, name)
         facts = [self.queue, refused.entry, task, line, kept, refused.reason]
-        cursor = await connection.execute(statements.QUARANTINE, facts)
+        cursor = await connection.execute(copying.QUARANTINE, facts)
         written.quarantined += cursor.rowcount
         if cursor.rowcount:
             log.warning("quarantined: %s", refused.reason, extra={"task": task})
 
     async def make_room(self, connection: AsyncConnection[Any], ended: Sequence[Ended]) -> None:
-        """Makes the partitions that these rows need. A role that may not leaves their rows to the
-        one for all others, out of which the next migration takes them.
+        """Creates the partitions for these rows. Without the right to do so, the rows go to the
+        default partition, and the next migration moves them.
         """
         if self.months is None:
             self.months = await known_months(connection)
@@ -193,22 +279,81 @@ class Writer:
 
 
 def name_of(task: bytes) -> str:
-    """What a task is called that is no id, perhaps: of a long one the beginning, and what tells it
-    from all others.
-    """
+    """The name of a task that may be no valid id; a long one is cut and ends with its hash."""
     name = task.decode(errors="replace").replace("\0", "\ufffd")
     return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…{sha256(task).hexdigest()[:16]}"
 
 
 def ends_of(span: str) -> tuple[str, str]:
-    """The first and the last id that begin so: a month that one of them needs is theirs, too."""
+    """The first and the last id with this prefix; all others with it are in one of their months."""
     return span.ljust(LENGTH, "0"), span.ljust(LENGTH, "Z")
 
 
 def extras_of(settings: Settings) -> list[str]:
-    """The statements for what a queue wants to have written with each row."""
+    """The optional statements that the queue's settings enable."""
     wanted = {
-        statements.AGENT_EVENTS: settings.agent_events,
-        statements.EMBEDDING_JOBS: settings.embedding_jobs,
+        copying.AGENT_EVENTS: settings.agent_events,
+        copying.EMBEDDING_JOBS: settings.embedding_jobs,
     }
     return [statement for statement, is_wanted in wanted.items() if is_wanted]
+
+
+COST = b"COST"
+
+
+class Late(NamedTuple):
+    """One late cost: its task and life, and its name, made of the run and the number of the note.
+    Invalid labels are left out.
+    """
+
+    task: UUID
+    token: str
+    seq: int
+    life: int
+    epoch: int
+    worker: str | None
+    model: str | None
+    micro_usd: int
+    tokens_input: int
+    tokens_output: int
+    at: datetime
+
+
+def is_late(line: OutboxItem) -> bool:
+    """Whether a line of the outbox is a late cost."""
+    return line.value.partition(b" ")[2].partition(b" ")[0] == COST
+
+
+def late_in(line: OutboxItem) -> Late:
+    """The late cost of a line; raises Unfit for an invalid one."""
+    life, _, said = line.value.split(b" ", 2) if line.value.count(b" ") > 1 else (b"", b"", b"")
+    try:
+        found: Any = json.loads(said)
+        token = label(found["token"])
+        return Late(
+            UUID(int=number_of(line.task.decode())),
+            token,
+            natural(found["seq"]),
+            number(life),
+            number(token.partition(":")[0]),
+            label_in(found["owner"]),
+            label_in(found.get("model")),
+            number(found["micro_usd"], PART_DIGITS),
+            number(found["tokens_in"], PART_DIGITS),
+            number(found["tokens_out"], PART_DIGITS),
+            moment(natural(found["at"])),
+        )
+    except (*UNREADABLE, RecursionError):
+        raise Unfit("the late cost in the outbox is not one of ours") from None
+
+
+def label_in(given: object) -> str | None:
+    """A valid label, else None."""
+    return given if isinstance(given, str) and LABEL.fullmatch(given) else None
+
+
+def number(given: str | bytes, digits: int = INT_DIGITS) -> int:
+    """An integer of at most this many digits."""
+    if len(given) > digits:
+        raise ValueError("out of range")
+    return natural(given)

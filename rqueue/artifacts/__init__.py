@@ -1,1 +1,1 @@
-"""Artifacts: bytes that are too large for the queue, in a directory or an S3 API's bucket."""
+"""Artifacts: data that is too large for Redis, stored in a directory or an S3 bucket."""

@@ -1,27 +1,28 @@
-"""What may be put as an artifact, in pieces of bytes, and what it is called by default."""
+"""The data of an artifact as chunks of bytes, and its default name and media type."""
 
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 from collections.abc import AsyncGenerator, AsyncIterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rqueue.errors import ArtifactRefused
-from rqueue.model.artifact import BINARY
+from rqueue.task.artifact import BINARY
 
 if TYPE_CHECKING:
-    from rqueue.model.artifact import Data
+    from rqueue.task.artifact import Data
 
 PIECE = 1 << 20
 TEXT = "text/plain; charset=utf-8"
-# What is put without a name.
+# The default name.
 NAMELESS = "data"
 
 
 def titled(data: Data, name: str | None, media_type: str | None) -> dict[str, str]:
-    """The name and the media type, as they are given or as the data suggests."""
+    """The name and the media type, given or derived from the data."""
+    import mimetypes  # noqa: PLC0415 - only what puts artifacts needs it
+
     called = name or (data.name if isinstance(data, Path) else NAMELESS)
     guessed, _ = mimetypes.guess_type(called)
     return {
@@ -31,7 +32,7 @@ def titled(data: Data, name: str | None, media_type: str | None) -> dict[str, st
 
 
 def pieces_of(data: object) -> AsyncGenerator[bytes, None]:
-    """The data in pieces; ArtifactRefused where it is none."""
+    """The data in chunks; raises ArtifactRefused for an unsupported type."""
     match data:
         case str():
             return sliced(memoryview(data.encode()))
@@ -47,18 +48,18 @@ def pieces_of(data: object) -> AsyncGenerator[bytes, None]:
 
 
 async def one_piece(data: bytes) -> AsyncGenerator[bytes, None]:
-    """A few bytes."""
+    """The bytes as a single chunk."""
     yield data
 
 
 async def sliced(view: memoryview) -> AsyncGenerator[bytes, None]:
-    """Bytes that are in memory."""
+    """A buffer in chunks."""
     for start in range(0, len(view), PIECE):
         yield bytes(view[start : start + PIECE])
 
 
 async def read(path: Path) -> AsyncGenerator[bytes, None]:
-    """The content of a file."""
+    """The content of a file in chunks."""
     try:
         file = await asyncio.to_thread(path.open, "rb")
     except OSError as error:
@@ -70,7 +71,7 @@ async def read(path: Path) -> AsyncGenerator[bytes, None]:
 
 
 async def gathered(source: AsyncIterable[object]) -> AsyncGenerator[bytes, None]:
-    """What an iterator gives, in pieces that are worth a write."""
+    """The output of an iterator, in chunks of at least PIECE bytes."""
     waiting = bytearray()
     async for piece in source:
         if not isinstance(piece, bytes | bytearray | memoryview):

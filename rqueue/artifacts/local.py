@@ -1,4 +1,4 @@
-"""A directory as a place for artifacts."""
+"""Artifacts in a directory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rqueue.errors import ArtifactsUnavailable
 T = TypeVar("T")
 
 PIECE = 1 << 20
-# What is being written, or was when its writer died. No id begins so.
+# Prefix of files that are being written or whose writer died. No id begins with it.
 PART = ".part-"
 PAGE = 1000
 
 
 class Part:
-    """A file that is being written. It may be dropped while a thread still opens it: who comes
-    last closes and removes it.
+    """A file that is being written. It may be dropped while a thread still opens it; the later of
+    the two closes and removes it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class Part:
     def opened(self, begun: Callable[[Path], IO[bytes]]) -> IO[bytes]:
         """The file, which `begun` opens."""
         file = begun(self.path)
-        # Not around the opening: a disk that hangs would hold who drops it.
+        # The lock does not cover the opening: on a hanging disk it would block `drop`.
         with self.lock:
             self.file = file
             late = self.dropped
@@ -44,7 +44,7 @@ class Part:
         return file
 
     def drop(self) -> None:
-        """Closes and removes it; of what is whole and renamed there is nothing left to."""
+        """Closes and removes it; a finished file was renamed and is not affected."""
         with self.lock:
             self.dropped = True
             file = self.file
@@ -57,15 +57,13 @@ class Part:
 
 
 class Local:
-    """Files by their names. One is there whole or not at all: it is written beside, brought to the
-    disk, and renamed.
-    """
+    """Files by name. Writes are atomic: to a temporary file, which is synced and renamed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     async def write(self, name: str, pieces: AsyncIterator[bytes]) -> None:
-        """Keeps what the pieces give; where they raise, nothing."""
+        """Stores the chunks as one file; nothing is stored if they raise."""
         part = Part(self.path / f"{PART}{name}.{secrets.token_hex(4)}")
         try:
             file = await self.done(part.opened, self.begun)
@@ -76,7 +74,7 @@ class Local:
             part.drop()
 
     async def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        """The pieces of a file; FileNotFoundError where there is none."""
+        """The chunks of a file; raises FileNotFoundError."""
         try:
             file = await asyncio.to_thread((self.path / name).open, "rb")
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A bucket of an S3 API as a place for artifacts; the only importer of obstore."""
+"""Artifacts in an S3 bucket; the only importer of obstore."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from obstore.store import S3Store
 from rqueue.errors import ArtifactsUnavailable, ConfigError
 
 if TYPE_CHECKING:
-    from rqueue.model.shelf import Bucket
+    from rqueue.artifacts.place import Bucket
 
-# One request carries so much: it must be done within its time, however large the artifact is.
+# Bytes per request, so that a request ends within its timeout however large the artifact is.
 PIECE = 8 << 20
 AT_ONCE = 2
 PAGE = 1000
 RETRIES = 3
-# S3 asks for a region though most others have none.
+# The default region for endpoints that have none; the API requires one.
 REGION = "us-east-1"
 MAX_TEXT = 300
 
 
 class S3:
-    """Objects by their names. An upload in parts is there when it is finished, or not at all."""
+    """Objects by name. A multipart upload becomes visible when it is complete."""
 
     def __init__(self, bucket: Bucket, *, timeout_sec: float) -> None:
         self.bucket = bucket.name
@@ -46,15 +46,15 @@ class S3:
                 **options,
             )
         except BaseError as error:
-            raise ConfigError("artifacts_url", told(error)) from None
+            raise ConfigError("artifacts_url", first_line(error)) from None
 
     async def write(self, name: str, pieces: AsyncIterator[bytes]) -> None:
-        """Keeps what the pieces give; where they raise, nothing."""
+        """Stores the chunks as one object; nothing is stored if they raise."""
         with self.translated():
             await self.store.put_async(name, pieces, chunk_size=PIECE, max_concurrency=AT_ONCE)
 
     async def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        """The pieces of an object; FileNotFoundError where there is none."""
+        """The chunks of an object; raises FileNotFoundError."""
         with self.translated(missing=False):
             size = (await self.store.head_async(name))["size"]
         for start in count(0, PIECE):
@@ -66,12 +66,12 @@ class S3:
             yield bytes(found)
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Removes objects; one that is not there is removed already."""
+        """Deletes objects; missing ones are ignored."""
         with self.translated():
             await self.store.delete_async(list(names))
 
     async def pages(self, before: str) -> AsyncGenerator[list[str], None]:
-        """The names below one, in order: S3 lists so."""
+        """The names below one in pages, sorted as S3 lists them."""
         with self.translated():
             listing = self.store.list(chunk_size=PAGE)
         while True:
@@ -85,20 +85,20 @@ class S3:
 
     @contextmanager
     def translated(self, *, missing: bool = True) -> Iterator[None]:
-        """Errors of the store leave as ArtifactsUnavailable; that an object is not there, where
-        it need not be, as FileNotFoundError.
+        """Translates errors of the store to ArtifactsUnavailable. With `missing=False` a missing
+        object raises FileNotFoundError.
         """
         try:
             yield
         except FileNotFoundError as error:
             if not missing:
                 raise FileNotFoundError from None
-            raise ArtifactsUnavailable(f"no bucket {self.bucket} is there") from error
+            raise ArtifactsUnavailable(f"bucket {self.bucket} does not exist") from error
         except (BaseError, OSError) as error:
-            raise ArtifactsUnavailable(f"bucket {self.bucket}: {told(error)}") from error
+            raise ArtifactsUnavailable(f"bucket {self.bucket}: {first_line(error)}") from error
 
 
-def told(error: Exception) -> str:
-    """The first line of an error; what follows is for debugging the library."""
+def first_line(error: Exception) -> str:
+    """The first line of an error; the other lines are debug output of the library."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:MAX_TEXT]

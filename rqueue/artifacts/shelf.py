@@ -1,4 +1,4 @@
-"""Puts and reads artifacts: what is known of one is kept beside its bytes, and written last."""
+"""Puts and reads artifacts. Metadata is stored beside the bytes and is written last."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rqueue.artifacts.data import one_piece, pieces_of, titled
 from rqueue.artifacts.local import Local
+from rqueue.artifacts.place import Bucket, Directory
 from rqueue.errors import (
     ArtifactDamaged,
     ArtifactNotFound,
@@ -18,23 +19,22 @@ from rqueue.errors import (
     ConfigError,
     InvalidTask,
 )
-from rqueue.model.artifact import Artifact, described, id_of, read, written
-from rqueue.model.ids import new_artifact_id
-from rqueue.model.shelf import Bucket, Directory
+from rqueue.task.artifact import Artifact, described, id_of, read, written
+from rqueue.task.ids import new_artifact_id
 
 if TYPE_CHECKING:
-    from rqueue.model.artifact import Data
-    from rqueue.model.ids import ArtifactId, TaskId
-    from rqueue.model.shelf import Place, Rules
+    from rqueue.artifacts.place import Place, Rules
+    from rqueue.task.artifact import Data
+    from rqueue.task.ids import ArtifactId, TaskId
 
 FACTS = ".json"
-# Facts are small; what is larger is not ours.
+# Size limit of the metadata; a larger file was not written by rqueue.
 MAX_FACTS = 4096
 NO_HASH = "0" * 64
 
 
 class Medium(Protocol):
-    """Named bytes, each there whole or not at all. Names are made of ids alone."""
+    """A store of named bytes; writes are atomic. Names are made from ids."""
 
     async def write(self, name: str, pieces: AsyncIterator[bytes]) -> None: ...
 
@@ -46,9 +46,8 @@ class Medium(Protocol):
 
 
 class Shelf:
-    """The artifacts of one place. Nothing is opened, and no package for it imported, before the
-    first is put or read. It may go to another process. `queue` is whose it is: what it puts says
-    so.
+    """The artifacts of one storage location. It is opened, and its package imported, at the first
+    use. It can be pickled. `queue` is the queue's name, which is stored with each artifact.
     """
 
     def __init__(self, place: Place, rules: Rules, *, queue: str) -> None:
@@ -63,12 +62,12 @@ class Shelf:
         return {"place": self.place, "rules": self.rules, "queue": self.queue}
 
     def check(self) -> None:
-        """Raises ConfigError where the place cannot be opened as it is set."""
+        """Raises ConfigError if the storage location cannot be opened."""
         self.medium  # noqa: B018
 
     @cached_property
     def medium(self) -> Medium:
-        """What holds the bytes."""
+        """The store of the bytes, opened at the first use."""
         match self.place:
             case Directory(path):
                 return Local(path)
@@ -83,8 +82,8 @@ class Shelf:
         media_type: str | None = None,
         task: TaskId | None = None,
     ) -> Artifact:
-        """Keeps bytes, a text, a file or what an iterator gives. Raises ArtifactRefused and
-        ArtifactsUnavailable, and then there is no artifact.
+        """Stores bytes, a text, a file or the output of an iterator. Raises ArtifactRefused and
+        ArtifactsUnavailable; no artifact is stored then.
         """
         id = new_artifact_id()
         facts = {**titled(data, name, media_type), "id": id, "task": task, "queue": self.queue}
@@ -94,7 +93,7 @@ class Shelf:
         try:
             await self.medium.write(id, meter.through(pieces_of(data)))
         except Exception:
-            # What the caller's own data raised is the caller's, whatever the medium made of it.
+            # An error of the caller's own data is raised unchanged, not as an error of the medium.
             if meter.fault is not None:
                 raise meter.fault from None
             raise
@@ -103,7 +102,7 @@ class Shelf:
         return artifact
 
     async def info(self, artifact: str | Artifact) -> Artifact:
-        """What is known of an artifact; ArtifactNotFound and ArtifactDamaged."""
+        """The metadata of an artifact; raises ArtifactNotFound and ArtifactDamaged."""
         if isinstance(artifact, Artifact):
             return artifact
         id = id_of(artifact)
@@ -124,7 +123,7 @@ class Shelf:
         return found
 
     async def has_bytes(self, artifact: ArtifactId) -> bool:
-        """Whether there are bytes of an artifact, whatever is known of it."""
+        """Whether an artifact has bytes, with or without metadata."""
         try:
             async with aclosing(self.medium.read(artifact)) as pieces:
                 await anext(pieces, None)
@@ -133,7 +132,7 @@ class Shelf:
         return True
 
     async def open(self, artifact: str | Artifact) -> AsyncGenerator[bytes, None]:
-        """The bytes in pieces. After the last: ArtifactDamaged, where they are not what was put."""
+        """The bytes in chunks. Raises ArtifactDamaged at the end if size or hash do not match."""
         facts = await self.info(artifact)
         meter = Meter(facts.size)
         try:
@@ -153,20 +152,20 @@ class Shelf:
             return b"".join([piece async for piece in pieces])
 
     async def save(self, artifact: str | Artifact, path: str | Path) -> Path:
-        """Writes it into a file, which is there whole and checked, or not at all."""
+        """Writes it to a file atomically, after size and hash are checked."""
         target = Path(path)
         async with aclosing(self.open(artifact)) as pieces:
             await Local(target.parent).write(target.name, pieces)
         return target
 
     async def delete(self, artifacts: Sequence[ArtifactId]) -> None:
-        """Removes artifacts for good: first what says that they are there."""
+        """Deletes artifacts, the metadata first."""
         await self.medium.remove([f"{id}{FACTS}" for id in artifacts])
         await self.medium.remove(artifacts)
 
 
 class Meter:
-    """Counts and hashes what passes, and lets no more pass than may."""
+    """Counts and hashes the chunks of a stream and enforces a size limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -175,7 +174,7 @@ class Meter:
         self.fault: Exception | None = None
 
     async def through(self, pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-        """The same pieces; ArtifactRefused where they are too many."""
+        """The same chunks; raises ArtifactRefused beyond the limit."""
         try:
             async for piece in pieces:
                 self.size += len(piece)
@@ -190,7 +189,7 @@ class Meter:
 
 
 def bucket(place: Bucket, rules: Rules) -> Medium:
-    """A bucket; ConfigError without the package for it."""
+    """The store of a bucket; raises ConfigError if its package is not installed."""
     try:
         from rqueue.artifacts.s3 import S3  # noqa: PLC0415 - an extra
     except ImportError:

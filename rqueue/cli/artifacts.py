@@ -1,4 +1,4 @@
-"""`rqueue artifacts`: files and other large things beside the queue."""
+"""`rqueue artifacts`: files and other large values that are stored outside Redis."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rqueue.cli.output import Columns, Printer, note
+from rqueue.artifacts.admin import SWEEP_DAYS
+from rqueue.cli.output.tables import Columns, Printer, note
 from rqueue.cli.session import on_queue
-from rqueue.client.artifactdesk import SWEEP_DAYS
 
 if TYPE_CHECKING:
-    from rqueue.model.artifact import Artifact
     from rqueue.queue import Queue
+    from rqueue.task.artifact import Artifact
 
 COLUMNS: Columns[Artifact] = {
     "REFERENCE": lambda row: row.reference,
@@ -25,40 +25,42 @@ COLUMNS: Columns[Artifact] = {
 
 
 def document(row: Artifact) -> dict[str, object]:
-    """An artifact for programs."""
+    """An artifact as a JSON document."""
     return {"reference": row.reference, **row.model_dump(mode="json")}
 
 
 @click.group()
 def artifacts() -> None:
-    """Artifacts: files and other large things, kept beside the queue.
+    """Store and read artifacts: files and other large values.
 
-    They stand in artifacts_url (RQUEUE_ARTIFACTS_URL), a directory or a bucket of an S3 API.
+    They are stored at artifacts_url (RQUEUE_ARTIFACTS_URL), a directory or an S3 bucket.
     """
 
 
 @artifacts.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--name", help="What it is called. [default: the file's name]")
-@click.option("--type", "media_type", metavar="MEDIA", help="Its media type. [default: guessed]")
+@click.option("--name", help="The artifact's name. [default: the file's name]")
+@click.option(
+    "--type", "media_type", metavar="MEDIA", help="The media type. [default: guessed from the name]"
+)
 @on_queue
 async def put(
     queue: Queue, out: Printer, file: Path, *, name: str | None, media_type: str | None
 ) -> None:
-    """Keep a FILE, and print the reference to it."""
+    """Store a FILE and print its reference."""
     found = await queue.artifacts.put(file, name=name, media_type=media_type)
     out.one(document(found), found.reference)
 
 
 @artifacts.command()
 @click.argument("reference", metavar="REF")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Into this file.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
 @on_queue
 async def get(queue: Queue, out: Printer, reference: str, *, output: Path | None) -> None:
-    """Write the bytes of an artifact to the standard output or, whole and checked, into a file.
+    """Write an artifact to standard output or to a file.
 
-    On the standard output, that they are damaged is said after the last of them: look at the exit
-    code.
+    A file appears only when its content is complete and verified. On standard output, damage is
+    detected after the last byte: check the exit code.
     """
     if output is not None:
         found = await queue.artifacts.info(reference)
@@ -74,11 +76,11 @@ async def get(queue: Queue, out: Printer, reference: str, *, output: Path | None
 @click.argument("task", metavar="TASK")
 @on_queue
 async def listed(queue: Queue, out: Printer, task: str) -> None:
-    """List what a TASK has put."""
-    found = await queue.artifacts.of(task)
+    """List the artifacts of a TASK."""
+    found = await queue.artifacts.list(task)
     out.rows(found, COLUMNS, document)
     if not found and not out.as_json:
-        note(f"{task} has put nothing")
+        note(f"{task} has no artifacts")
 
 
 @artifacts.command()
@@ -87,12 +89,12 @@ async def listed(queue: Queue, out: Printer, task: str) -> None:
     type=click.FloatRange(min=1),
     default=SWEEP_DAYS,
     show_default=True,
-    help="Only what is older.",
+    help="Only artifacts older than this.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @on_queue
 async def sweep(queue: Queue, out: Printer, *, days: float, dry_run: bool) -> None:
-    """Delete what tasks have put and nothing of the queue names any more."""
+    """Delete artifacts of tasks that are no longer referenced."""
     with out.working("sweeping"):
         swept = await queue.artifacts.sweep(days, dry_run=dry_run)
     if not out.as_json:
@@ -100,4 +102,4 @@ async def sweep(queue: Queue, out: Printer, *, days: float, dry_run: bool) -> No
             click.echo(id)
     facts = {"found": swept.found, "deleted": swept.deleted, "more": swept.more}
     done = "would be deleted" if dry_run else "deleted"
-    out.one(facts, f"{len(swept.found)} {done}{'; run it again: there is more' * swept.more}")
+    out.one(facts, f"{len(swept.found)} {done}{'; there are more, run it again' * swept.more}")

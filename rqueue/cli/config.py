@@ -1,4 +1,4 @@
-"""`rqueue config`: whether the settings are right, what they are, and where each came from."""
+"""`rqueue config`: checks the settings, or shows them with the source of each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from rqueue.cli.chosen import VARIABLE, complete_queue, named_queues, needed_queue
-from rqueue.cli.exits import CONFIG
-from rqueue.cli.output import Columns, Printer, note
+from rqueue.cli.main import CONFIG
+from rqueue.cli.output.tables import Columns, Printer, note
+from rqueue.cli.session import VARIABLE, complete_queue, named_queues, needed_queue
 from rqueue.errors import ConfigError
-from rqueue.settings import Settings, profile_defaults
-from rqueue.sources import FILE, from_environment, from_file, merged, variable_of
-from rqueue.store.address import parse
+from rqueue.settings.load import (
+    FILE,
+    Settings,
+    from_environment,
+    from_file,
+    merged,
+    profile_defaults,
+    variable_of,
+)
 
 PASSWORD = re.compile(r"(://[^:@/?]*):.*@")
 # Settings that may hold a password.
@@ -25,7 +31,7 @@ OPTION = re.compile(r"([?&]password=)[^&]*")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as it holds, and who said so."""
+    """The effective value of a setting and its source."""
 
     name: str
     value: object
@@ -41,15 +47,15 @@ COLUMNS: Columns[Setting] = {
 
 @click.group()
 def config() -> None:
-    """Check the settings, or show them."""
+    """Check or show the settings."""
 
 
 @config.command()
-@click.option("--queue", envvar=VARIABLE, shell_complete=complete_queue, help="This queue alone.")
-@click.option("--url", metavar="URL", help="The server, as in RQUEUE_REDIS_URL.")
+@click.option("--queue", envvar=VARIABLE, shell_complete=complete_queue, help="Only this queue.")
+@click.option("--url", metavar="URL", help="The server. [default: RQUEUE_REDIS_URL]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(queue: str | None, url: str | None, as_json: bool) -> None:
-    """Check the settings of every queue that rqueue.yaml names; exit 5 when one is wrong."""
+    """Check the settings of every queue that rqueue.yaml names; exit 5 if one is invalid."""
     names = [queue] if queue else named_queues()
     faults = {name: fault_of(name, url) for name in names or [needed_queue(None)]}
     for name, fault in faults.items():
@@ -62,10 +68,12 @@ def check(queue: str | None, url: str | None, as_json: bool) -> None:
 
 
 def fault_of(name: str, url: str | None) -> str | None:
-    """What is wrong with a queue's settings."""
+    """The first error in a queue's settings, or None."""
     try:
         server = Settings.load(name, url=url).server()
         if not isinstance(server, Path):
+            from rqueue.store.url import parse  # noqa: PLC0415 - imports the driver
+
             parse(server)
     except ConfigError as error:
         return str(error)
@@ -74,22 +82,22 @@ def fault_of(name: str, url: str | None) -> str | None:
 
 @config.command()
 @click.option("--queue", envvar=VARIABLE, shell_complete=complete_queue, help="The queue.")
-@click.option("--url", metavar="URL", help="The server, as in RQUEUE_REDIS_URL.")
+@click.option("--url", metavar="URL", help="The server. [default: RQUEUE_REDIS_URL]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(queue: str | None, url: str | None, as_json: bool) -> None:
-    """Show every setting as it holds, and where it came from; passwords are not shown."""
+    """Show the effective value and the source of every setting; passwords are masked."""
     found = settings_of(needed_queue(queue), url)
     found[0] = Setting("name", found[0].value, source_of_queue())
     Printer(as_json).rows(found, COLUMNS, document_of)
 
 
 def document_of(setting: Setting) -> dict[str, object]:
-    """A setting for programs."""
+    """A setting as a JSON document."""
     return {"setting": setting.name, "value": setting.value, "from": setting.source}
 
 
 def source_of_queue() -> str:
-    """Who named the queue."""
+    """The source of the queue's name."""
     match click.get_current_context().get_parameter_source("queue"):
         case ParameterSource.COMMANDLINE:
             return "--queue"
@@ -100,7 +108,7 @@ def source_of_queue() -> str:
 
 
 def settings_of(name: str, url: str | None) -> list[Setting]:
-    """Every setting of a queue."""
+    """Every setting of a queue with its source."""
     settings = Settings.load(name, url=url)
     given: dict[str, object] = {} if url is None else {"url": url}
     said = [given, from_environment(Settings), *from_file(Settings, name)]
@@ -118,7 +126,7 @@ def settings_of(name: str, url: str | None) -> list[Setting]:
 
 
 def masked(url: object) -> object:
-    """A URL without its password; whatever stands before the last @ may be part of one."""
+    """A URL with its password masked. Everything up to the last @ may belong to the password."""
     if not isinstance(url, str):
         return url
     return OPTION.sub(r"\1***", PASSWORD.sub(r"\1:***@", url))

@@ -1,4 +1,4 @@
-"""`rqueue ping` and `rqueue doctor`: whether the server is there, and fit."""
+"""`rqueue ping` and `rqueue doctor`: whether the server answers and is set up correctly."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rqueue.cli.fleet import beside
 from rqueue.cli.session import on_server
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError, StoreUnavailable
-from rqueue.policy.archiving import OutboxFacts, judge_archive, judge_outbox, judge_saying
-from rqueue.policy.checkup import Finding, Level, judge_queue, judge_server
-from rqueue.services.roster import has_server
-from rqueue.store.checkup import read_queue, read_server
-from rqueue.store.outbox import is_joined, oldest_ms
-from rqueue.store.queues import find_queues
-from rqueue.store.reaping import clock
+from rqueue.finding import Finding, Level
 
 if TYPE_CHECKING:
-    from rqueue.cli.output import Columns, Printer
+    from rqueue.cli.output.tables import Columns, Printer
     from rqueue.queue import Queue
 
 PING_SEC = 5.0
@@ -33,14 +26,18 @@ FINDINGS: Columns[Finding] = {
 
 
 @click.command()
-@click.option("--timeout", type=float, default=PING_SEC, show_default=True, help="Seconds.")
+@click.option(
+    "--timeout", type=float, default=PING_SEC, show_default=True, help="Timeout in seconds."
+)
 @on_server
 async def ping(queue: Queue, out: Printer, *, timeout: float, **_: object) -> None:  # noqa: ASYNC109 (its option)
-    """See whether the server answers.
+    """Check whether the server answers.
 
-    Exit 0 if it does, 4 if it does not in time.
+    Exit 0 if it answers in time, else 4.
     """
-    connection = queue.runtime.connection
+    from rqueue.core.timers import clock  # noqa: PLC0415 - commands import what they call
+
+    connection = queue._internals.runtime.connection
     before = SYSTEM.monotonic()
     try:
         async with asyncio.timeout(timeout):
@@ -55,27 +52,34 @@ async def ping(queue: Queue, out: Printer, *, timeout: float, **_: object) -> No
 @click.command()
 @on_server
 async def doctor(queue: Queue, out: Printer, name: str | None) -> None:
-    """Check the server and its queues, and say what to do.
+    """Check the server and its queues, and print what to fix.
 
-    Without --queue every queue that is found on the server is looked at. Exit 1 when something
-    must be done.
+    Without --queue, all queues on the server are checked. Exit 1 if a check fails.
     """
-    findings = judge_server(await read_server(queue.shard, SYSTEM))
-    findings += await queues_of(queue, name)
+    from rqueue.doctor import judge_server, read_server  # noqa: PLC0415
+
+    facts = await read_server(queue._internals.shard, SYSTEM)
+    findings = judge_server(facts)
+    if facts.missing is None:
+        findings += await queues_of(queue, name)
     out.rows(findings, FINDINGS, document_of)
     if any(finding.level is Level.FAIL for finding in findings):
         raise click.exceptions.Exit(1)
 
 
 async def queues_of(queue: Queue, name: str | None) -> list[Finding]:
-    """What is found about the queue, or about every queue."""
+    """The findings about the named queue, or about every queue."""
+    from rqueue.cli.queues import beside  # noqa: PLC0415
+    from rqueue.core.counts import find_queues  # noqa: PLC0415
+    from rqueue.doctor import judge_queue, read_queue  # noqa: PLC0415
+
     try:
-        connection, namespace = queue.runtime.connection, queue.settings.namespace
+        connection, namespace = queue._internals.runtime.connection, queue.settings.namespace
         names = [name] if name else await find_queues(connection, namespace)
         findings: list[Finding] = []
         for one in names:
             looked_at = beside(queue, one)
-            findings += judge_queue(await read_queue(looked_at.shard, one))
+            findings += judge_queue(await read_queue(looked_at._internals.shard, one))
             findings += await archive_of(looked_at)
     except ConfigError as error:
         return [Finding(Level.WARN, "queues", str(error), "see the line about permissions")]
@@ -83,26 +87,33 @@ async def queues_of(queue: Queue, name: str | None) -> list[Finding]:
 
 
 async def archive_of(queue: Queue) -> list[Finding]:
-    """What is found about a queue's archive, and about what waits for it."""
-    counted, oldest = await queue.counts(), await oldest_ms(queue.shard)
-    archive = queue.runtime.archive
-    joined = await is_joined(queue.shard)
+    """The findings about a queue's archive and its outbox."""
+    from rqueue.archive.health import (  # noqa: PLC0415
+        OutboxFacts,
+        judge_archive,
+        judge_outbox,
+        judge_saying,
+        read_health,
+    )
+    from rqueue.core.outbox import is_joined, oldest_ms  # noqa: PLC0415
+    from rqueue.runtime import has_server  # noqa: PLC0415
+
+    counted, oldest = await queue.counts(), await oldest_ms(queue._internals.shard)
+    archive = queue._internals.runtime.archive
+    joined = await is_joined(queue._internals.shard)
     findings = judge_saying(queue.name, says=archive is not None, joined=joined)
     if archive is None and oldest is None:
         return findings
     most = queue.settings.max_outbox
     findings += [judge_outbox(OutboxFacts(queue.name, counted.outbox, oldest, most))]
     if archive is not None and has_server(queue.settings):
-        # The archive's own package is an extra.
-        from rqueue.archive.health import read_health  # noqa: PLC0415
-
         findings += judge_archive(await read_health(archive, queue.name))
         await archive.aclose()
     return findings
 
 
 def document_of(finding: Finding) -> dict[str, str]:
-    """A finding for programs."""
+    """A finding as a JSON document."""
     return {
         "level": finding.level,
         "what": finding.what,

@@ -1,4 +1,7 @@
-"""What all commands share: --queue, --url and --json, an open queue, and a clean end."""
+"""How a command finds its queue, opens it, runs and ends.
+
+rqueue.queue is imported when a command runs, because help and completion do not need it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,67 @@ import functools
 import signal
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from rqueue.cli.chosen import NO_QUEUE, VARIABLE, chosen_queue, complete_queue, needed_queue
-from rqueue.cli.engine import calm, new_loop
-from rqueue.cli.exits import INTERRUPTED, TERMINATED
-from rqueue.cli.output import Printer
-from rqueue.cli.reviewer import os_user
-from rqueue.client.claimer import FAREWELLS
-from rqueue.queue import Queue
+from rqueue.cli.main import INTERRUPTED, TERMINATED
+from rqueue.cli.output.tables import Printer
+from rqueue.errors import ConfigError
+
+VARIABLE = "RQUEUE_QUEUE"
+# For commands that need a server but no queue: the settings common to all queues apply.
+NO_QUEUE = "default"
+
+
+def chosen_queue(given: str | None) -> str | None:
+    """The given queue, or the only one in rqueue.yaml."""
+    if given:
+        return given
+    names = named_queues()
+    return names[0] if len(names) == 1 else None
+
+
+def needed_queue(given: str | None) -> str:
+    """Like `chosen_queue`, but raises ConfigError if there is none."""
+    found = chosen_queue(given)
+    if found is None:
+        from rqueue.settings.load import FILE  # noqa: PLC0415
+
+        names = ", ".join(named_queues())
+        several = f"{FILE} has several ({names}): " if names else ""
+        raise ConfigError(
+            "queue", f"{several}pass --queue NAME, set {VARIABLE}, or name one queue in {FILE}"
+        )
+    return found
+
+
+def named_queues() -> list[str]:
+    """The queues in rqueue.yaml, in its order. Raises ConfigError if the file is invalid."""
+    from rqueue.settings.load import FILE, Settings, from_file  # noqa: PLC0415
+
+    path = Path(FILE)
+    if not path.is_file():
+        return []
+    import yaml  # noqa: PLC0415
+
+    from_file(Settings, NO_QUEUE)
+    content = yaml.safe_load(path.read_text("utf-8")) or {}
+    return [str(name) for name in content.get("queues") or {}]
+
+
+def complete_queue(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names in rqueue.yaml that start with the typed text. No call to the server."""
+    try:
+        names = named_queues()
+    except ConfigError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
 
 Work = Callable[..., Coroutine[Any, Any, None]]
 Command = Callable[..., None]
@@ -25,7 +78,7 @@ NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 def on_queue(work: Work) -> Command:
-    """A command on one queue: `work(queue, out, ...)` with the command's own parameters."""
+    """Makes a command on one queue of `work(queue, out, ...)`."""
 
     def run(queue: str | None, **given: Any) -> None:
         perform(opened(work, needed_queue(queue), **given))
@@ -34,9 +87,11 @@ def on_queue(work: Work) -> Command:
 
 
 def serving_queue(work: Work) -> Command:
-    """A command on one queue that goes on until it is told to end."""
+    """Makes a command on one queue that runs until it is stopped."""
 
     def run(queue: str | None, **given: Any) -> None:
+        from rqueue.cli.processes.loop import calm, new_loop  # noqa: PLC0415
+
         calm()
         perform(opened(work, needed_queue(queue), **given), new_loop)
 
@@ -44,7 +99,7 @@ def serving_queue(work: Work) -> Command:
 
 
 def on_server(work: Work) -> Command:
-    """A command on a server: `work(queue, out, name=...)`; no name where no queue is chosen."""
+    """Makes a command on a server of `work(queue, out, name=...)`; name is None without a queue."""
 
     def run(queue: str | None, **given: Any) -> None:
         name = chosen_queue(queue)
@@ -54,10 +109,10 @@ def on_server(work: Work) -> Command:
 
 
 def shared_options(command: Command) -> Command:
-    """Adds the options that every command has."""
+    """Adds the options of every command."""
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--url", metavar="URL", help="The server, as in RQUEUE_REDIS_URL."),
+        click.option("--url", metavar="URL", help="The server. [default: RQUEUE_REDIS_URL]"),
         click.option(
             "--queue",
             metavar="NAME",
@@ -74,18 +129,22 @@ def shared_options(command: Command) -> Command:
 async def opened(
     work: Work, queue_name: str, /, *, url: str | None, as_json: bool, **given: Any
 ) -> None:
-    """Does the work with a queue that is closed in the end."""
+    """Runs the work with an open queue and closes it."""
+    from rqueue.cli.dead.reviewer import os_user  # noqa: PLC0415
+    from rqueue.queue import Queue  # noqa: PLC0415
+    from rqueue.worker.manual import LEAVING  # noqa: PLC0415
+
     async with Queue(queue_name, url=url) as queue:
-        queue.desk.reviewer = queue.settings.principal or os_user()
+        queue._internals.operations.reviewer = queue.settings.principal or os_user()
         try:
             await work(queue, Printer(as_json), **given)
         finally:
-            # A claim that was given up gives back what it was handed before the loop ends.
-            await asyncio.gather(*FAREWELLS)
+            # A cancelled claim releases its tasks before the loop ends.
+            await asyncio.gather(*LEAVING)
 
 
 def perform(work: Coroutine[Any, Any, None], loop: NewLoop | None = None) -> None:
-    """Runs a command; SIGINT and SIGTERM end it, after it has given back what it was handed."""
+    """Runs a command. SIGINT and SIGTERM end it after it has released its tasks."""
     try:
         with asyncio.Runner(loop_factory=loop) as runner:
             runner.run(stoppable(work))
@@ -96,7 +155,7 @@ def perform(work: Coroutine[Any, Any, None], loop: NewLoop | None = None) -> Non
 
 
 async def stoppable(work: Coroutine[Any, Any, None]) -> None:
-    """The work, cancelled by SIGTERM as asyncio cancels it by SIGINT."""
+    """Runs the work; SIGTERM cancels it, as asyncio does on SIGINT."""
     task = asyncio.current_task()
     if task is not None and threading.current_thread() is threading.main_thread():
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -1,4 +1,4 @@
-"""The protocol for shell workers: claim a task, keep it, settle it, each a command of its own."""
+"""Commands for workers written in a shell: claim, start, renew and settle a task."""
 
 from __future__ import annotations
 
@@ -9,69 +9,83 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rqueue.cli.exits import nothing
-from rqueue.cli.payloads import from_argument
-from rqueue.cli.seconds import SECONDS
+from rqueue.cli.main import nothing
+from rqueue.cli.options import SECONDS, from_argument
 from rqueue.cli.session import Command, on_queue
-from rqueue.model.artifact import Artifact
-from rqueue.model.attempt import Reason
-from rqueue.model.forms import view
-from rqueue.model.state import State
+from rqueue.task.artifact import Artifact
+from rqueue.task.attempt.outcome import Reason
+from rqueue.task.forms import view
+from rqueue.task.state import State
 
 if TYPE_CHECKING:
-    from rqueue.cli.output import Printer
-    from rqueue.client.lease import Lease
+    from rqueue.cli.output.tables import Printer
     from rqueue.queue import Queue
+    from rqueue.worker.manual import Lease
 
-# As long as the reference's claim waits for its turn: a loop around it does not spin.
+# A loop around `rqueue claim` does not spin while there are no tasks.
 WAIT_SEC = 10.0
 
 
 def shell_name() -> str:
-    """This shell as a worker: one name for all the commands that it starts."""
+    """The worker name of this shell, the same for all commands that it starts."""
     host = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in hostname())
     return f"{host}-{os.getppid()}"
 
 
 def hostname() -> str:
-    """The machine's name, from its first letter or digit on."""
+    """The host name without leading punctuation."""
     return socket.gethostname().lstrip(".-_") or "shell"
 
 
 def holding(command: Command) -> Command:
-    """Adds what names a lease: the task and the token."""
+    """Adds the parameters that name a lease: the task and the token."""
     token = click.option(
         "--token",
         required=True,
         envvar="RQUEUE_TOKEN",
         metavar="TOKEN",
-        help="What `claim` printed beside the id. [default: RQUEUE_TOKEN]",
+        help="The token printed by `claim`. [default: RQUEUE_TOKEN]",
     )
     named: Callable[[Command], Command] = click.argument("task", metavar="ID")
     return named(token(command))
 
 
 def told(out: Printer, lease: Lease, state: State) -> None:
-    """Says where a task has come to."""
+    """Prints the new state of a task."""
     out.one({"id": lease.id, "state": state}, f"{lease.id} {state}")
 
 
 def shown(value: object) -> object:
-    """What a reference means, as JSON; of an artifact its facts."""
+    """The value of a reference as JSON; for an artifact its metadata."""
     return value.model_dump(mode="json") if isinstance(value, Artifact) else value
 
 
 @click.command()
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Of this type. [repeatable]")
 @click.option(
-    "--capability", "capabilities", multiple=True, metavar="C", help="What this worker can do."
+    "--type", "types", multiple=True, metavar="TYPE", help="Only tasks of this type. [repeatable]"
 )
-@click.option("--agent", "agents", multiple=True, metavar="NAME", help="The agent it works for.")
 @click.option(
-    "--worker", envvar="RQUEUE_WORKER", metavar="NAME", help="Its name. [default: host and shell]"
+    "--capability",
+    "capabilities",
+    multiple=True,
+    metavar="C",
+    help="A capability of this worker. [repeatable]",
+)
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="NAME",
+    help="Also tasks for this agent. [repeatable]",
+)
+@click.option(
+    "--worker",
+    envvar="RQUEUE_WORKER",
+    metavar="NAME",
+    help="The worker's name. [default: host and shell]",
 )
 @click.option("--wait", type=float, default=WAIT_SEC, show_default=True, help="Seconds to wait.")
-@click.option("--no-start", is_flag=True, help="Leave it CLAIMED; `start` it soon.")
+@click.option("--no-start", is_flag=True, help="Leave the task CLAIMED until `start`.")
 @on_queue
 async def claim(
     queue: Queue,
@@ -82,11 +96,11 @@ async def claim(
     types: tuple[str, ...],
     **offer: Any,
 ) -> None:
-    """Take a task and print its id and token.
+    """Claim a task and print its id and token.
 
-    It is the most urgent that this worker may serve; exit 1 when there is none. The task is RUNNING
-    then and stays this worker's as long as `heartbeat` comes in time. With --json the whole task
-    is printed, its payload and token among its fields.
+    Takes the most urgent task that this worker may run and starts it. The lease lasts as long as
+    `heartbeat` renews it in time. With --json the whole task is printed, with payload and token.
+    Exit 1 if no task came in time.
     """
     leases = await queue.claim(worker=worker or shell_name(), types=types or None, **offer)
     if not leases:
@@ -107,7 +121,7 @@ async def claim(
 @holding
 @on_queue
 async def start(queue: Queue, out: Printer, task: str, token: str) -> None:
-    """Say that the work on a claimed task begins."""
+    """Mark a claimed task as running."""
     lease = await queue.lease(task, token)
     await lease.start()
     told(out, lease, State.RUNNING)
@@ -117,9 +131,9 @@ async def start(queue: Queue, out: Printer, task: str, token: str) -> None:
 @holding
 @on_queue
 async def heartbeat(queue: Queue, out: Printer, task: str, token: str) -> None:
-    """Keep a task in hand.
+    """Renew the lease of a task.
 
-    Exit 3 when it is no longer this worker's: the work must stop then.
+    Exit 3 if the lease is lost: stop the work.
     """
     lease = await queue.lease(task, token)
     await lease.renew()
@@ -129,15 +143,15 @@ async def heartbeat(queue: Queue, out: Printer, task: str, token: str) -> None:
 
 @click.command()
 @click.option("--usd", type=float, default=0.0, metavar="N", help="Dollars.")
-@click.option("--tokens-in", type=int, default=0, metavar="N", help="Tokens a model was given.")
-@click.option("--tokens-out", type=int, default=0, metavar="N", help="Tokens it gave.")
-@click.option("--model", metavar="NAME", help="The model that was paid.")
+@click.option("--tokens-in", type=int, default=0, metavar="N", help="Input tokens.")
+@click.option("--tokens-out", type=int, default=0, metavar="N", help="Output tokens.")
+@click.option("--model", metavar="NAME", help="The model.")
 @holding
 @on_queue
 async def spend(queue: Queue, out: Printer, task: str, token: str, **cost: Any) -> None:
-    """Add to what a task has cost.
+    """Add to the recorded cost of a task.
 
-    Exit 3 when it costs more than it may: `fail` it then, with --reason budget_exceeded.
+    Exit 3 if the task exceeds its budget: end it with `fail --reason budget_exceeded`.
     """
     lease = await queue.lease(task, token)
     await lease.spend(**cost)
@@ -146,16 +160,16 @@ async def spend(queue: Queue, out: Printer, task: str, token: str, **cost: Any) 
 
 
 @click.command()
-@click.option("--result", metavar="JSON", help="The result; `-` reads it from standard input.")
-@click.option("--text", metavar="TEXT", help="A result that is plain text.")
+@click.option("--result", metavar="JSON", help="The result; `-` reads standard input.")
+@click.option("--text", metavar="TEXT", help="A plain text result.")
 @holding
 @on_queue
 async def complete(
     queue: Queue, out: Printer, task: str, token: str, *, result: str | None, text: str | None
 ) -> None:
-    """End a task well, with its result if there is one."""
+    """Complete a task, with an optional result."""
     if result is not None and text is not None:
-        raise click.UsageError("give --result or --text, one of them")
+        raise click.UsageError("give either --result or --text")
     value = text if result is None else from_argument(result, "--result")
     lease = await queue.lease(task, token)
     await lease.complete(value)
@@ -168,17 +182,19 @@ async def complete(
     type=click.Choice([str(reason) for reason in Reason]),
     default=str(Reason.ERROR),
     show_default=True,
-    help="Why, in one word.",
+    help="The reason.",
 )
-@click.option("--message", default="", metavar="TEXT", help="The error; it is kept with the task.")
-@click.option("--permanent", is_flag=True, help="Never try again.")
-@click.option("--retry-after", type=SECONDS, metavar="SEC", help="Try again so much later.")
+@click.option(
+    "--message", default="", metavar="TEXT", help="The error message, stored with the task."
+)
+@click.option("--permanent", is_flag=True, help="Do not retry.")
+@click.option("--retry-after", type=SECONDS, metavar="SEC", help="Retry after this many seconds.")
 @holding
 @on_queue
 async def fail(queue: Queue, out: Printer, task: str, token: str, **how: Any) -> None:
-    """End an attempt as failed.
+    """Report that an attempt has failed.
 
-    The retry policy decides what becomes of the task: RETRYING or DEAD_LETTERED is printed.
+    The retry policy decides the new state: RETRYING or DEAD_LETTERED is printed.
     """
     lease = await queue.lease(task, token)
     told(out, lease, await lease.fail(**how))
@@ -188,7 +204,7 @@ async def fail(queue: Queue, out: Printer, task: str, token: str, **how: Any) ->
 @holding
 @on_queue
 async def release(queue: Queue, out: Printer, task: str, token: str) -> None:
-    """Give a task back unused; no attempt is spent."""
+    """Release a task without spending an attempt."""
     lease = await queue.lease(task, token)
     await lease.release()
     told(out, lease, State.READY)

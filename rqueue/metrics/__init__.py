@@ -1,1 +1,1 @@
-"""What is counted, and how it is shown to Prometheus."""
+"""The metrics: their catalogue, the counters of a process, and the Prometheus format."""

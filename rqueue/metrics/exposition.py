@@ -1,4 +1,4 @@
-"""The figures as Prometheus reads them."""
+"""The Prometheus text format."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def exposition(cells: Cells) -> bytes:
     """The text of a scrape."""
     registry = CollectorRegistry()
-    registry.register(Shown(cells))
+    registry.register(CellCollector(cells))
     return generate_latest(registry)
 
 
-class Shown(Collector):
-    """Cells, as the library wants to be given them."""
+class CellCollector(Collector):
+    """The cells as a Prometheus collector."""
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
 
     def collect(self) -> Iterator[Family]:
-        """Every metric that has a value, in the catalogue's order."""
+        """All metrics that have a value, in the order of the catalogue."""
         for metric in METRICS:
             series = list(self.cells.get(metric.name, {}).items())
             if not series and metric.lasts and not metric.labels:
-                # Nothing has happened yet: that is a number, too.
+                # A counter without labels starts at zero.
                 series = [((), empty(metric.name))]
             if series:
                 yield family(metric, series)
@@ -41,9 +41,9 @@ class Shown(Collector):
 
 def family(metric: Metric, series: list[tuple[Labels, Cell]]) -> Family:
     """One metric with all its series."""
-    # The library adds the ending to a counter's name itself.
+    # The library adds the suffix of a counter's name.
     name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
-    found = Family(name, metric.meaning, typ(metric))
+    found = Family(name, metric.meaning, prometheus_type(metric))
     for labels, cell in series:
         named = dict(zip(metric.labels, labels, strict=True))
         match metric.kind:
@@ -56,15 +56,15 @@ def family(metric: Metric, series: list[tuple[Labels, Cell]]) -> Family:
     return found
 
 
-def typ(metric: Metric) -> str:
-    """The type that Prometheus is told: a counter's name must end in _total there."""
+def prometheus_type(metric: Metric) -> str:
+    """The Prometheus type: a counter's name must end with _total."""
     if metric.kind == "counter" and not metric.name.endswith("_total"):
         return "gauge"
     return "gauge" if metric.kind == "ratio" else metric.kind
 
 
 def add_histogram(found: Family, metric: Metric, named: dict[str, str], cell: Cell) -> None:
-    """The samples of a histogram: each bucket holds those below it, too."""
+    """The samples of a histogram; buckets are cumulative."""
     total, *counts = cell
     bounds = [*(str(float(bound)) for bound in metric.bounds), "+Inf"]
     within = list(accumulate(counts))

@@ -1,4 +1,6 @@
-"""Numbers of one process as plain lists: cheap to count, to send to a parent, and to add up."""
+"""The metric values of one process as plain lists, cheap to count, to send to the supervisor and to
+add up.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +11,23 @@ from typing import Any
 from rqueue.metrics.catalogue import CATALOGUE
 
 Labels = tuple[str, ...]
-# counter, gauge: [value]; ratio: [part, whole]; histogram: [sum, then how many within each bound].
+# counter, gauge: [value]; ratio: [part, whole]; histogram: [sum, then the count of each bucket].
 Cell = list[float]
 Cells = dict[str, dict[Labels, Cell]]
 
-# More series of one metric are counted as one whose labels are OTHER.
+# Above this number of series, a metric counts in one series whose labels are OTHER.
 MOST_SERIES = 200
 OTHER = "other"
 
 
 class Figures:
-    """The cells of some metrics. Counted in one thread and read in any."""
+    """The values of some metrics. Counted in one thread and read in any."""
 
     def __init__(self) -> None:
         self.cells: Cells = {}
 
     def cell(self, name: str, *labels: str) -> Cell:
-        """The cell of a metric with these labels, made at first use."""
+        """The cell of a metric with these labels, created at first use."""
         series = self.cells.setdefault(name, {})
         found = series.get(labels)
         if found is None:
@@ -42,7 +44,7 @@ class Figures:
         """Sets a gauge."""
         self.cell(name, *labels)[0] = value
 
-    def share(self, name: str, *labels: str, part: float, whole: float) -> None:
+    def add_ratio(self, name: str, *labels: str, part: float, whole: float) -> None:
         """Adds to both sides of a ratio."""
         cell = self.cell(name, *labels)
         cell[:] = [cell[0] + part, cell[1] + whole]
@@ -52,7 +54,7 @@ class Figures:
         tally(self.cell(name, *labels), CATALOGUE[name].bounds, value)
 
     def add(self, other: Cells) -> None:
-        """Adds all that was counted elsewhere."""
+        """Adds the cells of other figures."""
         for name, series in list(other.items()):
             for labels, cell in list(series.items()):
                 mine = self.cell(name, *labels)
@@ -66,7 +68,7 @@ def tally(cell: Cell, bounds: tuple[float, ...], value: float) -> None:
 
 
 def empty(name: str) -> Cell:
-    """A cell in which nothing is counted."""
+    """A cell with the value zero."""
     metric = CATALOGUE[name]
     match metric.kind:
         case "histogram":
@@ -78,18 +80,18 @@ def empty(name: str) -> Cell:
 
 
 def lasting(cells: Cells) -> Cells:
-    """What is still true when the process that counted it has ended."""
+    """The cells of metrics that are kept when the process has ended."""
     return {name: series for name, series in cells.items() if CATALOGUE[name].lasts}
 
 
 def packed(cells: Cells) -> dict[str, list[Any]]:
-    """The cells as JSON can say them."""
+    """The cells as JSON values."""
     # Copied in one step each: another thread may be counting.
     return {name: list(series.items()) for name, series in list(cells.items())}
 
 
 def unpacked(found: Mapping[str, Iterable[Any]]) -> Cells:
-    """The cells that `packed` gave, after JSON; metrics of another release are left out."""
+    """The cells from `packed`; metrics of another release are dropped."""
     return {
         name: {tuple(labels): cell for labels, cell in series}
         for name, series in found.items()

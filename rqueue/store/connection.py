@@ -1,31 +1,31 @@
-"""The connection to one Redis: clients per process and loop, calls that are re-sent."""
+"""The connection to one Redis: clients per process and event loop, and calls that are re-sent."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from redis.asyncio import RedisCluster
+
 from rqueue.errors import ConfigError, RQueueError, StoreUnavailable
-from rqueue.store.address import CLUSTER, Client, parse
-from rqueue.store.cancels import cancels_so_far, check_cancelled
-from rqueue.store.clients import Clients, open_clients
-from rqueue.store.faults import DRIVER_ERRORS, translate, translated
-from rqueue.store.server import ServerInfo, ask_info, read_info
+from rqueue.store.errors import DRIVER_ERRORS, translate
+from rqueue.store.pool import Clients, cancels_so_far, check_cancelled, open_clients
+from rqueue.store.url import CLUSTER, Client, parse
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from rqueue.store.scripts import Argument
+    from rqueue.store.library import Argument
 
-__all__ = ["Client", "Connection", "ServerInfo", "connect", "translate", "translated", "wrap"]
 
+__all__ = ["Client", "Connection", "ServerInfo", "connect", "translate", "wrap"]
 T = TypeVar("T")
-
 POOL_SIZE = 32
 BLOCKING_POOL_SIZE = 256
 BLOCK_SEC = 5.0
@@ -35,10 +35,10 @@ OLDEST: Final = (7, 0)
 
 
 class Connection:
-    """One server as this process sees it.
+    """One server as this process uses it.
 
-    Clients belong to an event loop and a process: each loop has its own, and a fork starts
-    afresh, leaving the parent's sockets alone.
+    Clients belong to an event loop and a process: each loop has its own, and a fork opens new ones
+    without touching the sockets of the process it came from.
     """
 
     def __init__(
@@ -63,20 +63,21 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        """The client for calls that answer at once."""
+        """The client for calls that answer immediately."""
         return self.clients().main
 
     def clients(self) -> Clients:
         """This loop's clients, opened at first use."""
         if self.pid != os.getpid():
-            # Kept, not dropped: their destructors would speak on the parent's sockets.
+            # Kept, not dropped: their destructors would write to sockets that the forking process
+            # uses.
             ABANDONED.append(self.loops)
             self.loops = WeakKeyDictionary()
             self.pid = os.getpid()
         loop = asyncio.get_running_loop()
         found = self.loops.get(loop)
         if found is None:
-            # A loop that was closed without closing us is held by its own clients: let both go.
+            # A loop that was closed without closing its clients is kept alive by them: drop both.
             for closed in [known for known in self.loops if known.is_closed()]:
                 del self.loops[closed]
             found = self.loops[loop] = self.opener()
@@ -89,51 +90,53 @@ class Connection:
         what: str = "redis",
         timeout_sec: float | None = None,
     ) -> T:
-        """What `send` answers; the same call is sent again until its time is used up.
+        """The result of `send`, which is repeated until its time is used up.
 
-        `send` must be safe to send twice. Raises StoreUnavailable when the time is up, and
-        only errors of ours.
+        `send` must be safe to repeat. Raises StoreUnavailable when the time is up; raises only
+        errors of rqueue.
         """
         return await self.until_answered(lambda: send(self.client), what, timeout_sec)
 
-    async def ask(self, commands: Iterable[Sequence[Argument]], *, what: str) -> list[Any]:
-        """The replies to commands, all sent again as `call` does; the quick way for scripts.
+    async def execute(self, commands: Iterable[Sequence[Argument]], *, what: str) -> list[Any]:
+        """The replies to commands, repeated together as `call` does; the fast path for moves.
 
-        `commands` is gone through anew for each try.
+        `commands` is iterated over anew for each try.
         """
-        return await self.quickly(lambda: self.clients().ask(commands), what)
+        return await self.send_once(lambda: self.clients().execute(commands), what)
 
-    async def ask_together(self, commands: Sequence[Sequence[Argument]], *, what: str) -> list[Any]:
-        """`ask` for many small reads, which go out in one piece. Not for a cluster, where each
-        would go alone.
-        """
-        return await self.quickly(lambda: self.clients().ask_together(commands), what)
+    async def execute_together(
+        self, commands: Sequence[Sequence[Argument]], *, what: str
+    ) -> list[Any]:
+        """`execute` for many small reads that are sent in one write. Not for a cluster."""
+        return await self.send_once(lambda: self.clients().execute_together(commands), what)
 
-    async def ask_one(self, words: Sequence[Argument], *, what: str) -> Any:
-        """`ask` for one command: most calls are such, and what lies between costs them."""
+    async def execute_one(self, words: Sequence[Argument], *, what: str) -> Any:
+        """`execute` for one command, with less overhead: most calls are such."""
         wire = self.clients().wire
         if wire is None:
-            return await self.quickly(lambda: self.clients().ask_one(words), what)
+            return await self.send_once(lambda: self.clients().execute_one(words), what)
         began = monotonic()
         try:
-            return await wire.ask_one(words)
+            return await wire.execute_one(words)
         except DRIVER_ERRORS as error:
             left = self.time_left(error, began, what)
-        return await self.until_answered(lambda: self.clients().ask_one(words), what, left)
+        return await self.until_answered(lambda: self.clients().execute_one(words), what, left)
 
     async def wait(self, words: Sequence[Argument], wait_sec: float, *, what: str) -> Any:
-        """The reply to a read that may wait at the server for so long. Not sent again: what a
-        lost reply took is gone, so the caller must look anew at what it waits for.
+        """The reply to a read that may block at the server for `wait_sec`. Not repeated: what a
+        lost reply took is gone, so the caller must read again what it waits for.
         """
         try:
             return await self.clients().wait(words, wait_sec)
         except DRIVER_ERRORS as error:
             raise translate(error, what) from error
 
-    async def quickly(self, send: Callable[[], Awaitable[T]], what: str) -> T:
-        """What `send` answers; only where the server is away, the long way of trying."""
+    async def send_once(self, send: Callable[[], Awaitable[T]], what: str) -> T:
+        """The result of `send`; goes through `until_answered` only where the server is
+        unavailable.
+        """
         if self.cluster:
-            # Its client bounds each of its steps; a wire bounds a try as a whole, by this time.
+            # A cluster client bounds each of its steps; a wire bounds a whole try by this time.
             return await self.until_answered(send, what, None)
         began = monotonic()
         try:
@@ -143,7 +146,7 @@ class Connection:
         return await self.until_answered(send, what, left)
 
     def time_left(self, error: BaseException, began: float, what: str) -> float:
-        """How long a call that failed may be tried again; raises what it means where it may not."""
+        """For how long a failed call may be retried; raises its error where it may not."""
         fault = translate(error, f"{self.address} {what}")
         left = began + self.timeout_sec - monotonic()
         if not isinstance(fault, StoreUnavailable) or left <= 0:
@@ -153,11 +156,13 @@ class Connection:
     async def until_answered(
         self, send: Callable[[], Awaitable[T]], what: str, timeout_sec: float | None
     ) -> T:
-        """What `send` answers, tried until the time is up; a try under way then is given up."""
+        """The result of `send`, retried until the time is up; a try in progress is then
+        cancelled.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + (self.timeout_sec if timeout_sec is None else timeout_sec)
         pause, cancels = FIRST_PAUSE_SEC, cancels_so_far()
-        # What is told when the time is up in the middle of a try: why the one before it failed.
+        # The error to raise when the time is up in the middle of a try: the one before it.
         known: RQueueError | None = None
         try:
             async with asyncio.timeout_at(until):
@@ -179,8 +184,8 @@ class Connection:
             raise known or late from error
 
     async def server_info(self) -> ServerInfo:
-        """What the server is; one that is too old is refused with a ConfigError."""
-        facts = await self.call(ask_info, what="INFO")
+        """Reads what the server is; raises ConfigError for one that is too old."""
+        facts = await self.call(fetch_info, what="INFO")
         info = read_info(facts)
         if info.name != "valkey" and info.version < OLDEST:
             found = ".".join(map(str, info.version))
@@ -198,7 +203,7 @@ class Connection:
             await found.aclose()
 
 
-# Clients of a parent process, see Connection.clients.
+# Clients that were opened before a fork, see Connection.clients.
 ABANDONED: list[object] = []
 
 
@@ -233,5 +238,37 @@ def connect(
 
 
 def wrap(client: Redis, *, timeout_sec: float = 10) -> Connection:
-    """A connection over a client that exists already, such as fakeredis."""
+    """A connection over an existing client, such as fakeredis."""
     return Connection("client", lambda: Clients(client, client), timeout_sec=timeout_sec)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What INFO says about the server."""
+
+    name: str
+    version: tuple[int, int]
+    run_id: str
+    cluster: bool
+
+
+async def fetch_info(client: Client) -> dict[str, Any]:
+    """INFO, from one node of a cluster or from the server."""
+    if isinstance(client, RedisCluster):
+        answer = await client.info(target_nodes=RedisCluster.DEFAULT_NODE)
+    else:
+        answer = await client.info()
+    return dict(answer)
+
+
+def read_info(facts: dict[str, Any]) -> ServerInfo:
+    """The facts that rqueue uses, from INFO."""
+    name = str(facts.get("server_name", "redis")).lower()
+    text = facts.get("valkey_version") or facts.get("redis_version") or "0.0"
+    major, minor = (int(number) for number in str(text).split(".")[:2])
+    return ServerInfo(
+        name=name,
+        version=(major, minor),
+        run_id=str(facts.get("run_id", "")),
+        cluster=bool(facts.get("cluster_enabled", 0)),
+    )

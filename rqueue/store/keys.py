@@ -1,21 +1,183 @@
-"""Every key of one shard, with `turnkeys`. Nothing else in the tree spells a key.
-
-A method's docstring begins with the Redis type; docs/keys.md is made from it. Scripts build
-keys of the same tag from `root`; each pattern stands in their headers.
+"""The names of all keys of a shard, with their types and meanings; docs/keys.md is made
+from them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from rqueue.store.gatekeys import GateKeys
-from rqueue.store.noticekeys import NoticeKeys
-from rqueue.store.turnkeys import TurnKeys
+
+class GateKeys(ABC):
+    """Keys of gates: pauses, breakers, limits and budgets."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def root(self) -> str:
+        """The prefix of every key."""
+
+    def paused(self) -> str:
+        """set: what is paused: `queue`, `type=<type>`, `lane=<number>`."""
+        return f"{self.root}paused"
+
+    def breaker(self, type: str) -> str:
+        """hash: the breaker of a type: failures in a row; of one that is not closed also its state,
+        since when and until when it is open, and its probe, `<task> <token>`.
+        """
+        return f"{self.root}breaker:{type}"
+
+    def breakers(self) -> str:
+        """set: the types whose breakers are not closed, or have failures to forget."""
+        return f"{self.root}breakers"
+
+    def slow(self, type: str) -> str:
+        """hash: a type, or `@<tenant>`, that is slowed down: until when nothing of it is handed
+        out, that span, and how many tasks have passed in the step of the recovery after it.
+        """
+        return f"{self.root}slow:{type}"
+
+    def slowed(self) -> str:
+        """set: types and `@<tenant>` that are slowed down, or were and no claim has followed."""
+        return f"{self.root}slowed"
+
+    def limit(self, what: str) -> str:
+        """hash: hundredth of the window -> tasks of a type that started in it, or of the queue for
+        `*`; with `@<tenant>` at the end, of a tenant. Expires when all are out of it.
+        """
+        return f"{self.root}limit:{what}"
+
+    def crowded(self) -> str:
+        """set: types, or `*`, of which a claim found as many tasks leased as may be."""
+        return f"{self.root}crowded"
+
+    def budget(self, account: str) -> str:
+        """hash: an account, `day` or `worker=<name>`, in micro-USD: its ceiling, what was spent
+        (with the day on which), and what is reserved for leased tasks.
+        """
+        return f"{self.root}budget:{account}"
+
+    def budgets(self) -> str:
+        """set: the accounts that have a ceiling."""
+        return f"{self.root}budgets"
+
+    def short(self) -> str:
+        """set: accounts, and DAGs, whose remaining budget a waiting task exceeded."""
+        return f"{self.root}short"
+
+    def unpaid(self, dag: str) -> str:
+        """zset: READY tasks of a DAG that exceed its remaining budget, by price; not in
+        their lanes.
+        """
+        return f"{self.root}unpaid:{dag}"
+
+    def wakes(self) -> str:
+        """zset: types, `*`, `@<tenant>`, lanes of tenants and `$<account>`, by the time at which
+        their gate may open.
+        """
+        return f"{self.root}wakes"
+
+    def types(self) -> str:
+        """hash: number of a lane -> its type; written when it is first needed."""
+        return f"{self.root}types"
+
+
+class NoticeKeys(ABC):
+    """Keys of events and notices."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def root(self) -> str:
+        """The prefix of every key."""
+
+    def events(self) -> str:
+        """stream: the events that happened, capped."""
+        return f"{self.root}events"
+
+    def notices(self) -> str:
+        """stream: events that are not delivered to all sinks yet."""
+        return f"{self.root}notices"
+
+    def noticed(self) -> str:
+        """set: the names of the events that some sink wants."""
+        return f"{self.root}noticed"
+
+    def sinks(self) -> str:
+        """zset: sinks by the last time that a notifier served them."""
+        return f"{self.root}sinks"
+
+    def sink(self, name: str) -> str:
+        """hash: a sink: the `last` notice that it has reached, what it `wants`; and for each that
+        was taken and not delivered `<tries> <taker>`.
+        """
+        return f"{self.root}sink:{name}"
+
+    def wanted(self, name: str) -> str:
+        """zset: events by the last time that a notifier of a sink asked for them."""
+        return f"{self.root}wanted:{name}"
+
+    def undelivered(self, name: str) -> str:
+        """zset: notices that were taken for a sink, by the time when they may be retried."""
+        return f"{self.root}undelivered:{name}"
+
+
+class TurnKeys(ABC):
+    """Keys of the turns between tenants."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def root(self) -> str:
+        """The prefix of every key."""
+
+    def keyed(self, number: int, tenant: str) -> str:
+        """zset: the READY tasks of a lane that belong to this tenant, by score as in the lane."""
+        return f"{self.root}keyed:{number}:{tenant}"
+
+    def heads(self, number: int) -> str:
+        """zset: of a lane of tenants the first task of each tenant that may get a turn, by score;
+        tasks that were first before may be among them.
+        """
+        return f"{self.root}heads:{number}"
+
+    def turns(self, number: int) -> str:
+        """zset: the tenants of a lane that may get a turn, by their virtual time."""
+        return f"{self.root}turns:{number}"
+
+    def turned(self) -> str:
+        """zset: the virtual time of the shard, `@now`, and that of tenants that are ahead of it, in
+        whatever lanes. The janitor deletes it when no lane of tenants has a ready task.
+        """
+        return f"{self.root}turned"
+
+    def shut(self, number: int) -> str:
+        """zset: the tenants of a lane that get no turns, by the time when they get them again:
+        `inf` where one of their leased tasks must end first.
+        """
+        return f"{self.root}shut:{number}"
+
+    def rules(self) -> str:
+        """hash: number of a lane of tenants -> the name of the rules under which
+        tenants got no turns.
+        """
+        return f"{self.root}rules"
+
+    def hand(self, tenant: str) -> str:
+        """zset: the leased tasks of a tenant, by the numbers of their lanes."""
+        return f"{self.root}hand:{tenant}"
+
+    def full(self) -> str:
+        """set: tenants of which a claim found as many tasks leased as may be."""
+        return f"{self.root}full"
 
 
 @dataclass(frozen=True, slots=True)
 class Keys(GateKeys, NoticeKeys, TurnKeys):
-    """The keys of one shard: all keys of one script call come from one Keys."""
+    """The keys of one shard: all keys of one call come from one Keys."""
 
     namespace: str
     tag: str
@@ -26,12 +188,13 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.namespace}:{{{self.tag}}}:"
 
     def ready(self) -> str:
-        """stream: one entry per task that may run or runs; its pending list holds the leases."""
+        """stream: one entry per READY or leased task; its pending list holds the leases."""
         return f"{self.root}ready"
 
     def lane(self, number: int) -> str:
-        """zset: the READY tasks of a lane by score; lowest first, then the lowest id. Those of
-        lanes of keys have negative numbers."""
+        """zset: the READY tasks of a lane by score; lowest first, then the lowest id. Lanes of
+        tenants have negative numbers.
+        """
         return f"{self.root}lane:{number}"
 
     def lanes(self) -> str:
@@ -43,11 +206,11 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}task:{task}"
 
     def definition(self, task: str) -> str:
-        """string: the task as it was submitted, opaque to scripts. Lives as long as its hash."""
+        """string: the task as it was submitted, opaque to moves. Expires with its hash."""
         return f"{self.root}def:{task}"
 
     def result(self, task: str) -> str:
-        """string: what the handler returned, encoded. Lives as long as the task's hash."""
+        """string: what the handler returned, encoded. Expires with the task's hash."""
         return f"{self.root}result:{task}"
 
     def failures(self, task: str) -> str:
@@ -55,8 +218,8 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}failures:{task}"
 
     def notes(self, task: str) -> str:
-        """hash: what a task says of itself: progress, checkpoint, micro_usd, tokens, model,
-        artifacts; and of the costs those of lives `before` this, and those told `late`.
+        """hash: what a task reports about itself: progress, checkpoint, micro_usd, tokens, model,
+        artifacts; and of the costs those of lives `before` this, and those reported `late`.
         """
         return f"{self.root}notes:{task}"
 
@@ -65,7 +228,7 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}logs:{task}"
 
     def steps(self, task: str) -> str:
-        """hash: name of a step that a task has done -> what it gave. Lives as long as its hash."""
+        """hash: name of a completed step -> its result. Expires with the task's hash."""
         return f"{self.root}steps:{task}"
 
     def delayed(self) -> str:
@@ -77,12 +240,13 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}blocked"
 
     def deadlines(self) -> str:
-        """zset: waiting tasks with a deadline, by the time to look at them."""
+        """zset: waiting tasks with a deadline, by the time to check them."""
         return f"{self.root}deadlines"
 
     def waits(self, task: str) -> str:
-        """set: what a PENDING task waits for: ids of parents, `@time`, and `@parents` while they
-        are told that it is revived."""
+        """set: what a PENDING task waits for: ids of dependencies, `@time`, and `@parents` while a
+        revived task is being added to its dependencies.
+        """
         return f"{self.root}waits:{task}"
 
     def dependents(self, task: str) -> str:
@@ -90,7 +254,7 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}dependents:{task}"
 
     def unblocking(self) -> str:
-        """set: completed tasks whose dependents are still being told."""
+        """set: completed tasks with dependents that are not resolved yet."""
         return f"{self.root}unblocking"
 
     def dag(self, dag: str) -> str:
@@ -102,7 +266,9 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}members:{dag}"
 
     def fresh(self, dag: str) -> str:
-        """list: the tasks of a DAG that its commit must reach one by one. Goes with the commit."""
+        """list: the tasks of a DAG that its commit must process one by one. Deleted
+        with the commit.
+        """
         return f"{self.root}fresh:{dag}"
 
     def dags(self) -> str:
@@ -114,11 +280,15 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}writing"
 
     def unfinished(self) -> str:
-        """hash: `<verb> <dag>` -> how far it is: what was begun with DAGs and is gone on with."""
+        """hash: `<verb> <dag>` -> its progress: operations on DAGs that continue in the
+        background.
+        """
         return f"{self.root}unfinished"
 
     def held(self, dag: str) -> str:
-        """set: READY tasks of a DAG that is paused or given up: they are not in their lanes."""
+        """set: READY tasks of a DAG that is paused or being cancelled: they are not in
+        their lanes.
+        """
         return f"{self.root}held:{dag}"
 
     def follow(self, dag: str) -> str:
@@ -126,15 +296,17 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}follow:{dag}"
 
     def parents(self, task: str) -> str:
-        """list: what a task of a DAG comes after, where that is more than its hash should hold."""
+        """list: the dependencies of a task of a DAG, where they are too many for its hash."""
         return f"{self.root}parents:{task}"
 
     def heirs(self, task: str) -> str:
-        """hash: who waits for the end of this task, whatever it is -> by which trigger."""
+        """hash: dependents that wait for the end of this task, whatever its outcome ->
+        their trigger.
+        """
         return f"{self.root}heirs:{task}"
 
     def telling(self) -> str:
-        """set: ended tasks whose heirs are still to be told."""
+        """set: ended tasks whose `heirs` are not resolved yet."""
         return f"{self.root}telling"
 
     def spawned(self, task: str) -> str:
@@ -142,25 +314,29 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}spawned:{task}"
 
     def gather(self, task: str) -> str:
-        """set: what a RUNNING task is to wait for, and `@<name>` of that wait, while it is told in
-        several calls. It expires where the last one never comes.
+        """set: what a RUNNING task will wait for, and `@<name>` of that wait, while it is sent in
+        several calls. Expires where the last one never comes.
         """
         return f"{self.root}gather:{task}"
 
     def draining(self) -> str:
-        """hash: lane of tasks that run alone -> `<until ms> <worker>` that keeps its hands free."""
+        """hash: lane of exclusive tasks -> `<until ms> <worker>` that takes nothing
+        else meanwhile.
+        """
         return f"{self.root}draining"
 
     def cancelling(self) -> str:
-        """hash: task, or `children <task>`, -> rule and reason: what a cascade has still to do."""
+        """hash: task, or `children <task>`, -> rule and reason: the rest of a cascade."""
         return f"{self.root}cancelling"
 
     def idempotency(self, sha: str) -> str:
-        """string: idempotency key -> task. No expiry while it lives, `dedupe_window` after."""
+        """string: idempotency key -> task. No expiry while the task is live,
+        `dedupe_window` after.
+        """
         return f"{self.root}idem:{sha}"
 
     def external(self, sha: str) -> str:
-        """string: a caller's own id -> task. Lives as long as the task."""
+        """string: an external id -> task. Expires with the task."""
         return f"{self.root}ext:{sha}"
 
     def tag_list(self, tag: str) -> str:
@@ -172,27 +348,27 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}dead"
 
     def handoffs(self) -> str:
-        """zset: `task:epoch` mailed to a waiting worker and not yet started, by due time."""
+        """zset: `task:epoch` delivered to a waiting claim and not yet started, by due time."""
         return f"{self.root}handoffs"
 
     def orphans(self) -> str:
-        """set: tasks that a claim found without their stream entry, for the sweep."""
+        """set: tasks that a claim found without their stream entry, for the sweeper."""
         return f"{self.root}orphans"
 
     def waiter(self, waiter: str) -> str:
-        """hash: a claiming conversation: its seq, what it was given, where it parks."""
+        """hash: a claiming client: its last number, what it was given, where it waits."""
         return f"{self.root}waiter:{waiter}"
 
     def request(self, request: str) -> str:
-        """string: what a call by hand was answered, for when it is sent again. Expires."""
+        """string: the reply to a call by hand, for when it is sent again. Expires."""
         return f"{self.root}req:{request}"
 
     def waiting(self, profile: str) -> str:
-        """zset: parked waiters of a profile by the time they began to wait."""
+        """zset: waiting claims of a profile by the time they began to wait."""
         return f"{self.root}waiting:{profile}"
 
     def profile(self, profile: str) -> str:
-        """string: the lanes of a profile as JSON; expires when nobody parks under it."""
+        """string: the lanes of a profile as JSON; expires when no claim waits under it."""
         return f"{self.root}profile:{profile}"
 
     def profiles(self, lane: int | str) -> str:
@@ -200,31 +376,33 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}profiles:{lane}"
 
     def mail(self, box: str) -> str:
-        """list: lines for a waiter, a watcher or a worker: `tasks`, `lanes`, `ended`, `fenced`,
-        `drain`.
+        """list: deliveries to a waiting claim, a result waiter or a worker: `tasks`, `lanes`,
+        `ended`, `fenced`, `drain`.
         """
         return f"{self.root}mail:{box}"
 
     def watchers(self, task: str) -> str:
-        """set: boxes that are told when the task ends."""
+        """set: mailboxes that are notified when the task ends."""
         return f"{self.root}watchers:{task}"
 
     def worker(self, worker: str) -> str:
-        """hash: what is known under a worker's name: `run:<id>` who runs, `drain:<id>` who is to
-        end, `left` when all have; `alone` names the task it must run alone.
+        """hash: a worker's name: `run:<id>` its runs, `drain:<id>` those that must drain, `left`
+        when all have left; `alone` names its exclusive task.
         """
         return f"{self.root}worker:{worker}"
 
     def workers(self) -> str:
-        """zset: workers by their last sign of life."""
+        """zset: workers by their last heartbeat."""
         return f"{self.root}workers"
 
     def unserved(self) -> str:
-        """hash: lane with tasks that no live worker can do -> since when, and ` told`."""
+        """hash: lane with tasks that no live worker can run -> since when, and ` told`
+        once reported.
+        """
         return f"{self.root}unserved"
 
     def roles(self) -> str:
-        """hash: principal -> its role, of those that were given one."""
+        """hash: principal -> its role, of those that have one."""
         return f"{self.root}roles"
 
     def inbox(self) -> str:
@@ -236,24 +414,25 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}rejected"
 
     def outbox(self) -> str:
-        """stream: what has ended, on its way to the archive; task -> life, state, snapshot."""
+        """stream: ended tasks on their way to the archive; task -> life, state, snapshot."""
         return f"{self.root}outbox"
 
     def archiving(self) -> str:
-        """string: there where the queue has an archive: how many ended tasks may wait for it."""
+        """string: exists where the queue has an archive: how many ended tasks may wait for it."""
         return f"{self.root}archiving"
 
     def reviews(self) -> str:
-        """stream: what was decided about dead tasks, with who, why and when; leaves for the
-        archive, or is capped where there is none."""
+        """stream: decisions about dead tasks, with reviewer, reason and time; moved to the archive,
+        or capped where there is none.
+        """
         return f"{self.root}reviews"
 
     def reaper(self) -> str:
-        """hash: what the reaper saw last: server time and run id."""
+        """hash: the reaper's last check: server time and run id."""
         return f"{self.root}reaper:seen"
 
     def leader(self) -> str:
-        """hash: who runs the services of the shard: owner, epoch, until_ms, ttl_ms."""
+        """hash: the scheduler's election: owner, epoch, until_ms, ttl_ms."""
         return f"{self.root}leader"
 
     def stats(self) -> str:

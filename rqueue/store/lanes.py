@@ -1,4 +1,4 @@
-"""The lanes of a shard, as a worker's claim names them."""
+"""The lanes of a shard, and the form in which a claim names them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rqueue.model.lane import Lane, lane_of
-from rqueue.model.turns import Rules, key_rules
-from rqueue.policy.capability import Offer, serves
+from rqueue.task.lane import Lane, Offer, lane_of, serves
+from rqueue.task.limits import Rules, key_rules
 
 if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
-# For how long a worker keeps its hands free for a task that runs alone, unless it claims again.
+# For how long a worker takes nothing else before an exclusive task, unless it claims again.
 DRAIN_MS = 30_000
 META = frozenset({"next", "version"})
 NO_RULES = Rules()
@@ -28,9 +27,7 @@ class Lanes:
     numbers: dict[Lane, int] = field(default_factory=dict)
 
     def served(self, offer: Offer, rules: Rules = NO_RULES) -> Served:
-        """The lanes that an offer may serve, in the words of the claim script, each with the limits
-        that stand before it.
-        """
+        """The lanes that an offer may serve, as the claim move reads them, each with its limits."""
         found = [
             lane_words(number, lane, rules)
             for number, lane in sorted(self.by_number().items())
@@ -45,10 +42,15 @@ class Lanes:
 
 
 def lane_words(number: int, lane: Lane, rules: Rules) -> list[object]:
-    """A lane as the claim script reads it: its limits are one more word, if it has any, the rules
-    of its keys another, and its cost class the last.
+    """A lane as the claim move reads it: its limits are one more word, if it has any, the rules of
+    its tenants another, and its cost class the last.
     """
-    words: list[object] = [number, lane.micro_rate, lane.type, DRAIN_MS if lane.alone else False]
+    words: list[object] = [
+        number,
+        lane.micro_rate,
+        lane.type,
+        DRAIN_MS if lane.exclusive else False,
+    ]
     limits = [
         limit.words() for limit in rules.limits if limit.key is None and limit.bears_on(lane.type)
     ]
@@ -57,20 +59,20 @@ def lane_words(number: int, lane: Lane, rules: Rules) -> list[object]:
             return [*words, limits or False, False, lane.cost]
         return [*words, limits] if limits else words
     keys = key_rules(lane.type, *rules)
-    # Keys that are shut are looked at anew when their limits change.
+    # Tenants without turns are checked again when their limits change.
     known = json.dumps([keys["each"], keys["own"]])
     words += [limits or False, {"name": short_name(known), **keys}]
     return [*words, lane.cost] if lane.cost else words
 
 
 def short_name(text: str) -> str:
-    """A name for a text that no other has."""
+    """A short unique name for a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A set of lanes as JSON, and the name of the profile that it is."""
+    """A set of lanes as JSON, and the name of that profile."""
 
     lanes: str
     profile: str

@@ -1,39 +1,45 @@
-"""What scripts answer, turned into values and errors: one place for every word."""
+"""Replies of moves, turned into values and errors: the one place for every word."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import (
     DagEnded,
     InvalidGraph,
+    InvalidTask,
     KeyTaken,
     LeaseLost,
     ScriptFault,
     TaskNotFound,
     WrongState,
 )
-from rqueue.model.ids import DagId, TaskId
-from rqueue.model.state import TRANSITIONS, State
-from rqueue.store.shard import EDGES
+from rqueue.store.shard import EDGE_LIMIT
+from rqueue.task.attempt.outcome import AttemptRecord
+from rqueue.task.codec import MAX_INT, decode
+from rqueue.task.ids import DagId, TaskId
+from rqueue.task.spec import known
+from rqueue.task.state import TRANSITIONS, State
 
 if TYPE_CHECKING:
     from rqueue.errors import RQueueError
 
+
 WAITING = (State.PENDING, State.READY, State.RETRYING)
-# Operations that are no move and the states they work in.
+# Operations that are not in the table of moves, and the states they need.
 NEEDS: dict[str, Sequence[State]] = {
     "edit": WAITING,
     "escalate": (State.DEAD_LETTERED,),
     "set_priority": (*WAITING, *TRANSITIONS["renew"].sources, State.DEAD_LETTERED),
 }
-
-# Why what a task waited for when it died can never be there, or nobody can tell.
+# Why a dependency that a dead task waited for can no longer be met, or that cannot be known.
 UNMET = {
-    "CYCLE": "waited for a task that waits for it by now; discard one of them",
-    "FAR": f"waits for tasks with more than {EDGES} edges, too many to look for a circle; "
-    "revive it when more of them have ended, or discard it",
+    "CYCLE": "depends on a task that now depends on it; discard one of them",
+    "FAR": f"depends on tasks with more than {EDGE_LIMIT} edges, too many to search for a cycle; "
+    "retry it when more of them have ended, or discard it",
     "PARENT": "depends on a task that is not there or was cancelled",
 }
 
@@ -44,7 +50,7 @@ def text(value: bytes | str | int) -> str:
 
 
 def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
-    """The rest of a reply that begins with OK; the error of any other word."""
+    """The rest of a reply that begins with OK; raises the error of any other word."""
     match [text(reply[0]), *reply[1:]]:
         case ["OK", *rest]:
             return rest
@@ -58,13 +64,13 @@ def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
         case ["EXISTS", holder]:
             raise KeyTaken(task, TaskId.from_ulid(text(holder)))
         case ["CLOSING", dag]:
-            raise DagEnded(DagId.from_ulid(text(dag)), "being given up")
+            raise DagEnded(DagId.from_ulid(text(dag)), "being cancelled")
         case _:
             raise ScriptFault(script, reply)
 
 
 def lease_fault(script: str, task: str, token: str, word: str) -> RQueueError | None:
-    """What a word about one lease means; nothing for OK."""
+    """The error for a word about one lease; None for OK."""
     if word == "LOST":
         return LeaseLost(task, token)
     if word == "GONE":
@@ -75,6 +81,66 @@ def lease_fault(script: str, task: str, token: str, word: str) -> RQueueError | 
 
 
 def wanted(script: str) -> Sequence[State]:
-    """The states that a script's move starts from."""
+    """The states that a move needs."""
     verb = script.split("/")[1]
     return NEEDS[verb] if verb in NEEDS else sorted(TRANSITIONS[verb].sources)
+
+
+# What reading unchecked bytes may raise; pydantic's own error is a ValueError.
+UNREADABLE = (
+    InvalidTask, ValueError, LookupError, ArithmeticError, AttributeError, TypeError,
+    RecursionError,
+)  # fmt: skip
+ENTRY = re.compile("([0-9]+)-[0-9]+")
+# The letters of flags are small, a ULID is not.
+DAG = re.compile("[0-9A-Z]+")
+
+
+def words(value: object) -> str:
+    """A reply as text; bytes that are no UTF-8 are replaced."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def holder_in(text: str) -> tuple[int, int, str]:
+    """When a task was claimed, when it was started (0 for not yet), and by whom."""
+    claimed, started, owner = text.split(" ")
+    return natural(claimed), natural(started), owner
+
+
+def dag_in(flags: str) -> DagId | None:
+    """The DAG that a task's flags name, if it has one."""
+    found = DAG.search(flags)
+    return DagId.parse(found[0]) if found else None
+
+
+def failure_in(record: bytes) -> AttemptRecord:
+    """The record of an attempt, without fields of newer releases."""
+    found: Any = decode(record, field="failures")
+    return AttemptRecord.parse(known(AttemptRecord, found))
+
+
+def life(more: str) -> int:
+    """The number of a task's life; a first life stores nothing."""
+    found: Any = decode(more.encode(), field="more") if more else {}
+    return natural(found.get("life", 1))
+
+
+def natural(number: str | bytes) -> int:
+    """A whole number from 0 on that moves can handle."""
+    found = int(number)
+    if not 0 <= found <= MAX_INT:
+        raise ValueError("out of range")
+    return found
+
+
+def entry_ms(entry: str) -> int:
+    """When a stream entry was added."""
+    found = ENTRY.fullmatch(entry)
+    if found is None:
+        raise ValueError("no id of an entry")
+    return natural(found[1])
+
+
+def moment(ms: int) -> datetime:
+    """A time of the server as a datetime."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)

@@ -1,39 +1,46 @@
-"""Runs scripts by name on one shard's server."""
+"""Calls moves by name on one shard's server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis.asyncio import RedisCluster
-from redis.exceptions import NoScriptError, OutOfMemoryError
+from redis.exceptions import OutOfMemoryError
 
 from rqueue.errors import ConfigError, RQueueError, ScriptFault, StoreUnavailable
-from rqueue.store.faults import translate
-from rqueue.store.scripts import Argument, Script, folder, load, names
+from rqueue.store.errors import translate
+from rqueue.store.functions import is_missing, load_functions, record_use
+from rqueue.store.library import Argument, Library, Move, library
 
 if TYPE_CHECKING:
-    from rqueue.store.connection import Client, Connection
+    from rqueue.store.connection import Connection
+    from rqueue.store.url import Client
 
 Reply = list[Any]
+T = TypeVar("T")
 
 WAIT_MS = 1000
+RECORD_SEC = 86_400.0
+LOADS = 3
 
 
 class Runner:
-    """Every script, read once at start; a call names its keys and arguments.
+    """Calls the moves of one build of the library; a call names its keys and arguments.
 
-    `strict` is off for fakeredis alone, which cannot read the `#!lua` line.
+    Functions that the server does not have are loaded where this user may, and the call is
+    repeated.
     """
 
-    def __init__(self, connection: Connection, *, strict: bool = True) -> None:
-        where = folder()
+    def __init__(self, connection: Connection, functions: Library | None = None) -> None:
         self.connection = connection
-        self.scripts = {name: load(name, where, strict=strict) for name in names(where)}
-        # Told how long each call took, where somebody wants to know.
+        self.library = functions or library()
+        self.moves = self.library.moves
+        # Called with the duration of each call, where a metrics backend is set.
         self.observe: Callable[[str, float], object] | None = None
+        self.recorded = float("-inf")
 
     async def run(
         self,
@@ -44,16 +51,15 @@ class Runner:
         rows: Iterable[Sequence[Argument]] = (),
         replicas: int = 0,
     ) -> Reply:
-        """The script's reply, its first word included; sent again as it is when a reply is lost.
+        """The move's reply, its first word included; repeated when a reply is lost.
 
-        With `replicas`, only after so many of them have it; StoreUnavailable when they do not.
+        With `replicas`, returns only after so many replicas have the writes; StoreUnavailable when
+        they do not.
         """
-        script = self.scripts[name]
-        words = script.pack(keys, args, rows)
+        move = self.moves[name]
+        words = move.pack(keys, args, rows)
         if replicas:
-            reply = await self.connection.call(
-                lambda client: execute_replicated(client, script, words, replicas), what=name
-            )
+            reply = await self.run_replicated(move, words, replicas)
         else:
             reply = await self.run_words(name, words)
         if not isinstance(reply, list) or not reply:
@@ -61,63 +67,99 @@ class Runner:
         return reply
 
     async def run_words(self, name: str, words: Sequence[Argument]) -> Reply:
-        """`run` for a caller that has packed the words itself."""
-        script, ask = self.scripts[name], self.connection.ask_one
+        """`run` for a caller that has packed the arguments itself."""
+        move, execute = self.moves[name], self.connection.execute_one
+        command = (move.verb, move.function, *words)
         began = monotonic()
         try:
-            reply: Reply = await ask(("EVALSHA", script.sha, *words), what=name)
+            reply: Reply = await execute(command, what=name)
         except ScriptFault as fault:
-            if not isinstance(fault.__cause__, NoScriptError):
-                raise
-            reply = await ask(("EVAL", script.source, *words), what=name)
+            reply = await self.send_again(fault, lambda: execute(command, what=name))
         if self.observe is not None:
             self.observe(name, monotonic() - began)
+        if began - self.recorded > RECORD_SEC:
+            await self.record()
         return reply
 
     async def run_all(
         self, name: str, calls: Sequence[Callable[[], Sequence[Argument]]]
     ) -> list[Reply | RQueueError]:
-        """The replies to several calls of one script, sent one behind the other; Overloaded for
+        """The replies to several calls of one move, sent without waiting in between; Overloaded for
         those that a full server refused.
 
-        Each call's words are made only when it is its turn: the server works meanwhile.
+        Each call's arguments are made just before it is sent: the server works meanwhile.
         """
-        script, ask = self.scripts[name], self.connection.ask
+        execute, commands = self.connection.execute, Commands(self.moves[name], calls)
         try:
-            replies = await ask(Commands("EVALSHA", script.sha, calls), what=name)
+            replies = await execute(commands, what=name)
         except ScriptFault as fault:
-            if not isinstance(fault.__cause__, NoScriptError):
-                raise
-            replies = await ask(Commands("EVAL", script.source, calls), what=name)
+            replies = await self.send_again(fault, lambda: execute(commands, what=name))
+        await self.record()
         return [translate(r, name) if isinstance(r, OutOfMemoryError) else r for r in replies]
+
+    async def run_replicated(self, move: Move, words: Sequence[Argument], replicas: int) -> Reply:
+        """`run` that returns only when so many replicas have what the call wrote."""
+
+        async def send(client: Client) -> Reply:
+            return await execute_replicated(client, move, words, replicas)
+
+        call = self.connection.call
+        try:
+            reply = await call(send, what=move.name)
+        except ScriptFault as fault:
+            reply = await self.send_again(fault, lambda: call(send, what=move.name))
+        await self.record()
+        return reply
+
+    async def send_again(self, fault: ScriptFault, send: Callable[[], Awaitable[T]]) -> T:
+        """The result of `send` after the functions are loaded; any other fault is raised. They may
+        be deleted again meanwhile, or the call may go to another primary: it is tried a few times.
+        """
+        for _ in range(LOADS):
+            if not is_missing(fault):
+                break
+            await load_functions(self.connection, self.library)
+            try:
+                return await send()
+            except ScriptFault as error:
+                fault = error
+        raise fault
+
+    async def record(self) -> None:
+        """Records once a day that this client uses its library."""
+        now = monotonic()
+        if now - self.recorded > RECORD_SEC:
+            self.recorded = now
+            await record_use(self.connection, self.library)
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Calls of one script as commands, made anew each time they are gone through."""
+    """Calls of one move as commands, made anew for each iteration."""
 
-    verb: str
-    script: str
+    move: Move
     calls: Sequence[Callable[[], Sequence[Argument]]]
 
     def __iter__(self) -> Iterator[list[Argument]]:
         for call in self.calls:
-            yield [self.verb, self.script, *call()]
+            yield [self.move.verb, self.move.function, *call()]
 
 
 async def execute_replicated(
-    client: Client, script: Script, words: list[Argument], replicas: int
+    client: Client, move: Move, words: Sequence[Argument], replicas: int
 ) -> Reply:
-    """The script, and WAIT on the same connection: it speaks of that connection's writes only."""
+    """The call, and WAIT on the same connection: it counts that connection's writes only."""
     if isinstance(client, RedisCluster):
         raise ConfigError("wait_replicas", "is not offered on a cluster yet")
-    # Loaded first: a text sent in a pipeline could not be sent again when it is unknown.
-    await client.script_load(script.source)
     pipe = client.pipeline(transaction=False)
-    pipe.execute_command("EVALSHA", script.sha, *words)
+    pipe.execute_command(move.verb, move.function, *words)
     pipe.execute_command("WAIT", replicas, WAIT_MS)
-    reply, reached = await pipe.execute()
+    # Raised here: the driver's pipeline would add words of its own before the server's.
+    reply, reached = await pipe.execute(raise_on_error=False)
+    for answered in (reply, reached):
+        if isinstance(answered, Exception):
+            raise answered
     if int(reached) < replicas:
-        raise StoreUnavailable(f"{reached} of {replicas} replicas have {script.name}")
+        raise StoreUnavailable(f"{reached} of {replicas} replicas have {move.name}")
     answer: Reply = reply
     return answer

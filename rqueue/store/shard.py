@@ -1,4 +1,4 @@
-"""One shard as the store's modules see it: its keys, its scripts, and the queue's terms."""
+"""One shard as the store's modules use it: its keys, its moves, and the limits of a call."""
 
 from __future__ import annotations
 
@@ -9,42 +9,43 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from rqueue.model.turns import Rules
+from rqueue.store.lanes import Lanes
+from rqueue.task.limits import Rules
 
 if TYPE_CHECKING:
     from rqueue.errors import RQueueError
     from rqueue.store.keys import Keys
+    from rqueue.store.library import Argument
     from rqueue.store.runner import Reply, Runner
-    from rqueue.store.scripts import Argument
 
 Asked = tuple[Mapping[str, "Argument"], Iterable[Sequence["Argument"]]]
 
-# How much one script call may do before it leaves the rest to the next: a call of this size
-# stops the server for a few milliseconds.
+# How much one call may do before it leaves the rest to the next: a call of this size stops the
+# server for a few milliseconds.
 CHUNK = 500
 LIMIT = 1000
-# Dependents that one call tells: each becomes READY, which is more than most else that is counted.
-TOLD = 300
-# Tasks that one call gives up: each leaves the stream and its lists, which is more still.
-GIVEN_UP = 100
+# Dependents that one call resolves: each becomes READY, which costs more than most other items.
+UNBLOCK_LIMIT = 300
+# Tasks that one call cancels: each leaves the stream and its lists, which costs more still.
+CANCEL_LIMIT = 100
 TRIES = 100
-# Gates and accounts whose time has come that one call looks at: each may touch every lane.
-WOKEN = 100
-# Tasks that one call brings back which their DAGs can pay again, of however many DAGs.
-PAID = 300
-# What a call may do for those who wait for what it has freed.
-FREED = {"tries": TRIES, "woken": WOKEN, "back": PAID}
-# Parents of a revived task that one call tells that it waits for them.
-PARENTS = 250
-# Edges that are followed to find a circle.
-EDGES = 2_500
-# What one call reads of what may be large, in bytes; of one that is larger alone, all.
+# Gates and accounts whose time has come that one call checks: each may affect every lane.
+WAKE_LIMIT = 100
+# Tasks that one call returns to their lanes because their DAGs can pay for them again.
+UNPAID_LIMIT = 300
+# Limits for answering waiting claims within a call that frees something.
+ANSWER_LIMITS = {"tries": TRIES, "woken": WAKE_LIMIT, "back": UNPAID_LIMIT}
+# Dependencies of a revived task to which one call adds it as a dependent.
+DEPENDENCY_LIMIT = 250
+# Edges that are followed in search of a cycle.
+EDGE_LIMIT = 2_500
+# Bytes that one call reads of parts that may be large; a single larger part is read whole.
 BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a queue's settings mean for its scripts, in their units."""
+    """A queue's settings as its moves need them, in their units."""
 
     archive: bool = False
     max_outbox: int = 0
@@ -73,7 +74,7 @@ class Terms:
 
 @cache
 def ending(terms: Terms) -> str:
-    """What a script needs to know to end a task that it was not called for."""
+    """The settings that a move needs to end a task."""
     facts = {
         "archive": "1" if terms.archive else "0",
         "ttl": terms.result_ttl_ms,
@@ -85,8 +86,8 @@ def ending(terms: Terms) -> str:
 
 
 class Shard:
-    """Where one shard's calls go. All keys of a call come from its `keys`. Its `rules` may change:
-    the same object while they do not.
+    """Where one shard's calls go. All keys of a call come from its `keys`. `rules` returns the same
+    object while the rules do not change.
     """
 
     def __init__(
@@ -98,14 +99,16 @@ class Shard:
         none = Rules()
         self.rules = rules or (lambda: none)
         self.root = keys.root
+        # As a claim last found them: the next claiming client of this process begins with these.
+        self.lanes = Lanes()
         self.named = {
             name: {key: getattr(keys, key)() for key in script.keys}
-            for name, script in runner.scripts.items()
+            for name, script in runner.moves.items()
         }
 
-    def by_hand(self) -> dict[str, Argument]:
-        """The name of a call that somebody makes by hand: sent again under it, that call is
-        answered as it was and changes nothing, whatever came between.
+    def request_args(self) -> dict[str, Argument]:
+        """A name for a call that a user makes: repeated under it, the call returns the first reply
+        and changes nothing.
         """
         return {"request": secrets.token_hex(8), "memo_ms": self.terms.memo_ms}
 
@@ -117,7 +120,9 @@ class Shard:
         *,
         replicas: int = 0,
     ) -> Reply:
-        """A script of this shard; the keys its header names, and its root, are filled in."""
+        """Calls a move of this shard; the keys that its header names, and the root, are
+        filled in.
+        """
         given = {"root": self.root, **(args or {})}
         keys = self.named[name]
         return await self.runner.run(name, keys=keys, args=given, rows=rows, replicas=replicas)
@@ -125,8 +130,8 @@ class Shard:
     async def run_all(
         self, name: str, calls: Sequence[Callable[[], Asked]]
     ) -> list[Reply | RQueueError]:
-        """A script of this shard several times, one call behind the other, each in its turn."""
-        script, keys = self.runner.scripts[name], self.named[name]
+        """Calls a move of this shard several times, without waiting for replies in between."""
+        script, keys = self.runner.moves[name], self.named[name]
 
         def words(call: Callable[[], Asked]) -> list[Argument]:
             args, rows = call()

@@ -1,8 +1,9 @@
-"""One connection for all calls of an event loop: what a pool and a client add to each call costs
-more than the call itself.
+"""One connection for all calls of an event loop: a pool and a client would add more overhead to
+each call than the call costs.
 
-redis-py makes the connection (address, login, TLS, Sentinel); then its transport is ours. Calls go
-out as they come and the replies come back in that order, so that many callers share one line.
+redis-py opens the connection (address, login, TLS, Sentinel); then its transport is used directly.
+Commands are written as they come and replies arrive in that order, so that many callers share one
+connection.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as DriverConnectionError
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError
 
-from rqueue.store.address import close_client
+from rqueue.store.url import close_client
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
     from redis.asyncio.connection import AbstractConnection
 
-    from rqueue.store.scripts import Argument
+    from rqueue.store.library import Argument
 
-# How many commands of one call may be unanswered: more would only fill memory.
+# How many commands of one call may be unanswered: more would only use memory.
 WINDOW = 16
 
 
-class Line(asyncio.Protocol):
-    """One open connection, its replies given to those who asked, in the order of asking."""
+class RawConnection(asyncio.Protocol):
+    """One open connection; replies are passed to the callers in the order of their commands."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport
@@ -38,10 +39,10 @@ class Line(asyncio.Protocol):
         self.asked: deque[asyncio.Future[Any]] = deque()
 
     def send(self, words: Sequence[Argument]) -> asyncio.Future[Any]:
-        """Sends one command; its reply is the future's result, an error of the server's too."""
+        """Sends one command; its reply is the future's result, also an error of the server."""
         if not self.is_open:
             raise DriverConnectionError("the connection was lost")
-        # Packed first: what cannot be sent must have no place among those that wait for replies.
+        # Packed first: what cannot be sent must not wait for a reply.
         command = packed(words)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.asked.append(future)
@@ -49,7 +50,7 @@ class Line(asyncio.Protocol):
         return future
 
     def send_all(self, commands: Iterable[Sequence[Argument]]) -> list[asyncio.Future[Any]]:
-        """Sends commands in one piece; their replies come in this order."""
+        """Sends commands in one write; their replies come in this order."""
         if not self.is_open:
             raise DriverConnectionError("the connection was lost")
         piece = [packed(words) for words in commands]
@@ -60,16 +61,16 @@ class Line(asyncio.Protocol):
         return sent
 
     def data_received(self, data: bytes) -> None:
-        """Hands out what has come in."""
+        """Passes complete replies to their futures."""
         self.reader.feed(data)
         while (reply := self.reader.gets()) is not False:
             future = self.asked.popleft()
-            # One that nobody waits for any more still has its place in the order.
+            # A cancelled one still has its place in the order.
             if not future.done():
                 future.set_result(reply)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tells all who wait: what they sent may or may not have been carried out."""
+        """Fails all waiting calls: what they sent may or may not have been carried out."""
         self.transport.abort()
         while self.asked:
             future = self.asked.popleft()
@@ -82,123 +83,123 @@ class Line(asyncio.Protocol):
 
 
 class Wire:
-    """The line of one event loop, opened at first use and again when it is lost."""
+    """The shared connection of one event loop, opened at first use and again when it is lost."""
 
     def __init__(self, client: Redis, *, reply_sec: float) -> None:
         self.client = client
         self.reply_sec = reply_sec
-        self.line: Line | None = None
-        self.made: AbstractConnection | None = None
+        self.raw: RawConnection | None = None
+        self.driver_connection: AbstractConnection | None = None
         self.opening = asyncio.Lock()
 
-    async def ask(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
-        """The replies to commands that are sent one behind the other, each as soon as it is made.
+    async def execute(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
+        """The replies to commands, each sent as soon as it is made.
 
-        A reply that does not come in time closes the line: it is half-open or its server is
-        stuck, nobody may read a late answer as its own, and all who wait on it send again.
+        A reply that does not come in time closes the connection: it is half-open or its server is
+        stuck, a late reply must not be taken for another one, and all waiting calls are repeated.
         """
-        line = self.line
-        if line is None or not line.is_open:
-            line = await self.open()
-        replies = await exchange(line, commands, self.reply_sec)
+        raw = self.raw
+        if raw is None or not raw.is_open:
+            raw = await self.open()
+        replies = await exchange(raw, commands, self.reply_sec)
         if any(isinstance(reply, ReadOnlyError) for reply in replies):
-            # A master that was demoted: the next line leads to the new one.
-            line.transport.abort()
+            # A master that was demoted: the next connection leads to the new one.
+            raw.transport.abort()
         return checked(replies)
 
-    async def ask_one(self, words: Sequence[Argument]) -> Any:
-        """`ask` for one command: most calls are such, and the loop around it costs them."""
-        line = self.line
-        if line is None or not line.is_open:
-            line = await self.open()
-        late = asyncio.get_running_loop().call_later(self.reply_sec, line.transport.abort)
+    async def execute_one(self, words: Sequence[Argument]) -> Any:
+        """`execute` for one command, without a loop: most calls are such."""
+        raw = self.raw
+        if raw is None or not raw.is_open:
+            raw = await self.open()
+        late = asyncio.get_running_loop().call_later(self.reply_sec, raw.transport.abort)
         try:
-            reply = await line.send(words)
+            reply = await raw.send(words)
         finally:
             late.cancel()
         if isinstance(reply, RedisError):
             if isinstance(reply, ReadOnlyError):
-                line.transport.abort()
+                raw.transport.abort()
             raise reply
         return reply
 
-    async def ask_together(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
-        """`ask` for many small reads: made one by one, each would cost more than it asks for."""
-        line = self.line
-        if line is None or not line.is_open:
-            line = await self.open()
-        late = asyncio.get_running_loop().call_later(self.reply_sec, line.transport.abort)
+    async def execute_together(self, commands: Iterable[Sequence[Argument]]) -> list[Any]:
+        """`execute` for many small reads in one write."""
+        raw = self.raw
+        if raw is None or not raw.is_open:
+            raw = await self.open()
+        late = asyncio.get_running_loop().call_later(self.reply_sec, raw.transport.abort)
         sent: list[asyncio.Future[Any]] = []
         try:
-            sent = line.send_all(commands)
+            sent = raw.send_all(commands)
             for future in sent[-1:]:
-                # Those before it have been answered by then, or the line is lost.
+                # Those before it have been answered by then, or the connection is lost.
                 await future
             return checked([future.result() for future in sent])
         finally:
             late.cancel()
             forget(sent)
 
-    async def open(self) -> Line:
-        """A new line, unless another caller has just opened one.
+    async def open(self) -> RawConnection:
+        """A new connection, unless another caller has just opened one.
 
-        In the time of one reply, with the wait for others who try: a server that takes the
-        connection and says nothing must hold nobody.
+        Bounded by the time of one reply, with the wait for other callers: a server that accepts the
+        connection and never replies must block no caller.
         """
         async with asyncio.timeout(self.reply_sec), self.opening:
-            if self.line is None or not self.line.is_open:
+            if self.raw is None or not self.raw.is_open:
                 await self.drop()
-                self.made = await self.client.connection_pool.get_connection()
-                self.line = line_of(self.made)
-            return self.line
+                self.driver_connection = await self.client.connection_pool.get_connection()
+                self.raw = raw_connection(self.driver_connection)
+            return self.raw
 
     async def drop(self) -> None:
-        """Gives the driver its connection back, closed."""
-        if self.line is not None:
-            self.line.transport.abort()
-        if self.made is not None:
-            await self.made.disconnect(nowait=True)
-            await self.client.connection_pool.release(self.made)
-        self.line = self.made = None
+        """Returns the driver's connection to its pool, closed."""
+        if self.raw is not None:
+            self.raw.transport.abort()
+        if self.driver_connection is not None:
+            await self.driver_connection.disconnect(nowait=True)
+            await self.client.connection_pool.release(self.driver_connection)
+        self.raw = self.driver_connection = None
 
     async def aclose(self) -> None:
-        """Closes the line."""
+        """Closes the connection."""
         await self.drop()
         await close_client(self.client)
 
 
-def line_of(made: AbstractConnection) -> Line:
-    """A line on the transport of a connection that redis-py has opened."""
-    writer = made._writer
+def raw_connection(driver_connection: AbstractConnection) -> RawConnection:
+    """A RawConnection on the transport of a connection that redis-py has opened."""
+    writer = driver_connection._writer
     assert writer is not None
     transport: Any = writer.transport
-    line = Line(transport)
-    transport.set_protocol(line)
-    return line
+    raw = RawConnection(transport)
+    transport.set_protocol(raw)
+    return raw
 
 
 async def exchange(
-    line: Line, commands: Iterable[Sequence[Argument]], reply_sec: float
+    raw: RawConnection, commands: Iterable[Sequence[Argument]], reply_sec: float
 ) -> list[Any]:
-    """Sends commands and waits for their replies, each in `reply_sec` after the one before."""
+    """Sends commands and waits for their replies, each within `reply_sec` after the one before."""
     loop = asyncio.get_running_loop()
-    late = loop.call_later(reply_sec, line.transport.abort)
+    late = loop.call_later(reply_sec, raw.transport.abort)
     sent: list[asyncio.Future[Any]] = []
     replies: list[Any] = []
     try:
         for words in commands:
             if sent:
-                # The transport sends the one before while the next is made.
+                # The transport sends the previous command while the next is made.
                 await asyncio.sleep(0)
             if len(sent) - len(replies) >= WINDOW:
                 replies.append(await sent[len(replies)])
                 late.cancel()
-                late = loop.call_later(reply_sec, line.transport.abort)
-            sent.append(line.send(words))
+                late = loop.call_later(reply_sec, raw.transport.abort)
+            sent.append(raw.send(words))
         for future in sent[len(replies) :]:
             replies.append(await future)
             late.cancel()
-            late = loop.call_later(reply_sec, line.transport.abort)
+            late = loop.call_later(reply_sec, raw.transport.abort)
         return replies
     finally:
         late.cancel()
@@ -206,33 +207,33 @@ async def exchange(
 
 
 def forget(sent: list[asyncio.Future[Any]]) -> None:
-    """Lets go of replies: one error is told, the loop need not complain of the others."""
+    """Discards replies: one error is raised, the event loop need not log the others."""
     for future in sent:
         if not future.cancel() and not future.cancelled():
             future.exception()
 
 
 def checked(replies: list[Any]) -> list[Any]:
-    """The replies, if none is an error. Of several calls each may be refused for want of memory
-    by itself, since those before it were taken: such a refusal stays a value.
+    """The replies, if none is an error. With several calls each may be refused for want of memory
+    by itself: such an error stays a value.
     """
     several = len(replies) > 1
     for reply in replies:
-        # Not every error that a server answers is a ResponseError: LOADING is none.
+        # Not every error reply is a ResponseError: LOADING is none.
         if isinstance(reply, RedisError) and not (several and isinstance(reply, OutOfMemoryError)):
             raise reply
     return replies
 
 
 def packed(words: Sequence[Argument]) -> bytes:
-    """A command in the server's protocol, made by hiredis."""
+    """A command in the server's protocol, encoded by hiredis."""
     everything: Any = tuple(words)
     command: bytes = hiredis.pack_command(everything)
     return command
 
 
 def error_of(text: str) -> Exception:
-    """The driver's error for an error that the server answered."""
+    """The driver's error for an error reply."""
     parse: Any = DefaultParser.parse_error
     error: Exception = parse(text)
     return error

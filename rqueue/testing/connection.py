@@ -1,41 +1,51 @@
-"""The connection to a server in memory: the store's own door, with nothing behind it but us."""
+"""How a queue in a test speaks with its server, and the library with the clock of the test."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rqueue.model.state import State
-from rqueue.store.connection import Connection
-from rqueue.store.server import ServerInfo
-from rqueue.testing.verbs.holding import lane_table
-from rqueue.testing.verbs.words import encoded, text
+from rqueue.errors import StoreUnavailable
+from rqueue.store.connection import Connection, connect
+from rqueue.store.library import clocked_library
+from rqueue.store.runner import Reply, Runner
+from rqueue.testing.server import THREAD
 
 if TYPE_CHECKING:
-    from rqueue.store.keys import Keys
-    from rqueue.store.scripts import Argument
-    from rqueue.testing.model import Model
-    from rqueue.testing.server import MemoryServer
+    from rqueue.store.connection import Client
+    from rqueue.store.library import Argument, Move
+    from rqueue.testing.clock import ManualClock
 
 T = TypeVar("T")
 
-MOST_SEQ = 2**63
-INFO = ServerInfo(name="memory", version=(7, 0), run_id="memory", cluster=False)
+CLOCK = Path(__file__).with_name("clock.lua").read_text(encoding="utf-8")
 
 
-class MemoryConnection(Connection):
-    """Every call is answered at once. It lets others run first, as a call to a server would."""
+class ThreadConnection(Connection):
+    """All calls go through the event loop of one thread, from whatever loop or thread they come.
 
-    def __init__(self, server: MemoryServer, keys: Keys, *, timeout_sec: float) -> None:
-        super().__init__("memory", unopened, timeout_sec=timeout_sec)
-        self.server = server
-        self.plain = PlainCommands(server, keys)
+    So what looks at the queue need not be awaited, and no event loop of a test is left with open
+    sockets: `close` closes them all.
+    """
 
-    @property
-    def client(self) -> Any:
-        """The few plain commands that the store sends."""
-        return self.plain
+    def __init__(self, url: str, clock: ManualClock, *, timeout_sec: float) -> None:
+        opened = connect(url, timeout_sec=timeout_sec)
+        super().__init__(opened.address, opened.opener, timeout_sec=timeout_sec)
+        self.clock = clock
+        self.closed = False
+
+    async def through(self, work: Coroutine[Any, Any, T]) -> T:
+        """What a coroutine gives that runs on the thread's loop."""
+        if self.closed:
+            work.close()
+            raise StoreUnavailable("the test of this queue has ended")
+        loop = THREAD.started()
+        if asyncio.get_running_loop() is loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
     async def call(
         self,
@@ -44,192 +54,69 @@ class MemoryConnection(Connection):
         what: str = "redis",
         timeout_sec: float | None = None,
     ) -> T:
-        """What the plain commands answer."""
-        await asyncio.sleep(0)
-        # None of them waits for anything: the lock is not held while others run.
-        with self.server.lock:
-            return await send(self.plain)
+        """`Connection.call` with a client that knows the clock."""
 
-    async def ask(self, commands: Iterable[Sequence[Argument]], *, what: str) -> list[Any]:
-        """The replies to calls of scripts."""
-        return [await self.ask_one(words, what=what) for words in commands]
+        def clocked(client: Client) -> Awaitable[T]:
+            return send(Clocked(client, self.clock))
 
-    async def ask_one(self, words: Sequence[Argument], *, what: str) -> Any:
-        """The reply to a call of a script."""
-        await asyncio.sleep(0)
-        _, sha, *rest = words
-        return self.server.run(text(sha), rest)
+        return await self.through(super().call(clocked, what=what, timeout_sec=timeout_sec))
+
+    async def execute(self, commands: Iterable[Sequence[Argument]], *, what: str) -> list[Any]:
+        """`Connection.ask`; the commands are made before another thread sends them."""
+        return await self.through(super().execute(list(commands), what=what))
+
+    async def execute_together(
+        self, commands: Sequence[Sequence[Argument]], *, what: str
+    ) -> list[Any]:
+        """`Connection.ask_together` on the thread."""
+        return await self.through(super().execute_together(commands, what=what))
+
+    async def execute_one(self, words: Sequence[Argument], *, what: str) -> Any:
+        """`Connection.ask_one` on the thread."""
+        return await self.through(super().execute_one(words, what=what))
 
     async def wait(self, words: Sequence[Argument], wait_sec: float, *, what: str) -> Any:
-        """The next mail of a box. Nothing else that is waited for ever comes."""
-        command, *keys, _ = words
-        if command != "BLPOP":
-            await asyncio.sleep(wait_sec)
-            return None
-        boxes = [self.plain.box_of(text(key)) for key in keys]
-        line = await self.server.next_mail(boxes, wait_sec)
-        return None if line is None else (keys[0], line)
-
-    async def server_info(self) -> ServerInfo:
-        """A server that is never restarted."""
-        return INFO
+        """`Connection.wait` on the thread."""
+        return await self.through(super().wait(words, wait_sec, what=what))
 
     async def aclose(self) -> None:
-        """Nothing was opened."""
+        """Nothing belongs to the running loop."""
+
+    def close(self) -> None:
+        """Empties the database and closes all sockets; every later call raises StoreUnavailable."""
+
+        async def end() -> None:
+            await self.call(lambda client: client.flushdb(), what="FLUSHDB")
+            self.closed = True
+            await super(ThreadConnection, self).aclose()
+
+        THREAD.run(end())
 
 
-def unopened() -> Any:
-    """No client is ever opened."""
-    raise AssertionError("the queue is in memory")
+class Clocked:
+    """A client whose server has the time of the test."""
 
+    def __init__(self, client: Client, clock: ManualClock) -> None:
+        self.client = client
+        self.clock = clock
 
-class PlainCommands:
-    """The commands that the store sends beside its scripts, with the replies of redis-py."""
-
-    def __init__(self, server: MemoryServer, keys: Keys) -> None:
-        self.server = server
-        self.keys = keys
-
-    @property
-    def model(self) -> Model:
-        """The model, at the time it is now."""
-        self.server.model.now_ms = self.server.clock.now_ms()
-        return self.server.model
-
-    def box_of(self, key: str) -> str:
-        """The box whose mail a key holds."""
-        return key.removeprefix(self.keys.mail(""))
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
 
     async def time(self) -> tuple[int, int]:
-        """The server's clock in seconds and microseconds."""
-        seconds, ms = divmod(self.server.clock.now_ms(), 1000)
+        """The clock in seconds and microseconds."""
+        seconds, ms = divmod(self.clock.now_ms(), 1000)
         return seconds, ms * 1000
 
-    async def hgetall(self, key: str) -> dict[bytes, bytes]:
-        """The table of lanes; no other hash is kept."""
-        found = lane_table(self.model) if key == self.keys.lanes() else {}
-        return {name.encode(): value.encode() for name, value in found.items()}
 
-    async def hget(self, key: str, field: str) -> bytes | None:
-        """The lane of a task."""
-        found = self.model.find(key.removeprefix(self.keys.task("")))
-        return None if found is None else str(found.lane).encode()
+class ClockedRunner(Runner):
+    """The moves as they are, at the time of the test."""
 
-    async def exists(self, key: str) -> int:
-        """Whether a task is there, or an archive was joined."""
-        if key == self.keys.archiving():
-            return int(self.model.archiving is not None)
-        return int(self.model.find(key.removeprefix(self.keys.task(""))) is not None)
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, clocked_library(CLOCK))
+        # Nobody prunes the libraries of a server that ends with its process.
+        self.recorded = inf
 
-    async def get(self, key: str) -> bytes | None:
-        """The task that bears a producer's own id."""
-        found = self.model.named(key.removeprefix(self.keys.external("")))
-        return None if found is None else found.id.encode()
-
-    async def zscan(
-        self, key: str, cursor: int, count: int = 0
-    ) -> tuple[int, list[tuple[bytes, float]]]:
-        """All of an index at once."""
-        return 0, [(task.encode(), 0.0) for task in self.members(key)]
-
-    async def zcount(self, key: str, low: object, high: float) -> int:
-        """How many deadlines come until then."""
-        return len([at for at in self.model.deadlines.values() if at <= high])
-
-    async def zrange(self, key: str, start: int, stop: int) -> list[bytes]:
-        """The tasks with the nearest deadlines."""
-        found = sorted(self.model.deadlines.items(), key=lambda item: (item[1], item[0]))
-        return [task.encode() for task, _ in found[start : stop + 1]]
-
-    async def srandmember(self, key: str, count: int) -> list[bytes]:
-        """Some of the orphans: the model has none."""
-        return []
-
-    async def xrevrange(
-        self, key: str, high: str, low: str, count: int
-    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        """The last reviews; of what happened the model tells nothing."""
-        found = await self.xrange(key, low, high, MOST_SEQ)
-        return found[::-1][:count]
-
-    async def xrange(
-        self, key: str, low: str, high: str, count: int
-    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        """The reviews between two entries; the model has no other stream, and tells of no
-        events.
-        """
-        if not key.endswith("reviews"):
-            return []
-        after = low.startswith("(")
-        first, last = place(low.removeprefix("("), 0), place(high, MOST_SEQ)
-        found = {
-            entry: row
-            for entry, row in self.model.reviews.items()
-            if first <= place(entry, 0) <= last and not (after and place(entry, 0) == first)
-        }
-        rows = sorted(found.items(), key=lambda one: place(one[0], 0))[:count]
-        return [
-            (entry.encode(), {name.encode(): value.encode() for name, value in row.items()})
-            for entry, row in rows
-        ]
-
-    async def xinfo_consumers(self, key: str, group: str) -> list[dict[str, Any]]:
-        """Those who hold something."""
-        return [
-            {"name": owner.encode(), "idle": 0}
-            for owner in sorted({record.owner for record in self.model.in_hand()})
-        ]
-
-    def members(self, key: str) -> list[str]:
-        """The tasks that an index would list, read off their states."""
-        model, keys = self.model, self.keys
-        if key == keys.blocked():
-            return [record.id for record in model.among(State.PENDING)]
-        if key == keys.delayed():
-            return list(model.delayed())
-        if key == keys.dead():
-            return [record.id for record in model.among(State.DEAD_LETTERED)]
-        for number in model.lanes.values():
-            if key == keys.lane(number):
-                return model.lane(number)
-        tag = key.removeprefix(keys.tag_list(""))
-        tagged = (r for r in model.tasks.values() if tag in r.special.tags)
-        return [r.id for r in tagged if r.state not in (State.COMPLETED, State.CANCELLED)]
-
-    # WAIT: a memory has as many replicas as are asked for.
-
-    async def script_load(self, source: str) -> None:
-        """Every script is known."""
-
-    def pipeline(self, *, transaction: bool) -> Replicated:
-        """A script and the WAIT behind it."""
-        return Replicated(self.server)
-
-
-def place(entry: str, seq: int) -> tuple[float, int]:
-    """Where an entry of a stream stands; `seq` is what is meant where it says none."""
-    if entry in "-+":
-        return (float("-inf") if entry == "-" else float("inf")), seq
-    ms, _, rest = entry.partition("-")
-    return int(ms), int(rest or seq)
-
-
-class Replicated:
-    """The two commands of a call that waits for replicas."""
-
-    def __init__(self, server: MemoryServer) -> None:
-        self.server = server
-        self.replies: list[Any] = []
-
-    def execute_command(self, command: str, *words: Any) -> None:
-        """Runs the script, or says that all replicas have it."""
-        if command == "WAIT":
-            self.replies.append(words[0])
-        else:
-            sha, *rest = words
-            self.replies.append(self.server.run(sha, rest))
-
-    async def execute(self) -> list[Any]:
-        """The replies in order."""
-        replies: list[Any] = encoded(self.replies)
-        return replies
+    async def run_replicated(self, move: Move, words: Sequence[Argument], replicas: int) -> Reply:
+        """As if there were as many replicas as are asked for."""
+        return await self.run_words(move.name, words)

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from rqueue.client.handle import outcome
+from rqueue.core.reader import claimed_task
 from rqueue.errors import RQueueError
-from rqueue.model.ids import TaskId
-from rqueue.model.state import State
-from rqueue.policy.capability import serves
-from rqueue.registry import Handler, Registry
-from rqueue.services.attempt import failure_of
-from rqueue.services.seats import Seats
-from rqueue.services.worker import Worker
-from rqueue.store.lanes import lane_words
-from rqueue.testing.gating import is_open
-from rqueue.testing.limits import limits_of
-from rqueue.testing.timeline import finish
-from rqueue.testing.turning import key_is_open
+from rqueue.producer.handle import outcome
+from rqueue.task.attempt.outcome import Failed
+from rqueue.task.state import State
+from rqueue.worker.attempt import failure_of
+from rqueue.worker.handler import Handler, Registry
+from rqueue.worker.settle import FAILED, SettleHooks
+from rqueue.worker.shared_slots import SharedSlots
+from rqueue.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from rqueue.client.door import Offered
-    from rqueue.model.lane import Lane
+    from rqueue.core.claim import Grant
+    from rqueue.core.leases import Settled
+    from rqueue.producer.arguments import Offered
+    from rqueue.task.ids import TaskId
     from rqueue.testing.memory import Memory
-    from rqueue.testing.story import Ended
+    from rqueue.testing.timeline import Look, Timeline
+    from rqueue.worker.context import Context
+    from rqueue.worker.slots import Running
 
-LOOK_SEC = 0.001
+# A handler that takes long is looked at less and less often.
+LOOK_SEC, LONGEST_LOOK_SEC = 0.001, 0.02
 # Tasks that make tasks for ever shall not make a test that never ends.
 MOST = 1000
 # A process imports its function by name: nothing can stand before that one.
@@ -49,6 +51,55 @@ class Ran:
     error: BaseException | None = None
 
 
+class Recorder(SettleHooks):
+    """Keeps the attempts that the worker has ended, in their order."""
+
+    def __init__(self, settle_hooks: SettleHooks, raised: Sequence[BaseException]) -> None:
+        super().__init__(settle_hooks.hooks)
+        self.raised = raised
+        self.grants: dict[tuple[str, str], Grant] = {}
+        self.ran: list[Ran] = []
+
+    def keep(self, running: Running, outcome: bytes | Failed | None) -> None:
+        """An attempt ended; the server has not said anything to it yet."""
+        super().keep(running, outcome)
+        self.grants[running.grant.task, running.grant.token] = running.grant
+
+    def settled_first(self, ctx: Context, outcome: bytes | Failed) -> None:
+        """An attempt ended whose task was completed before it ran."""
+        super().settled_first(ctx, outcome)
+        message = outcome.message if isinstance(outcome, Failed) else ""
+        task = ctx.task
+        self.record(Ran(task.id, task.type, ctx.attempt, State.COMPLETED), message)
+
+    def completed(self, done: Sequence[Settled], words: Sequence[str]) -> None:
+        """The server's words to what was to be completed."""
+        super().completed(done, words)
+        for row, word in zip(done, words, strict=True):
+            grant = self.grants.pop((row.task, row.token), None)
+            if grant is not None and word == "OK":
+                self.record(ran(grant, State.COMPLETED))
+
+    def failed(self, failed: Sequence[tuple[Grant, Failed]], words: Sequence[str]) -> None:
+        """The server's words to what was to be failed."""
+        super().failed(failed, words)
+        for (grant, how), word in zip(failed, words, strict=True):
+            self.grants.pop((grant.task, grant.token), None)
+            if word in FAILED:
+                self.record(ran(grant, State(word)), how.message)
+
+    def record(self, one: Ran, message: str = "") -> None:
+        """An attempt with what its handler raised, found by its text."""
+        errors = (error for error in self.raised if failure_of(error).message == message)
+        self.ran.append(replace(one, error=next(errors, None) if message else None))
+
+
+def ran(grant: Grant, state: State) -> Ran:
+    """The attempt of a grant."""
+    task = claimed_task(grant)
+    return Ran(task.id, task.type, grant.attempts + 1, state)
+
+
 class OrderlyWorker(Worker):
     """A worker that takes nothing ahead of a free slot: the order is the queue's own."""
 
@@ -65,81 +116,82 @@ class Driver:
     ) -> None:
         self.memory = memory
         self.most = most
-        self.raised: list[BaseException] = []
-        self.first = len(memory.server.ended)
+        raised: list[BaseException] = []
         made = memory.queue.worker(**offer)
-        registry = watched(made.parts.registry, self.raised)
+        registry = watched(made.parts.registry, raised)
         parts = replace(made.parts, registry=registry, random=memory.random)
-        self.offer = made.talk.waiter.offer
-        self.worker = OrderlyWorker(parts, self.offer, name=made.name, seats=Seats(concurrency))
+        served = made.session.waiter.offer
+        self.worker = OrderlyWorker(
+            parts, served, name=made.name, shared_slots=SharedSlots(concurrency)
+        )
+        self.recorder = Recorder(self.worker.executor.settle_hooks, raised)
+        self.worker.executor.settle_hooks = self.recorder
 
     async def run(self, *, advance: bool = False, raise_errors: bool = False) -> list[Ran]:
         """What ran until nothing could; with `advance`, until nothing would by waiting either."""
         working = asyncio.get_running_loop().create_task(self.worker.run())
+        pause, ticked = LOOK_SEC, False
         try:
             while not working.done():
-                await asyncio.sleep(LOOK_SEC)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_LOOK_SEC)
                 self.check_end()
                 if raise_errors:
-                    self.raise_first()
-                if self.memory.timeline.overdue:
-                    self.memory.timeline.tick()
-                elif self.idle() and not (advance and self.memory.jump()):
+                    await self.raise_first()
+                look = await self.timeline.look(self.worker.session.waiter.name)
+                idle = self.is_idle(look)
+                if look.due - self.timeline.stuck or (idle and not ticked):
+                    await self.memory.connection.through(self.timeline.tick())
+                    pause, ticked = LOOK_SEC, idle
+                elif idle and not (advance and await self.jump()):
                     break
+                elif not idle:
+                    ticked = False
+            if raise_errors:
+                await self.raise_first()
         finally:
             # What a handler still has in hand here is given back: whoever waited has gone.
             self.worker.stop()
             await working
-        return [self.told(one) for one in self.ended()]
+        return self.recorder.ran
 
-    def ended(self) -> list[Ended]:
-        """The attempts of this worker that have ended."""
-        found = self.memory.server.ended[self.first :]
-        return [one for one in found if one.worker == self.worker.name]
+    @property
+    def timeline(self) -> Timeline:
+        """The time of the queue."""
+        return self.memory.timeline
+
+    async def jump(self) -> bool:
+        """Moves the time to where the next thing falls due; whether there was one."""
+        return await self.memory.connection.through(self.timeline.jump())
 
     def check_end(self) -> None:
         """Gives up what seems to have no end."""
-        if len(self.ended()) > self.most:
+        if len(self.recorder.ran) > self.most:
             raise RuntimeError(f"more than {self.most} attempts: do tasks make tasks for ever?")
 
-    def idle(self) -> bool:
-        """Whether the worker has nothing in hand and would be given nothing."""
-        model = self.memory.model
-        with self.memory.server.lock:
-            if self.worker.slots.busy or model.in_hand(self.worker.name):
-                return False
-            lanes = {number: lane for lane, number in model.lanes.items()}
-            waiting = {record.lane for record in model.ready()}
-            served = {n: lanes[n] for n in waiting if serves(self.offer, lanes[n])}
-            return not any(self.may_give(n, lane) for n, lane in served.items())
-
-    def may_give(self, number: int, lane: Lane) -> bool:
-        """Whether something of a lane that has tasks may be handed out now."""
-        rules, model = self.worker.shard.rules(), self.memory.model
-        if not is_open(model, number, lane, limits_of(rules.limits)):
+    def is_idle(self, look: Look) -> bool:
+        """Whether the worker has nothing in hand and its claim waits at the server, which then has
+        nothing to give: it answers a waiting claim as soon as it has.
+        """
+        worker, waiter = self.worker, self.worker.session.waiter
+        if worker.slots.busy or worker.unsettled or worker.session.unconfirmed:
             return False
-        words: Any = lane_words(number, lane, rules)
-        return not lane.keyed or key_is_open(model, number, words[-1])
+        asked = look.seq == waiter.seq and look.version == str(waiter.lanes.version)
+        return worker.waiting_claim.waiting and look.waits and asked
 
-    def raise_first(self) -> None:
+    async def raise_first(self) -> None:
         """Raises what the handler of the first dead task raised, or else what its result would."""
-        for one in self.ended():
+        for one in self.recorder.ran:
             if one.state is State.DEAD_LETTERED:
-                raise self.told(one).error or self.refused(TaskId.from_ulid(one.task))
+                raise one.error or await self.refused(one.id)
 
-    def refused(self, task: TaskId) -> RQueueError:
+    async def refused(self, task: TaskId) -> RQueueError:
         """The error of a dead task whose handler raised none."""
         try:
-            outcome(finish(self.memory.queue.get(task)))
+            outcome(await self.memory.queue.get(task))
         except RQueueError as error:
             return error
         raise AssertionError(f"{task} is not dead")
-
-    def told(self, one: Ended) -> Ran:
-        """An attempt with what its handler raised, found by its text."""
-        errors = (error for error in self.raised if failure_of(error).message == one.message)
-        error = next(errors, None) if one.message else None
-        return Ran(TaskId.from_ulid(one.task), one.type, one.attempt, one.state, error)
 
 
 def watched(registry: Registry, raised: list[BaseException]) -> Registry:

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rqueue.model.state import FINAL, IN_HAND
 from rqueue.sync import LOOP
+from rqueue.task.state import FINAL, LEASED
 from rqueue.testing.driving import Driver
 from rqueue.testing.memory import Memory
 
 if TYPE_CHECKING:
-    from rqueue.client.handle import Handle
+    from rqueue.producer.handle import Handle
     from rqueue.queue import Queue
 
 # The calls of a queue that take tasks.
@@ -30,8 +30,9 @@ def eager(queue: Queue, *, raise_errors: bool = True, **options: Any) -> Iterato
     """
     with Memory(queue, **options) as memory:
         at_once = AtOnce(memory, raise_errors=raise_errors)
+        internals = queue._internals
         for name in TAKING:
-            setattr(queue, name, at_once.around(getattr(queue, name)))
+            setattr(internals, name, at_once.around(getattr(internals, name)))
         yield memory
 
 
@@ -64,16 +65,17 @@ class AtOnce:
                 continue
 
     async def attempted(self, handle: Handle) -> bool:
-        """One attempt of a task; whether there may be another."""
-        queue, model = self.memory.queue, self.memory.model
-        record = model.tasks[handle.id.ulid]
-        if record.state in FINAL:
+        """One attempt of a task, by whatever worker; whether there may be another."""
+        queue = self.memory.queue
+        before = await queue.get(handle.id)
+        if before.state in FINAL:
             return False
-        if record.state in IN_HAND:
+        if before.state in LEASED:
             # It came together with another that was run before it, and is run with that one.
-            await queue.ended(handle.id)
+            await queue._internals.ended(handle.id)
             return False
-        if record.due_ms > model.now_ms:
+        if before.available_at is not None and before.available_at > self.memory.now:
             await queue.run_now(handle.id)
-        ran = await Driver(self.memory).run(raise_errors=self.raise_errors)
-        return any(one.id == handle.id for one in ran)
+        await Driver(self.memory).run(raise_errors=self.raise_errors)
+        after = await queue.get(handle.id)
+        return (after.state, after.epoch) != (before.state, before.epoch)

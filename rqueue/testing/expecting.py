@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rqueue.function import TaskFunction
+from rqueue.handlers import TaskFunction
 
 if TYPE_CHECKING:
-    from rqueue.model.task import Task
+    from rqueue.task.task import Task
 
 # A message shows so many tasks; more would hide what matters.
 SHOWN = 20

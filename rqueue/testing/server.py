@@ -1,91 +1,51 @@
-"""A server in memory: the scripts' calls are answered by the model, at the time of its clock."""
+"""The Valkey of a test process, and the thread on whose event loop all tests speak with it."""
 
 from __future__ import annotations
 
-import asyncio
+import os
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from heapq import heapify, heappop, heappush
 
-from rqueue.errors import ScriptFault
-from rqueue.store.scripts import folder, load, names
-from rqueue.testing.rounds import line_up
-from rqueue.testing.story import ENDINGS, Ended, begun, ended
-from rqueue.testing.verbs import IDLE, VERBS
-from rqueue.testing.verbs.words import asked, encoded
+from rqueue import embedded
+from rqueue.errors import RQueueError
+from rqueue.sync import LoopThread
 
-if TYPE_CHECKING:
-    from rqueue.store.scripts import Argument
-    from rqueue.testing.clock import ManualClock
-    from rqueue.testing.model import Model
-
-Ear = tuple[asyncio.AbstractEventLoop, asyncio.Event]
+# As many queues may be in tests at the same time, of one process.
+DATABASES = 256
 
 
-class MemoryServer:
-    """One shard. Calls may come from several threads and event loops, one at a time."""
+class Databases:
+    """The databases of one server, which is started at the first use and ends with the process.
+    Each queue has one for itself while it is tested.
+    """
 
-    def __init__(self, model: Model, clock: ManualClock) -> None:
-        self.model = model
-        self.clock = clock
-        self.lock = threading.RLock()
-        self.ears: dict[str, list[Ear]] = {}
-        self.ended: list[Ended] = []
-        where = folder()
-        loaded = (load(name, where, strict=True) for name in names(where))
-        self.scripts = {script.sha: script for script in loaded}
+    def __init__(self) -> None:
+        self.reset()
 
-    def run(self, sha: str, words: Sequence[Argument]) -> Any:
-        """A script's reply; those who wait for mail hear of what it wrote."""
-        script = self.scripts[sha]
-        if script.name in IDLE:
-            return encoded(IDLE[script.name])
-        if script.name not in VERBS:
-            raise ScriptFault(script.name, "there is no server to ask: the queue is in memory")
-        with self.lock:
-            self.model.now_ms = self.clock.now_ms()
-            call = asked(script, words)
-            attempts = begun(self.model, call) if script.name in ENDINGS else {}
-            reply = VERBS[script.name](self.model, call)
-            line_up(self.model)
-            self.ended += ended(self.model, attempts)
-            self.tell()
-        return encoded(reply)
+    def reset(self) -> None:
+        """Forgets the server: a forked child has its own."""
+        self.guard = threading.Lock()
+        self.server = ""
+        self.free = list(range(DATABASES))
+        heapify(self.free)
 
-    def tell(self) -> None:
-        """Wakes those whose box has mail."""
-        for box in [box for box in self.ears if self.model.boxes.get(box)]:
-            for loop, event in self.ears.pop(box):
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(event.set)
+    def take(self) -> tuple[str, int]:
+        """The URL of an empty database, and its number, to be given back."""
+        with self.guard:
+            if not self.server:
+                self.server = embedded.start_temporary(databases=DATABASES)
+            if not self.free:
+                raise RQueueError(f"{DATABASES} queues are in tests already")
+            number = heappop(self.free)
+        return f"{self.server}?db={number}", number
 
-    async def next_mail(self, boxes: Sequence[str], wait_sec: float) -> bytes | None:
-        """The next line in one of the boxes, or None when none came in time; the time is the real
-        one.
-        """
-        event = asyncio.Event()
-        ear = (asyncio.get_running_loop(), event)
-        try:
-            async with asyncio.timeout(wait_sec):
-                while (line := self.take_mail(boxes, ear)) is None:
-                    await event.wait()
-                    event.clear()
-                return line
-        except TimeoutError:
-            return None
-        finally:
-            with self.lock:
-                for box in boxes:
-                    left = [one for one in self.ears.pop(box, []) if one is not ear]
-                    self.ears |= {box: left} if left else {}
+    def give_back(self, number: int) -> None:
+        """Another queue may have the database, which is empty again."""
+        with self.guard:
+            heappush(self.free, number)
 
-    def take_mail(self, boxes: Sequence[str], ear: Ear) -> bytes | None:
-        """The first line of the boxes, taken out; where there is none, their ear is pricked."""
-        with self.lock:
-            for box in boxes:
-                lines = self.model.boxes.get(box)
-                if lines:
-                    return lines.pop(0).encode()
-            for box in boxes:
-                self.ears.setdefault(box, []).append(ear)
-            return None
+
+DATABASE = Databases()
+THREAD = LoopThread("rqueue-testing")
+os.register_at_fork(after_in_child=DATABASE.reset)
+os.register_at_fork(after_in_child=THREAD.reset)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rqueue.model.event import CATALOGUE, KINDS, Kind
-from tests.architecture.tree import INCLUDES, SCRIPTS, label
+from rqueue.core.events import CATALOGUE, KINDS, Kind
+from tests.architecture.tree import LUA_MODULES, MOVES, label
 
 EVENT = re.compile(r'"([a-z]+\.[a-z_]+)"')
 FIELD = re.compile(r"\{(\w+)\}")
@@ -16,7 +16,7 @@ FIELD = re.compile(r"\{(\w+)\}")
 
 def told() -> set[str]:
     """Every event that a script names."""
-    texts = (path.read_text("utf-8") for path in [*SCRIPTS, *INCLUDES])
+    texts = (path.read_text("utf-8") for path in [*MOVES, *LUA_MODULES])
     return {name for text in texts for name in EVENT.findall(text)}
 
 
@@ -28,7 +28,7 @@ def test_no_event_has_two_rows() -> None:
     assert len(KINDS) == len(CATALOGUE)
 
 
-@pytest.mark.parametrize("path", [*SCRIPTS, *INCLUDES], ids=label)
+@pytest.mark.parametrize("path", [*MOVES, *LUA_MODULES], ids=label)
 def test_an_event_is_told_by_its_whole_name(path: Path) -> None:
     """A name that is put together could be one that is not in the catalogue."""
     assert re.search(r'"[a-z]+\." \.\.', path.read_text("utf-8")) is None
@@ -38,7 +38,7 @@ def test_an_event_is_told_by_its_whole_name(path: Path) -> None:
 def test_the_line_for_people_says_only_what_the_event_holds(kind: Kind) -> None:
     held = {"subject", *(name for name, _ in kind.parts)}
 
-    assert set(FIELD.findall(kind.says)) <= held
-    assert "{subject}" in kind.says
+    assert set(FIELD.findall(kind.template)) <= held
+    assert "{subject}" in kind.template
     # Only the last part may hold blanks.
     assert all(name in ("reason", "account") or type is int for name, type in kind.parts[:-1])

@@ -7,17 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import INCLUDES, MODULES, SCRIPTS, TESTS, label, length, parsed
+from tests.architecture.tree import LUA_MODULES, MODULES, MOVES, TESTS, label, length, parsed
 
-MODULE_LINES, TEST_LINES, FUNCTION_LINES = 300, 400, 40
-SCRIPT_LINES, INCLUDE_LINES = 100, 40
-# file -> why it may be longer
-EXCEPTIONS: dict[str, str] = {}
+MODULE_LINES, TEST_LINES, FUNCTION_LINES = 500, 400, 40
+MOVE_LINES, LUA_MODULE_LINES = 120, 350
+FOLDER_FILES = 16
+# file or folder -> why it may be larger
+EXCEPTIONS: dict[str, str] = {
+    "rqueue/errors.py": "the whole tree of errors, drawn at its top",
+}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=label)
 def test_a_module_is_readable(path: Path) -> None:
     assert length(path) <= MODULE_LINES or label(path) in EXCEPTIONS
+
+
+@pytest.mark.parametrize("path", sorted({path.parent for path in MODULES}), ids=label)
+def test_a_folder_is_a_room_and_not_a_heap(path: Path) -> None:
+    """Its `__init__` is not counted as one of the about 15 modules that a room may have."""
+    assert len(list(path.glob("*.py"))) <= FOLDER_FILES or label(path) in EXCEPTIONS
 
 
 @pytest.mark.parametrize("path", TESTS, ids=label)
@@ -37,15 +46,17 @@ def test_a_function_is_readable(path: Path) -> None:
     assert long == []
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=label)
-def test_a_script_is_readable(path: Path) -> None:
-    assert length(path) <= SCRIPT_LINES
+@pytest.mark.parametrize("path", MOVES, ids=label)
+def test_a_move_is_readable(path: Path) -> None:
+    assert length(path) <= MOVE_LINES
 
 
-@pytest.mark.parametrize("path", INCLUDES, ids=label)
-def test_an_include_is_readable(path: Path) -> None:
-    assert length(path) <= INCLUDE_LINES
+@pytest.mark.parametrize("path", LUA_MODULES, ids=label)
+def test_a_lua_module_is_readable(path: Path) -> None:
+    assert length(path) <= LUA_MODULE_LINES
 
 
 def test_every_exception_still_exists() -> None:
-    assert set(EXCEPTIONS) <= {label(path) for path in [*MODULES, *TESTS]}
+    assert set(EXCEPTIONS) <= {
+        label(path) for path in [*MODULES, *TESTS, *(path.parent for path in MODULES)]
+    }

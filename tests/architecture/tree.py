@@ -10,8 +10,8 @@ PACKAGE = ROOT / "rqueue"
 LUA = ROOT / "lua"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-SCRIPTS = sorted(path for path in LUA.rglob("*.lua") if path.parent.name != "include")
-INCLUDES = sorted((LUA / "include").glob("*.lua"))
+MOVES = sorted(path for path in LUA.glob("*/*.lua"))
+LUA_MODULES = sorted((LUA / "lib").glob("*/*.lua"))
 
 
 def label(path: Path) -> str:

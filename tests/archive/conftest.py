@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.archive.housed import Housed, housed
+from tests.archive.archived_harness import ArchivedHarness, housed
 from tests.archive.kept import Kept, opened
 from tests.archive.library import Library, library
 from tests.postgres import Cluster, Database, database
@@ -92,7 +92,7 @@ async def kept(postgres: Database) -> AsyncIterator[Kept]:
 
 
 @pytest.fixture
-async def home(valkey: Server, postgres: Database) -> AsyncIterator[Housed]:
+async def home(valkey: Server, postgres: Database) -> AsyncIterator[ArchivedHarness]:
     """A queue that is run by hand, with its archive, on each kind of PostgreSQL."""
     async with housed(valkey, postgres) as found:
         yield found

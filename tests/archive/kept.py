@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from rqueue.archive.connection import Archive
-from rqueue.archive.migrating import migrate_all
+from rqueue.archive.schema import migrate_all
 from rqueue.clock import SYSTEM
-from rqueue.model.ids import TaskId, new_task_id
+from rqueue.task.ids import TaskId, new_task_id
 from tests.postgres import Database
 
 QUEUE = "house"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rqueue import Lease, TaskId
+from rqueue.archive.archiver import Archiver
 from rqueue.archive.connection import WORK_SEC, Archive
-from rqueue.archive.migrating import migrate_all
+from rqueue.archive.schema import migrate_all
 from rqueue.archive.writer import Writer, extras_of
 from rqueue.clock import SYSTEM
-from rqueue.services.archiver import Archiver
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.postgres import Database
 from tests.servers import Server
 
@@ -24,16 +24,16 @@ Found = list[tuple[Any, ...]]
 class Library:
     """A house, its archive, and what looks into it."""
 
-    house: House
+    harness: Harness
     archive: Archive
     database: Database
     archiver: Archiver
 
     def another(self, name: str = "a2") -> Archiver:
         """One more archiver of the same queue."""
-        queue = self.house.queue
+        queue = self.harness.queue
         writer = Writer(self.archive, queue.name, SYSTEM, extras_of(queue.settings))
-        return Archiver(queue.shard, queue.runtime.reader, writer, name=name)
+        return Archiver(queue._internals.shard, queue._internals.runtime.reader, writer, name=name)
 
     def ask(self, statement: str, *values: object) -> Found:
         """The rows of one statement."""
@@ -45,16 +45,16 @@ class Library:
 
     async def outbox(self) -> int:
         """Entries that wait."""
-        found: int = await self.house.client.xlen(self.house.keys.outbox())
+        found: int = await self.harness.client.xlen(self.harness.keys.outbox())
         return found
 
     async def completed(self, result: Any = None, **options: Any) -> TaskId:
-        lease = await self.house.running(**options)
+        lease = await self.harness.running(**options)
         await lease.complete(result)
         return lease.id
 
     async def dead(self, **options: Any) -> Lease:
-        lease = await self.house.running(**{"max_attempts": 1, **options})
+        lease = await self.harness.running(**{"max_attempts": 1, **options})
         await lease.fail("error", "boom")
         return lease
 
@@ -65,10 +65,10 @@ async def library(
 ) -> AsyncIterator[Library]:
     """A library on these servers, its tables made, left in good order."""
     url = database.url
-    async with opened(server, archive="postgres", postgres_url=url, **settings) as house:
+    async with opened(server, archive="postgres", postgres_url=url, **settings) as harness:
         archive = Archive(lambda: url, timeout_sec=2, work_sec=work_sec)
         await migrate_all(archive, SYSTEM.now())
-        found = Library(house, archive, database, archiver=None)  # type: ignore[arg-type]
+        found = Library(harness, archive, database, archiver=None)  # type: ignore[arg-type]
         found.archiver = found.another("a1")
         try:
             yield found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rqueue.archive.address import check
 from rqueue.archive.connection import Archive
+from rqueue.archive.wire import check
 from rqueue.errors import ConfigError
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rqueue import State, TaskId
+from rqueue.archive import archiver as module
+from rqueue.archive.archiver import Archived
 from rqueue.clock import SYSTEM
+from rqueue.core import outbox
 from rqueue.errors import LeaseLost, StoreUnavailable
-from rqueue.services import archiver as module
-from rqueue.services.archiver import Archived
-from rqueue.store import outbox
 from tests.archive.library import Library, library
 from tests.lua.dag.planted import settled
 from tests.postgres import Database
@@ -50,11 +50,11 @@ async def test_what_died_has_its_attempts(shelves: Library) -> None:
     assert (state, error, reason, keys) == ("DEAD_LETTERED", "boom", "error", True)
     assert shelves.ask("SELECT task_id, epoch, attempt, agent, error FROM rqueue.failed_attempts") \
         == [(lease.id.uuid, 1, 1, "w1", "boom")]  # fmt: skip
-    assert (await shelves.house.task(lease.id)).state is State.DEAD_LETTERED
+    assert (await shelves.harness.task(lease.id)).state is State.DEAD_LETTERED
 
 
 async def test_what_was_cancelled_says_why(shelves: Library) -> None:
-    handle = await shelves.house.queue.enqueue("code")
+    handle = await shelves.harness.queue.enqueue("code")
     await handle.cancel("no need\nat all")
 
     await shelves.archiver.tick()
@@ -67,8 +67,8 @@ async def test_what_was_cancelled_says_why(shelves: Library) -> None:
 async def test_each_life_is_a_row(shelf: Library) -> None:
     lease = await shelf.dead()
     await shelf.archiver.tick()
-    await shelf.house.queue.revive(lease.id)
-    (again,) = await shelf.house.queue.claim(worker="w2")
+    await shelf.harness.queue.dead.retry(lease.id)
+    (again,) = await shelf.harness.queue.claim(worker="w2")
     await again.start()
     await again.complete("at last")
 
@@ -83,7 +83,7 @@ async def test_each_life_is_a_row(shelf: Library) -> None:
 
 async def test_one_that_lives_again_before_the_archive_looks_loses_no_life(shelf: Library) -> None:
     lease = await shelf.dead()
-    await shelf.house.queue.revive(lease.id, payload={"changed": True})
+    await shelf.harness.queue.dead.edit(lease.id, {"changed": True})
 
     await shelf.archiver.tick()
 
@@ -97,7 +97,7 @@ async def test_a_discarded_task_stays_one_row(shelf: Library, together: bool) ->
     lease = await shelf.dead()
     if not together:
         await shelf.archiver.tick()
-    await shelf.house.queue.discard(lease.id, "hopeless")
+    await shelf.harness.queue.dead.discard(lease.id, "hopeless")
 
     done = await shelf.archiver.tick()
 
@@ -108,11 +108,11 @@ async def test_a_discarded_task_stays_one_row(shelf: Library, together: bool) ->
 
 
 async def test_dags_are_kept_with_their_tasks(shelf: Library) -> None:
-    async with shelf.house.queue.dag("an order", budget_usd=2.5) as dag:
-        first = dag.add(shelf.house.queue.call("code"))
-        dag.add(shelf.house.queue.call("code"), after=[first])
+    async with shelf.harness.queue.dag("an order", budget_usd=2.5) as dag:
+        first = dag.add(shelf.harness.queue.call("code"))
+        dag.add(shelf.harness.queue.call("code"), after=[first])
     for _ in range(2):
-        (lease,) = await shelf.house.queue.claim(worker="w1")
+        (lease,) = await shelf.harness.queue.claim(worker="w1")
         await lease.start()
         await lease.complete()
         await shelf.archiver.tick()
@@ -128,57 +128,57 @@ async def test_dags_are_kept_with_their_tasks(shelf: Library) -> None:
 async def test_a_dag_that_ends_while_its_facts_are_written_is_kept_until_they_are_read_again(
     shelf: Library, swept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = shelf.house
-    async with house.queue.dag("an order") as dag:
-        first = dag.add(house.queue.call("code"))
-        dag.add(house.queue.call("code"), after=[first])
+    harness = shelf.harness
+    async with harness.queue.dag("an order") as dag:
+        first = dag.add(harness.queue.call("code"))
+        dag.add(harness.queue.call("code"), after=[first])
     tasks = [await ended_next(shelf)]
-    key = house.keys.dag(dag.id.ulid)
+    key = harness.keys.dag(dag.id.ulid)
 
     async def read_dags(*asked: Any) -> Any:
         found = await outbox.read_dags(*asked)
         tasks.append(await ended_next(shelf))
         if swept:
-            await settled(house)
+            await settled(harness)
         return found
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "read_dags", read_dags)
         patch.setattr(module, "collect", once(outbox.collect))
         await shelf.archiver.tick()
-    await settled(house)
+    await settled(harness)
 
     assert shelf.ask("SELECT status FROM rqueue.dags") == [("running",)]
-    assert await house.client.pttl(key) == -1
+    assert await harness.client.pttl(key) == -1
     await shelf.archiver.tick()
-    await settled(house)
+    await settled(harness)
     assert shelf.ask("SELECT status, finished_at IS NOT NULL FROM rqueue.dags") == [
         ("completed", True)
     ]
-    assert await house.client.pttl(key) > 0
+    assert await harness.client.pttl(key) > 0
     assert len(tasks) == 2
     for task in tasks:
-        assert await house.client.pttl(house.keys.task(task.ulid)) > 0
+        assert await harness.client.pttl(harness.keys.task(task.ulid)) > 0
 
 
 async def test_a_dag_goes_though_its_last_task_can_be_no_row(shelf: Library) -> None:
-    house = shelf.house
-    async with house.queue.dag("an order") as dag:
-        dag.add(house.queue.call("code"))
+    harness = shelf.harness
+    async with harness.queue.dag("an order") as dag:
+        dag.add(harness.queue.call("code"))
     task = await ended_next(shelf)
-    await house.client.hset(house.keys.task(task.ulid), "finished", "soon")
+    await harness.client.hset(harness.keys.task(task.ulid), "finished", "soon")
 
     await shelf.archiver.tick()
-    await settled(house)
+    await settled(harness)
 
     assert shelf.ask("SELECT status FROM rqueue.dags") == [("completed",)]
     assert shelf.count("quarantine") == 1
-    assert await house.client.pttl(house.keys.dag(dag.id.ulid)) > 0
+    assert await harness.client.pttl(harness.keys.dag(dag.id.ulid)) > 0
 
 
 async def ended_next(shelf: Library) -> TaskId:
     """The next task that is ready, which has completed."""
-    (lease,) = await shelf.house.queue.claim(worker="w1")
+    (lease,) = await shelf.harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete()
     return lease.id
@@ -301,8 +301,8 @@ async def test_a_full_disk_is_waited_for(valkey: Server, full_pg: tuple[Database
 
 
 async def test_a_cost_that_a_lost_run_tells_late_reaches_the_archive(shelf: Library) -> None:
-    lease = await shelf.house.running()
-    await shelf.house.queue.cancel(lease.id, "enough")
+    lease = await shelf.harness.running()
+    await shelf.harness.queue.cancel(lease.id, "enough")
     await shelf.archiver.tick()
     assert shelf.ask("SELECT cost_micro_usd FROM rqueue.life_costs") == [(0,)]
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from rqueue.archive.batch import Batch, Written
-from rqueue.archive.writer import Writer
+from rqueue.archive import archiver as module
+from rqueue.archive.writer import Batch, Writer, Written
+from rqueue.core import outbox
+from rqueue.core.ended import EndedTask, snapshot_in
 from rqueue.errors import StoreUnavailable
-from rqueue.services import archiver as module
-from rqueue.store import outbox
-from rqueue.store.kept import Kept, snapshot_in
 from tests.archive.library import Library
 
 
@@ -23,7 +22,7 @@ async def test_no_more_of_the_dead_is_read_than_is_written_together(
     read: list[bytes] = []
     known: list[int] = []
 
-    def noted(copy: bytes) -> Kept:
+    def noted(copy: bytes) -> EndedTask:
         read.append(copy)
         return snapshot_in(copy)
 
@@ -64,6 +63,6 @@ async def test_after_a_fault_it_goes_on_in_small_parts(
 def test_entries_are_asked_for_by_the_tasks_they_have_and_never_many_more_than_before(
     limit: int, entries: int, tasks: int, then: int
 ) -> None:
-    lines = [outbox.Line(b"t", b"v")] * (tasks // entries)
+    lines = [outbox.OutboxItem(b"t", b"v")] * (tasks // entries)
 
     assert module.limit_for(limit, [outbox.Entry("1-0", lines)] * entries) == then

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.archive.housed import Housed, housed
-from tests.house import NAME
+from tests.archive.archived_harness import ArchivedHarness, housed
+from tests.harness import NAME
 from tests.postgres import Database
 from tests.servers import Server
 
@@ -31,23 +31,23 @@ def example() -> Any:
 
 
 @pytest.fixture
-async def home(valkey: Server, postgres: Database) -> AsyncIterator[Housed]:
+async def home(valkey: Server, postgres: Database) -> AsyncIterator[ArchivedHarness]:
     async with housed(valkey, postgres, embedding_jobs=True) as found:
         yield found
 
 
-def rows(home: Housed) -> list[tuple[Any, ...]]:
+def rows(home: ArchivedHarness) -> list[tuple[Any, ...]]:
     return home.kept.database.psql(
         "SELECT status, attempts, cardinality(embedding), error FROM rqueue.embedding_jobs"
     )
 
 
 async def test_what_completes_is_embedded_by_a_process(
-    home: Housed, valkey: Server, postgres: Database
+    home: ArchivedHarness, valkey: Server, postgres: Database
 ) -> None:
     for at in range(40):
         await home.ended(f"t{at % 3}")
-    lease = await home.house.running()
+    lease = await home.harness.running()
     await lease.fail(permanent=True)
     await home.archiver.tick()
     env = {**os.environ, "RQUEUE_REDIS_URL": valkey.url, "RQUEUE_POSTGRES_URL": postgres.url}
@@ -61,7 +61,9 @@ async def test_what_completes_is_embedded_by_a_process(
     assert rows(home) == [("done", 1, 64, None)] * 40
 
 
-async def test_a_model_that_raises_leaves_it_for_another_time(home: Housed, example: Any) -> None:
+async def test_a_model_that_raises_leaves_it_for_another_time(
+    home: ArchivedHarness, example: Any
+) -> None:
     await home.ended()
     await home.archiver.tick()
 

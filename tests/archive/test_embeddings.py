@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rqueue.archive.embeddings import MAX_ERROR, Embeddings
+from rqueue.archive.maintenance.embeddings import MAX_ERROR, Embeddings
 from rqueue.errors import InvalidTask, LeaseLost, StoreUnavailable
-from rqueue.model.ids import TaskId
+from rqueue.task.ids import TaskId
 from tests.archive.kept import NOON, QUEUE, Kept
 from tests.archive.kept import opened as open_archive
 from tests.postgres import Database

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rqueue.archive.connection import Archive
-from rqueue.archive.migrating import migrate_all
+from rqueue.archive.schema import migrate_all
 from rqueue.clock import SYSTEM
 from tests.postgres import Database
 from tests.servers import Server

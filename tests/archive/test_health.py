@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rqueue.archive.connection import Archive
-from rqueue.archive.health import read_health
-from rqueue.policy.archiving import ArchiveFacts
-from rqueue.store.outbox import oldest_ms
+from rqueue.archive.health import ArchiveFacts, read_health
+from rqueue.core.outbox import oldest_ms
 from tests.archive.library import Library
 from tests.archive.test_poison import announce
 from tests.postgres import Database
@@ -43,10 +42,10 @@ async def test_one_that_is_away_is_a_fact_and_no_error() -> None:
 
 
 async def test_the_age_of_the_outbox_is_that_of_its_first_entry(shelf: Library) -> None:
-    assert await oldest_ms(shelf.house.queue.shard) is None
-    await shelf.house.client.xadd(shelf.house.keys.outbox(), {"a": "b"}, id="5-0")
+    assert await oldest_ms(shelf.harness.queue._internals.shard) is None
+    await shelf.harness.client.xadd(shelf.harness.keys.outbox(), {"a": "b"}, id="5-0")
     await shelf.completed()
 
-    found = await oldest_ms(shelf.house.queue.shard)
+    found = await oldest_ms(shelf.harness.queue._internals.shard)
 
     assert found == pytest.approx(1_794_962_239_593, rel=0.5)

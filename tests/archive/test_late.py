@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from rqueue.archive.batch import Batch, Written
-from rqueue.archive.late import is_late, late_in
 from rqueue.archive.rows import Unfit
-from rqueue.archive.writer import Writer
+from rqueue.archive.writer import Batch, Writer, Written, is_late, late_in
 from rqueue.clock import SYSTEM
-from rqueue.model.ids import TaskId
-from rqueue.model.ulid import ulid_of
-from rqueue.store.outbox import Line
+from rqueue.core.outbox import OutboxItem
+from rqueue.task.ids import TaskId, ulid_of
 from tests.archive.kept import Kept
 from tests.archive.library import Library
 from tests.archive.test_pruning import EDGE, SECOND, pruned
@@ -30,9 +27,9 @@ SAID = {
 }  # fmt: skip
 
 
-def a_line(task: TaskId, life: int = 1, **changes: Any) -> Line:
+def a_line(task: TaskId, life: int = 1, **changes: Any) -> OutboxItem:
     told = json.dumps({**SAID, **changes})
-    return Line(task.ulid.encode(), f"{life} COST {told}".encode())
+    return OutboxItem(task.ulid.encode(), f"{life} COST {told}".encode())
 
 
 def costs(shelf: Library) -> list[tuple[Any, ...]]:
@@ -71,14 +68,14 @@ def test_what_is_no_label_is_not_told(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_line_that_is_none_of_ours_is_unfit(line: bytes) -> None:
-    assert is_late(Line(b"", line))
+    assert is_late(OutboxItem(b"", line))
     with pytest.raises(Unfit):
-        late_in(Line(made_at(NOW).ulid.encode(), line))
+        late_in(OutboxItem(made_at(NOW).ulid.encode(), line))
 
 
 def test_a_task_of_another_shape_is_unfit() -> None:
     with pytest.raises(Unfit):
-        late_in(Line(b"\xff", a_line(made_at(NOW)).value))
+        late_in(OutboxItem(b"\xff", a_line(made_at(NOW)).value))
 
 
 @pytest.mark.parametrize("order", list(permutations(["life", "cost", "again"])))
@@ -142,7 +139,7 @@ async def test_what_redis_has_of_a_late_cost_is_not_the_lifes(shelf: Library) ->
 
 async def test_a_line_that_is_none_of_ours_holds_back_no_other(shelf: Library) -> None:
     task = TaskId.parse(ulid_of(7 << 76 | 2 << 62))
-    await shelf.house.client.xadd(shelf.house.keys.outbox(), {task.ulid: "1 COST {}"})
+    await shelf.harness.client.xadd(shelf.harness.keys.outbox(), {task.ulid: "1 COST {}"})
     await shelf.completed()
 
     done = await shelf.archiver.tick()

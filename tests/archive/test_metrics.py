@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rqueue.archive import metrics
-from rqueue.archive.metrics import Sample, read_metrics, record
+from rqueue.archive.maintenance import metrics
+from rqueue.archive.maintenance.metrics import Period, QueueMetrics, Sample, read_metrics, record
 from rqueue.errors import StoreUnavailable
-from rqueue.model.metrics import Period, QueueMetrics
 from tests.archive.kept import NOON, QUEUE, Kept
 from tests.archive.kept import opened as open_archive
 from tests.postgres import Database

@@ -11,7 +11,7 @@ import pytest
 
 from rqueue import TaskId
 from rqueue.errors import StoreUnavailable
-from rqueue.model.ids import new_task_id
+from rqueue.task.ids import new_task_id
 from tests.archive.library import Library
 
 # No index of PostgreSQL holds so much that cannot be made shorter.
@@ -53,22 +53,22 @@ async def plant(
     shelf: Library, definition: bytes, result: bytes = b"null", **changes: str | bytes
 ) -> TaskId:
     """A completed task with these bytes, as only a broken producer leaves them."""
-    house, task = shelf.house, new_task_id()
+    harness, task = shelf.harness, new_task_id()
     hash = {
         "state": "COMPLETED", "lane": "1", "token": "1:bits", "score": "1", "entry": "5-0",
         "holder": "1794962239613 1794962239616 w1", "finished": "1794962239618",
     }  # fmt: skip
-    await house.client.hset(house.keys.task(task.ulid), mapping={**hash, **changes})
-    await house.client.set(house.keys.definition(task.ulid), definition)
-    await house.client.set(house.keys.result(task.ulid), result)
+    await harness.client.hset(harness.keys.task(task.ulid), mapping={**hash, **changes})
+    await harness.client.set(harness.keys.definition(task.ulid), definition)
+    await harness.client.set(harness.keys.result(task.ulid), result)
     await announce(shelf, task.ulid, b"1 COMPLETED")
     return task
 
 
 async def announce(shelf: Library, task: str | bytes, value: bytes) -> None:
-    keys = shelf.house.keys
-    await shelf.house.client.xadd(keys.outbox(), {task: value})
-    await shelf.house.client.hincrby(keys.stats(), "outbox", 1)
+    keys = shelf.harness.keys
+    await shelf.harness.client.xadd(keys.outbox(), {task: value})
+    await shelf.harness.client.hincrby(keys.stats(), "outbox", 1)
 
 
 async def emptied(shelf: Library) -> Any:
@@ -103,7 +103,7 @@ async def test_a_tag_that_no_index_holds_is_cut_and_its_row_is_whole(shelf: Libr
     ((tags, spec),) = shelf.ask("SELECT tags, spec -> 'tags' ->> 0 FROM rqueue.task_lives")
     assert len(spec) == 9000
     assert tags == [spec[:256]]
-    (found,) = [one async for one in shelf.house.queue.archived.find(tag=tags[0])]
+    (found,) = [one async for one in shelf.harness.queue.archive.search(tag=tags[0])]
     assert found.id == task
 
 
@@ -136,8 +136,8 @@ async def test_what_can_be_no_row_is_in_quarantine(
 
 
 async def test_keys_of_another_type_hold_back_nobody(shelf: Library) -> None:
-    house, odd = shelf.house, new_task_id().ulid
-    await house.client.rpush(house.keys.task(odd), "not a hash")
+    harness, odd = shelf.harness, new_task_id().ulid
+    await harness.client.rpush(harness.keys.task(odd), "not a hash")
     await announce(shelf, odd, b"1 COMPLETED")
     await shelf.completed()
 
@@ -148,10 +148,10 @@ async def test_keys_of_another_type_hold_back_nobody(shelf: Library) -> None:
 
 async def test_the_same_poison_twice_is_one_row_of_quarantine(shelf: Library) -> None:
     await announce(shelf, b"no id", b"1 COMPLETED")
-    ((entry, _),) = await shelf.house.client.xrange(shelf.house.keys.outbox())
+    ((entry, _),) = await shelf.harness.client.xrange(shelf.harness.keys.outbox())
     await shelf.archiver.tick()
-    await shelf.house.client.xadd(
-        shelf.house.keys.outbox(), {"no id": "1 COMPLETED"}, id=f"{int(entry[:13]) + 1}-0"
+    await shelf.harness.client.xadd(
+        shelf.harness.keys.outbox(), {"no id": "1 COMPLETED"}, id=f"{int(entry[:13]) + 1}-0"
     )
 
     await emptied(shelf)
@@ -206,14 +206,14 @@ async def test_odd_fields_hold_back_nobody(shelf: Library, changes: dict[str, st
 async def test_an_odd_dag_holds_back_nobody(
     shelves: Library, name: str, value: str | bytes
 ) -> None:
-    async with shelves.house.queue.dag("odd") as odd:
-        odd.add(shelves.house.queue.call("code"))
-    async with shelves.house.queue.dag("good") as good:
-        good.add(shelves.house.queue.call("code"))
-    for lease in await shelves.house.queue.claim(worker="w1", n=2):
+    async with shelves.harness.queue.dag("odd") as odd:
+        odd.add(shelves.harness.queue.call("code"))
+    async with shelves.harness.queue.dag("good") as good:
+        good.add(shelves.harness.queue.call("code"))
+    for lease in await shelves.harness.queue.claim(worker="w1", n=2):
         await lease.start()
         await lease.complete()
-    await shelves.house.client.hset(shelves.house.keys.dag(odd.id.ulid), name, value)
+    await shelves.harness.client.hset(shelves.harness.keys.dag(odd.id.ulid), name, value)
 
     done = await emptied(shelves)
 
@@ -223,10 +223,10 @@ async def test_an_odd_dag_holds_back_nobody(
 
 
 async def test_a_dag_that_postgresql_refuses_is_known_by_its_id(shelf: Library) -> None:
-    async with shelf.house.queue.dag("odd") as odd:
-        odd.add(shelf.house.queue.call("code"))
+    async with shelf.harness.queue.dag("odd") as odd:
+        odd.add(shelf.harness.queue.call("code"))
     shelf.ask("ALTER TABLE rqueue.dags ADD CHECK (title <> 'odd')")
-    (lease,) = await shelf.house.queue.claim(worker="w1")
+    (lease,) = await shelf.harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete()
 
@@ -238,13 +238,13 @@ async def test_a_dag_that_postgresql_refuses_is_known_by_its_id(shelf: Library) 
 
 
 async def test_a_dag_of_another_type_holds_back_nobody(shelf: Library) -> None:
-    async with shelf.house.queue.dag("odd") as odd:
-        odd.add(shelf.house.queue.call("code"))
-    (lease,) = await shelf.house.queue.claim(worker="w1")
+    async with shelf.harness.queue.dag("odd") as odd:
+        odd.add(shelf.harness.queue.call("code"))
+    (lease,) = await shelf.harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete()
-    await shelf.house.client.delete(shelf.house.keys.dag(odd.id.ulid))
-    await shelf.house.client.set(shelf.house.keys.dag(odd.id.ulid), "not a hash")
+    await shelf.harness.client.delete(shelf.harness.keys.dag(odd.id.ulid))
+    await shelf.harness.client.set(shelf.harness.keys.dag(odd.id.ulid), "not a hash")
     innocent = await shelf.completed()
 
     await emptied(shelf)
@@ -254,10 +254,10 @@ async def test_a_dag_of_another_type_holds_back_nobody(shelf: Library) -> None:
 
 
 async def test_an_odd_review_holds_back_no_other(shelf: Library) -> None:
-    keys, lease = shelf.house.keys, await shelf.dead()
+    keys, lease = shelf.harness.keys, await shelf.dead()
     odd = {"task": lease.id.ulid, "life": "1", "at": "5", "resolution": "retry"}
-    await shelf.house.client.xadd(keys.reviews(), {**odd, "diff": "[" * 100_000})
-    await shelf.house.queue.resolve(lease.id, "retry", by="human:ada")
+    await shelf.harness.client.xadd(keys.reviews(), {**odd, "diff": "[" * 100_000})
+    await shelf.harness.queue.dead.decide(lease.id, "retry", by="human:ada")
 
     await emptied(shelf)
 
@@ -268,7 +268,7 @@ async def test_reviews_are_archived_though_a_row_is_not(
     shelf: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await shelf.dead()
-    await shelf.house.queue.resolve(lease.id, "cancel", by="human:ada")
+    await shelf.harness.queue.dead.decide(lease.id, "cancel", by="human:ada")
 
     async def refuses(*_: object) -> None:
         raise StoreUnavailable("PostgreSQL")

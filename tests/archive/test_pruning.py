@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rqueue.archive import partitions, pruning
+from rqueue.archive import schema
 from rqueue.archive.connection import Archive
-from rqueue.archive.partitions import Month, make_months
-from rqueue.archive.pruning import Pruned, Pruning
+from rqueue.archive.maintenance import pruning
+from rqueue.archive.maintenance.pruning import Pruned, Pruning
+from rqueue.archive.retention import Retention
+from rqueue.archive.schema import Month, make_months
 from rqueue.errors import StoreUnavailable
-from rqueue.model.ids import TaskId
-from rqueue.model.retention import Retention
+from rqueue.task.ids import TaskId
 from tests.archive.granted import granted
 from tests.archive.kept import NOON, QUEUE, Kept
 from tests.archive.kept import opened as open_archive
@@ -270,12 +271,12 @@ async def test_a_month_that_another_drops_meanwhile_is_gone(
 ) -> None:
     async with kept.archive.connection() as line:
         await make_months(line, [Month(2025, 6)])
-        known = {"task_lives_2025_05", *await partitions.known_months(line)}
+        known = {"task_lives_2025_05", *await schema.known_months(line)}
 
     async def before_it_was_dropped(line: object) -> set[str]:
         return known
 
-    monkeypatch.setattr(partitions, "known_months", before_it_was_dropped)
+    monkeypatch.setattr(schema, "known_months", before_it_was_dropped)
 
     done = await pruned(kept)
 

@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 from rqueue import DagHandle, State, TaskId
-from tests.archive.housed import Housed
+from tests.archive.archived_harness import ArchivedHarness
 
 
-async def pair(home: Housed, trigger: str) -> tuple[DagHandle, TaskId, TaskId]:
+async def pair(home: ArchivedHarness, trigger: str) -> tuple[DagHandle, TaskId, TaskId]:
     """a, then b, which is freed by this trigger."""
     after = {"name": "b", "type": "t", "after": ["a"], "trigger": trigger}
-    dag = await home.queue.submit_plan({"tasks": [{"name": "a", "type": "t"}, after]})
+    dag = await home.queue.dags.submit({"tasks": [{"name": "a", "type": "t"}, after]})
     a, b = await dag.tasks()
     return dag, a.id, b.id
 
 
-async def promote(home: Housed) -> None:
+async def promote(home: ArchivedHarness) -> None:
     """Tells those that wait for any end of the deaths there were."""
-    await home.house.promoter.tick()
+    await home.harness.promoter.tick()
 
 
 async def test_what_ran_after_any_end_runs_anew_alone_where_that_end_was_good(
-    home: Housed,
+    home: ArchivedHarness,
 ) -> None:
     dag, _, b = await pair(home, "all_done")
     assert await home.run(fail=("b",)) == ["a", "b"]
     await home.forget()
 
-    done = await home.queue.upkeep.restore_dag(dag.id, incomplete=True)
+    done = await home.queue.archive.restore_dag(dag.id, incomplete=True)
 
     assert (list(done.tasks), done.notes) == ([b], ())
     assert await home.run() == ["b"]
 
 
-async def test_what_ran_after_any_end_is_restored_by_its_id(home: Housed) -> None:
+async def test_what_ran_after_any_end_is_restored_by_its_id(home: ArchivedHarness) -> None:
     _, _, b = await pair(home, "all_done")
     await home.run(fail=("b",))
     await home.forget()
 
-    done = await home.queue.upkeep.restore_task(b)
+    done = await home.queue.archive.restore(b)
 
     assert (await home.queue.get(done.tasks[b])).state is State.READY
 
 
-async def test_it_waits_for_what_runs_anew_whatever_its_end(home: Housed) -> None:
+async def test_it_waits_for_what_runs_anew_whatever_its_end(home: ArchivedHarness) -> None:
     dag, _, b = await pair(home, "all_done")
     await home.run(fail=("a",))
     await promote(home)
@@ -50,7 +50,7 @@ async def test_it_waits_for_what_runs_anew_whatever_its_end(home: Housed) -> Non
     await home.queue.purge()
     await home.forget()
 
-    done = await home.queue.upkeep.restore_dag(dag.id, incomplete=True)
+    done = await home.queue.archive.restore_dag(dag.id, incomplete=True)
 
     assert (await home.queue.get(done.tasks[b])).state is State.PENDING
     assert await home.run(fail=("a",)) == ["a"]
@@ -59,27 +59,27 @@ async def test_it_waits_for_what_runs_anew_whatever_its_end(home: Housed) -> Non
 
 
 async def test_what_waited_for_a_failure_that_was_none_is_left_out_of_its_dag(
-    home: Housed,
+    home: ArchivedHarness,
 ) -> None:
     tasks = [
         {"name": "a", "type": "t"},
         {"name": "b", "type": "t", "after": ["a"], "trigger": "one_failed"},
         {"name": "c", "type": "t", "after": ["a"]},
     ]
-    dag = await home.queue.submit_plan({"tasks": tasks})
+    dag = await home.queue.dags.submit({"tasks": tasks})
     a, b, c = [task.id for task in await dag.tasks()]
     assert await home.run(fail=("c",)) == ["a", "c"]
     await promote(home)
     await home.queue.purge()
     await home.forget()
 
-    done = await home.queue.upkeep.restore_dag(dag.id, incomplete=True)
+    done = await home.queue.archive.restore_dag(dag.id, incomplete=True)
 
     assert (list(done.tasks), a in done.tasks) == ([c], False)
     assert done.notes == (f"{b} is left out: it waits for a failure, and no parent of it runs",)
 
 
-async def test_what_ran_because_of_a_failure_is_restored_by_its_id(home: Housed) -> None:
+async def test_what_ran_because_of_a_failure_is_restored_by_its_id(home: ArchivedHarness) -> None:
     _, a, b = await pair(home, "one_failed")
     await home.run(fail=("a",))
     await promote(home)
@@ -87,21 +87,21 @@ async def test_what_ran_because_of_a_failure_is_restored_by_its_id(home: Housed)
     await home.queue.purge()
     await home.forget()
 
-    done = await home.queue.upkeep.restore_task(b)
+    done = await home.queue.archive.restore(b)
 
     assert (await home.queue.get(done.tasks[b])).state is State.READY
     assert done.notes == (f"{b} does not wait for {a}, which is gone",)
 
 
 async def test_what_waited_for_a_failure_that_was_none_is_restored_by_its_id(
-    home: Housed,
+    home: ArchivedHarness,
 ) -> None:
-    parent = await home.house.running("first")
+    parent = await home.harness.running("first")
     child = await home.queue.enqueue("second", {}, depends_on=[parent.id], trigger="one_failed")
     await home.queue.cancel(child.id)
     await home.archiver.tick()
     await parent.complete()
 
-    done = await home.queue.upkeep.restore_task(child.id)
+    done = await home.queue.archive.restore(child.id)
 
     assert (await home.queue.get(done.tasks[child.id])).state is State.READY

@@ -10,11 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rqueue.archive.copying import NULL
-from rqueue.archive.quick import quick_row
-from rqueue.archive.record import record_of, whole_of
-from rqueue.archive.rows import COLUMNS, Unfit, row_of
-from rqueue.store.kept import NUL, PIECES, Kept, Plain
-from rqueue.store.outbox import Line
+from rqueue.archive.plain_rows import quick_row
+from rqueue.archive.rows import COLUMNS, Unfit, record_of, row_of, whole_of
+from rqueue.core.ended import NUL, PIECES, EndedTask, PlainTask
+from rqueue.core.outbox import OutboxItem
 
 ULID = b"01M7P1CC32E7X8ED4M707VY400"
 HASH = {
@@ -23,7 +22,7 @@ HASH = {
     b"holder": b"1794962239613 1794962239616 w1", b"finished": b"1794962239618",
 }  # fmt: skip
 DEFINITION = HASH[b"def0"]
-LINE = Line(ULID, b"1 COMPLETED")
+LINE = OutboxItem(ULID, b"1 COMPLETED")
 
 
 def a_kept(
@@ -32,10 +31,10 @@ def a_kept(
     definition: bytes = DEFINITION,
     result: bytes = b'{"ok":true}',
     **beside: Any,
-) -> Kept:
+) -> EndedTask:
     hash = {**HASH, **(changes or {})}
     flat = [word for pair in hash.items() for word in pair]
-    return Kept(flat, definition, result, **beside)
+    return EndedTask(flat, definition, result, **beside)
 
 
 def a_plain(
@@ -44,7 +43,7 @@ def a_plain(
     definition: bytes = DEFINITION,
     result: bytes = b'{"ok":true}',
     pieces: int = 1,
-) -> Plain:
+) -> PlainTask:
     """A plain task as it comes, its definition in so many pieces or beside the hash."""
     size = -(-len(definition) // max(pieces, 1))
     cut = {PIECES[n]: definition[n * size : (n + 1) * size] for n in range(pieces)}
@@ -52,10 +51,10 @@ def a_plain(
     for name, value in HASH.items():
         hash |= cut if name == b"def0" else {name: value}
     words = NUL.join(word for pair in (hash | (changes or {})).items() for word in pair)
-    return Plain(words, b"" if pieces else definition, result)
+    return PlainTask(words, b"" if pieces else definition, result)
 
 
-def columns(kept: Kept, line: Line = LINE) -> dict[str, str]:
+def columns(kept: EndedTask, line: OutboxItem = LINE) -> dict[str, str]:
     """The row as COPY reads it, by column."""
     words = row_of(line, kept).line().decode().removesuffix("\n").split("\t")
     return dict(zip(COLUMNS, words, strict=True))
@@ -67,8 +66,8 @@ def test_a_plain_row_is_made_the_quick_way(pieces: int) -> None:
 
     quick = quick_row(LINE, plain)
 
-    long = row_of(LINE, plain.apart())
-    assert plain.apart().definition == DEFINITION
+    long = row_of(LINE, plain.unpacked())
+    assert plain.unpacked().definition == DEFINITION
     assert quick is not None
     assert quick.line() == long.line()
     assert (quick.ulid, quick.life, quick.dag) == (long.ulid, long.life, long.dag)
@@ -118,7 +117,7 @@ def test_the_quick_way_gives_what_the_long_one_gives_or_nothing(
 ) -> None:
     plain = a_plain(changes, definition=definition, result=result, pieces=pieces)
     try:
-        expected = row_of(LINE, plain.apart()).line()
+        expected = row_of(LINE, plain.unpacked()).line()
     except Unfit:
         assert quick_row(LINE, plain) is None
         return
@@ -135,7 +134,7 @@ def test_the_quick_way_gives_what_the_long_one_gives_or_nothing(
 )
 def test_a_line_that_is_none_of_ours_is_unfit(value: bytes) -> None:
     with pytest.raises(Unfit, match="outbox"):
-        row_of(Line(ULID, value), a_kept())
+        row_of(OutboxItem(ULID, value), a_kept())
 
 
 @pytest.mark.parametrize(
@@ -157,7 +156,7 @@ def test_a_task_that_did_not_end_so_is_unfit(changes: dict[bytes, bytes]) -> Non
 
 def test_a_task_of_which_nothing_is_kept_is_unfit() -> None:
     with pytest.raises(Unfit, match="nothing is kept"):
-        row_of(LINE, Kept(()))
+        row_of(LINE, EndedTask(()))
 
 
 def test_what_it_cost_in_this_life_is_told() -> None:
@@ -195,7 +194,7 @@ def test_a_plain_row_whose_text_only_looks_like_a_nul_is_made_the_quick_way() ->
     quick = quick_row(LINE, plain)
 
     assert quick is not None
-    assert quick.line() == row_of(LINE, plain.apart()).line()
+    assert quick.line() == row_of(LINE, plain.unpacked()).line()
 
 
 @pytest.mark.parametrize(("unique", "expected"), [(b"until_done", "cafe"), (b"until_start", NULL)])
@@ -224,8 +223,8 @@ def test_a_discarded_task_has_the_digest_of_its_death() -> None:
     dead = a_kept({b"state": b"DEAD_LETTERED"}, result=b"")
     gone = a_kept({b"state": b"CANCELLED", b"discarded": b"1794962239700"}, result=b"")
 
-    one = columns(dead, Line(ULID, b"1 DEAD_LETTERED"))
-    two = columns(gone, Line(ULID, b"1 CANCELLED"))
+    one = columns(dead, OutboxItem(ULID, b"1 DEAD_LETTERED"))
+    two = columns(gone, OutboxItem(ULID, b"1 CANCELLED"))
 
     assert one["digest"] == two["digest"]
     assert two["discarded_ms"] == "1794962239700"

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rqueue.archive.archiver import JOIN_SEC
+from rqueue.core.outbox import is_joined
 from rqueue.errors import StoreUnavailable
-from rqueue.services.archiver import JOIN_SEC
-from rqueue.store.outbox import is_joined
 from rqueue.testing.clock import ManualClock
 from tests.archive.library import Library, library
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.postgres import Database
 from tests.servers import Server
 
@@ -24,14 +24,14 @@ async def shelf(server: Server, pg: Database) -> AsyncIterator[Library]:
 
 
 @pytest.fixture
-async def other(server: Server) -> AsyncIterator[House]:
+async def other(server: Server) -> AsyncIterator[Harness]:
     """The same queue, in a process that does not know of its archive."""
-    async with opened(server, archive="none") as house:
-        yield house
+    async with opened(server, archive="none") as harness:
+        yield harness
 
 
 async def test_every_life_that_such_a_process_ends_is_archived(
-    shelf: Library, other: House
+    shelf: Library, other: Harness
 ) -> None:
     await shelf.archiver.tick()
 
@@ -39,7 +39,7 @@ async def test_every_life_that_such_a_process_ends_is_archived(
     await done.complete("done")
     dead = await other.running()
     await dead.fail(permanent=True)
-    await other.queue.revive(dead.id)
+    await other.queue.dead.retry(dead.id)
     (again,) = await other.queue.claim(worker="w1")
     await again.start()
     await again.complete("at last")
@@ -62,8 +62,8 @@ async def test_an_archiver_joins_before_it_asks_postgresql(
         with pytest.raises(StoreUnavailable):
             await shelf.archiver.tick()
 
-        assert await shelf.house.client.get(shelf.house.keys.archiving()) == b"7"
-        assert await shelf.house.client.ttl(shelf.house.keys.archiving()) == -1
+        assert await shelf.harness.client.get(shelf.harness.keys.archiving()) == b"7"
+        assert await shelf.harness.client.ttl(shelf.harness.keys.archiving()) == -1
 
 
 async def test_an_archiver_joins_again_once_a_minute(valkey: Server, pg: Database) -> None:
@@ -71,33 +71,33 @@ async def test_an_archiver_joins_again_once_a_minute(valkey: Server, pg: Databas
         clock = ManualClock(shelf.archiver.writer.clock.now())
         shelf.archiver.writer.clock = clock
         await shelf.archiver.tick()
-        await shelf.house.client.delete(shelf.house.keys.archiving())
+        await shelf.harness.client.delete(shelf.harness.keys.archiving())
 
         await shelf.archiver.tick()
-        assert not await is_joined(shelf.house.queue.shard)
+        assert not await is_joined(shelf.harness.queue._internals.shard)
 
         clock.ms += round(JOIN_SEC * 1000)
         await shelf.archiver.tick()
-        assert await is_joined(shelf.house.queue.shard)
+        assert await is_joined(shelf.harness.queue._internals.shard)
 
 
 @pytest.mark.parametrize("archive", ["postgres", "none"])
 async def test_workers_and_schedulers_join_at_their_start_if_they_know_of_an_archive(
     valkey: Server, archive: str
 ) -> None:
-    async with opened(valkey, archive=archive) as house:
-        shard, stop = house.queue.shard, asyncio.Event()
-        worker, scheduler = house.queue.worker(types=["code"]), house.queue.scheduler()
+    async with opened(valkey, archive=archive) as harness:
+        shard, stop = harness.queue._internals.shard, asyncio.Event()
+        worker, scheduler = harness.queue.worker(types=["code"]), harness.queue.scheduler()
 
-        assert await worker.registering.register()
+        assert await worker.registrar.register()
         by_worker = await is_joined(shard)
-        await house.client.delete(house.keys.archiving())
+        await harness.client.delete(harness.keys.archiving())
         await scheduler.ask(stop)
         by_scheduler = await is_joined(shard)
-        await house.client.delete(house.keys.archiving())
+        await harness.client.delete(harness.keys.archiving())
         await scheduler.ask(stop)
-        await worker.registering.register()
+        await worker.registrar.register()
 
         assert (by_worker, by_scheduler) == ((archive == "postgres"),) * 2
         assert not await is_joined(shard)
-        await worker.registering.leave()
+        await worker.registrar.leave()

@@ -8,11 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from rqueue.archive import schema
-from rqueue.archive.batch import Batch
 from rqueue.archive.connection import Archive
-from rqueue.archive.migrating import migrate_all
-from rqueue.archive.partitions import Month, make_months, month_of
-from rqueue.archive.writer import Writer
+from rqueue.archive.schema import Month, make_months, migrate_all, month_of
+from rqueue.archive.writer import Batch, Writer
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError, StoreUnavailable
 from tests.archive.test_writer import ended, made_at

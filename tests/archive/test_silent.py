@@ -11,7 +11,7 @@ from rqueue import Handle
 from rqueue.archive.connection import Archive
 from rqueue.archive.writer import Writer
 from rqueue.errors import ResultTimeout, StoreUnavailable, TaskNotFound
-from rqueue.model.ids import new_task_id
+from rqueue.task.ids import new_task_id
 from tests.archive.library import library
 from tests.postgres import Database
 from tests.servers import Server
@@ -23,7 +23,7 @@ SOON_SEC = 8
 async def test_reads_say_so_in_time(valkey: Server, own_pg: Database) -> None:
     settings = {"call_timeout_sec": 1, "dedupe_archive": True, "dedupe_window_sec": 3600}
     async with library(valkey, own_pg, **settings) as shelf:
-        queue, task = shelf.house.queue, new_task_id()
+        queue, task = shelf.harness.queue, new_task_id()
         with pytest.raises(TaskNotFound):
             await queue.get(task)
 
@@ -60,7 +60,7 @@ async def test_a_result_is_waited_for_no_longer_than_asked(
     valkey: Server, own_pg: Database
 ) -> None:
     async with library(valkey, own_pg, call_timeout_sec=60) as shelf:
-        handle = Handle(new_task_id(), True, shelf.house.queue)
+        handle = Handle(new_task_id(), True, shelf.harness.queue._internals)
         with pytest.raises(TaskNotFound):
             await handle.result(timeout=30)
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from rqueue.services import archiver as module
-from rqueue.store import outbox
+from rqueue.archive import archiver as module
+from rqueue.core import outbox
 from tests.archive.library import Library
 
 
 async def overtaken(shelf: Library) -> None:
     """Another takes over what the first holds, archives it, and Redis forgets the tasks."""
-    house = shelf.house
-    key = house.keys.outbox()
-    pending = await house.client.xpending_range(key, outbox.GROUP, "-", "+", 100)
+    harness = shelf.harness
+    key = harness.keys.outbox()
+    pending = await harness.client.xpending_range(key, outbox.GROUP, "-", "+", 100)
     for one in pending:
-        await house.client.xclaim(
+        await harness.client.xclaim(
             key, outbox.GROUP, one["consumer"], 0, [one["message_id"]], idle=module.IDLE_MS,
             justid=True,
         )  # fmt: skip
@@ -28,9 +28,9 @@ async def overtaken(shelf: Library) -> None:
 
 async def forgotten(shelf: Library) -> None:
     """The time of all tasks is over."""
-    keys = await shelf.house.client.keys(f"{shelf.house.keys.root}task:*")
+    keys = await shelf.harness.client.keys(f"{shelf.harness.keys.root}task:*")
     assert keys
-    await shelf.house.client.delete(*keys)
+    await shelf.harness.client.delete(*keys)
 
 
 async def test_what_another_has_archived_meanwhile_is_not_quarantined(

@@ -7,16 +7,14 @@ from uuid import UUID
 
 import pytest
 
-from rqueue.archive.batch import Batch, Ended, Refused, Written
-from rqueue.archive.quick import quick_row
+from rqueue.archive.copying import EMBEDDING_JOBS
+from rqueue.archive.plain_rows import quick_row
 from rqueue.archive.rows import row_of
-from rqueue.archive.statements import EMBEDDING_JOBS
-from rqueue.archive.writer import Writer
+from rqueue.archive.writer import Batch, Ended, Refused, Writer, Written
 from rqueue.clock import SYSTEM
-from rqueue.model.ids import TaskId
-from rqueue.model.ulid import ulid_of
-from rqueue.store.kept import Kept, Plain
-from rqueue.store.outbox import Line
+from rqueue.core.ended import EndedTask, PlainTask
+from rqueue.core.outbox import OutboxItem
+from rqueue.task.ids import TaskId, ulid_of
 from tests.archive.granted import granted
 from tests.archive.library import Library
 from tests.archive.test_rows import a_kept, a_plain
@@ -28,9 +26,11 @@ def made_at(when: datetime, n: int = 0) -> TaskId:
     return TaskId.parse(ulid_of(ms << 80 | 0x7 << 76 | 0x2 << 62 | n << 10))
 
 
-def ended(task: TaskId, kept: Kept | Plain | None = None, value: bytes = b"1 COMPLETED") -> Ended:
-    line, kept = Line(task.ulid.encode(), value), kept or a_plain()
-    row = quick_row(line, kept) or row_of(line, kept.apart())
+def ended(
+    task: TaskId, kept: EndedTask | PlainTask | None = None, value: bytes = b"1 COMPLETED"
+) -> Ended:
+    line, kept = OutboxItem(task.ulid.encode(), value), kept or a_plain()
+    row = quick_row(line, kept) or row_of(line, kept.unpacked())
     return Ended(row, "1-1", line, kept)
 
 
@@ -148,12 +148,12 @@ async def test_an_id_of_a_clock_that_is_far_off_is_kept_all_the_same(
 async def test_a_role_without_rights_to_make_tables_still_writes(
     shelf: Library, writer: Writer
 ) -> None:
-    task, line = made_at(datetime(2023, 3, 3, tzinfo=UTC)), Line(b"bad", b"1 COMPLETED")
+    task, line = made_at(datetime(2023, 3, 3, tzinfo=UTC)), OutboxItem(b"bad", b"1 COMPLETED")
     with granted(shelf.database) as url:
         shelf.archive.locate = lambda: url
         await shelf.archive.aclose()
 
-        batch = Batch([ended(task)], [Refused("1-1", line, Kept(()), "bad")])
+        batch = Batch([ended(task)], [Refused("1-1", line, EndedTask(()), "bad")])
 
         assert await writer.write(batch) == Written(rows=1, quarantined=1)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rqueue.artifacts.place import Directory, Rules, place_of
 from rqueue.artifacts.shelf import Shelf
-from rqueue.model.shelf import Directory, Rules, place_of
 from tests.artifacts.s3 import KEYS, S3Server, start
 
 

@@ -10,17 +10,17 @@ import pytest
 
 from rqueue import Context, State
 from rqueue.errors import LeaseLost
-from rqueue.model.artifact import stowed
+from rqueue.task.artifact import placeholder_of
 from tests.artifacts import handlers
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.servers import Server
-from tests.services.working import ended, working
+from tests.worker.working import ended, working
 
 KINDS: list[dict[str, Any]] = [{"kind": None}, {"kind": "process"}]
 
 
 @pytest.fixture
-async def house(server: Server, tmp_path: Path) -> AsyncIterator[House]:
+async def harness(server: Server, tmp_path: Path) -> AsyncIterator[Harness]:
     """A house with a directory that all its workers see."""
     async with opened(server, artifacts_url=f"file://{tmp_path}/kept") as found:
         yield found
@@ -29,12 +29,12 @@ async def house(server: Server, tmp_path: Path) -> AsyncIterator[House]:
 @pytest.mark.parametrize("options", KINDS, ids=["here", "process"])
 @pytest.mark.parametrize("function", [handlers.write, handlers.write_plainly])
 async def test_what_a_handler_puts_is_noted_with_its_task(
-    house: House, function: Any, options: Any
+    harness: Harness, function: Any, options: Any
 ) -> None:
-    house.queue.task("write", **options)(function)
+    harness.queue.task("write", **options)(function)
 
-    async with working(house.queue):
-        handle = await house.queue.enqueue("write")
+    async with working(harness.queue):
+        handle = await harness.queue.enqueue("write")
         result = await handle.result(timeout=30)
 
     task = await handle.task()
@@ -42,23 +42,23 @@ async def test_what_a_handler_puts_is_noted_with_its_task(
     assert (put.name, put.media_type, put.size) == ("report.md", "text/markdown", 8)
     assert put.task == handle.id
     assert result == put.model_dump(mode="json")
-    assert await house.queue.artifacts.get(put.reference) == b"a report"
-    (listed,) = await house.queue.artifacts.of(handle.id)
+    assert await harness.queue.artifacts.get(put.reference) == b"a report"
+    (listed,) = await harness.queue.artifacts.list(handle.id)
     assert await listed.get() == b"a report"
 
 
 @pytest.mark.parametrize("options", KINDS, ids=["here", "process"])
 async def test_another_task_is_given_it_as_an_argument_and_to_look_at(
-    house: House, options: Any, tmp_path: Path
+    harness: Harness, options: Any, tmp_path: Path
 ) -> None:
-    write = house.queue.task("write")(handlers.write)
-    read = house.queue.task("read", **options)(handlers.read)
-    plain = house.queue.task("plain", **options)(handlers.read_plainly)
-    looked = await house.queue.artifacts.put("beside", name="beside.txt")
+    write = harness.queue.task("write")(handlers.write)
+    read = harness.queue.task("read", **options)(handlers.read)
+    plain = harness.queue.task("plain", **options)(handlers.read_plainly)
+    looked = await harness.queue.artifacts.put("beside", name="beside.txt")
     refs: dict[str, Any] = {"context_refs": [looked.reference]}
 
-    async with working(house.queue):
-        async with house.queue.dag() as dag:
+    async with working(harness.queue):
+        async with harness.queue.dag() as dag:
             first = dag.add(write.call())
             one = dag.add(read.call(first.output), **refs)
             two = dag.add(plain.call(first.output, str(tmp_path)), **refs)
@@ -71,43 +71,43 @@ async def test_another_task_is_given_it_as_an_argument_and_to_look_at(
 @pytest.mark.parametrize("options", KINDS, ids=["here", "process"])
 @pytest.mark.parametrize("function", [handlers.large, handlers.large_plainly])
 async def test_a_large_result_comes_back_as_it_was_returned(
-    house: House, function: Any, options: Any
+    harness: Harness, function: Any, options: Any
 ) -> None:
-    house.queue.task("large", **options)(function)
+    harness.queue.task("large", **options)(function)
 
-    async with working(house.queue):
-        handle = await house.queue.enqueue("large")
+    async with working(harness.queue):
+        handle = await harness.queue.enqueue("large")
         assert await handle.result(timeout=30) == handlers.LARGE
 
-    task = await house.queue.get(handle.id)
+    task = await harness.queue.get(handle.id)
     assert task.result == handlers.LARGE
     assert task.result_artifact is not None
     assert task.result_artifact.size == len(handlers.LARGE) + 2
-    assert (await house.queue.view(handle.id))["result"] == handlers.LARGE
+    assert (await (await harness.queue.handle(handle.id)).view())["result"] == handlers.LARGE
     assert await handle.status() is State.COMPLETED
-    kept = await house.client.get(house.keys.result(handle.id.ulid))
-    assert kept == stowed(task.result_artifact)
+    kept = await harness.client.get(harness.keys.result(handle.id.ulid))
+    assert kept == placeholder_of(task.result_artifact)
 
 
-async def test_large_results_flow_along_a_dag_and_to_who_waits_for_them(house: House) -> None:
-    large = house.queue.task("large")(handlers.large)
-    length = house.queue.task("length")(handlers.length)
+async def test_large_results_flow_along_a_dag_and_to_who_waits_for_them(harness: Harness) -> None:
+    large = harness.queue.task("large")(handlers.large)
+    length = harness.queue.task("length")(handlers.length)
 
-    @house.queue.task("spawns")
+    @harness.queue.task("spawns")
     async def spawns(ctx: Context) -> int:
         return len(await ctx.spawn(large.call(), wait=True))
 
-    @house.queue.task("looks")
+    @harness.queue.task("looks")
     async def looks(ctx: Context) -> list[int]:
         return [len(one) for one in ctx.references.values()]
 
-    async with working(house.queue):
-        async with house.queue.dag() as dag:
+    async with working(harness.queue):
+        async with harness.queue.dag() as dag:
             first = dag.add(large.call(), name="first")
             second = dag.add(length.call(first.output), name="second")
             refs = [first.output.reference]
             third = dag.add(looks.call(), name="third", after=[first], context_refs=refs)
-        spawned = await house.queue.enqueue("spawns")
+        spawned = await harness.queue.enqueue("spawns")
 
         assert await second.result(timeout=30) == len(handlers.LARGE)
         assert await third.result(timeout=30) == [len(handlers.LARGE)]
@@ -121,21 +121,21 @@ async def test_large_results_flow_along_a_dag_and_to_who_waits_for_them(house: H
     }
 
 
-async def test_a_put_of_an_attempt_that_lost_its_lease_is_noted_nowhere(house: House) -> None:
+async def test_a_put_of_an_attempt_that_lost_its_lease_is_noted_nowhere(harness: Harness) -> None:
     raised: list[BaseException] = []
 
-    @house.queue.task("late")
+    @harness.queue.task("late")
     async def late(ctx: Context) -> None:
-        await house.client.hset(house.keys.task(ctx.id.ulid), "token", "9:other")
+        await harness.client.hset(harness.keys.task(ctx.id.ulid), "token", "9:other")
         try:
             await ctx.artifacts.put(b"late")
         except BaseException as error:
             raised.append(error)
-            await house.client.hset(house.keys.task(ctx.id.ulid), "token", ctx.token)
+            await harness.client.hset(harness.keys.task(ctx.id.ulid), "token", ctx.token)
 
-    async with working(house.queue):
-        handle = await house.queue.enqueue("late")
-        task = await ended(house.queue, handle.id, State.COMPLETED)
+    async with working(harness.queue):
+        handle = await harness.queue.enqueue("late")
+        task = await ended(harness.queue, handle.id, State.COMPLETED)
 
     assert [type(error) for error in raised] == [LeaseLost]
     assert task.attached == ()

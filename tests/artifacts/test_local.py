@@ -15,15 +15,15 @@ import pytest
 
 from rqueue.artifacts import local
 from rqueue.artifacts.local import PART, Local
+from rqueue.artifacts.place import Directory, Rules
 from rqueue.artifacts.shelf import Shelf
 from rqueue.errors import ArtifactNotFound, ArtifactsUnavailable, StoreUnavailable
-from rqueue.model.shelf import Directory, Rules
 
 WRITER = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from rqueue.artifacts.shelf import Shelf
-from rqueue.model.shelf import Directory, Rules
+from rqueue.artifacts.place import Directory, Rules
 
 async def endless():
     for _ in range(3):

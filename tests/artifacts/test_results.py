@@ -13,20 +13,15 @@ from typing import Any
 import pytest
 
 from rqueue import Context, Middleware, Queue, RetryPolicy, State
-from rqueue.cli.archive_upkeep import restore
-from rqueue.errors import (
-    ArtifactsUnavailable,
-    InvalidTask,
-    LeaseLost,
-    ResultMissing,
-)
-from rqueue.model.attempt import Completed, Reason
-from rqueue.model.forms import FORMS
+from rqueue.cli.archive.maintenance import restore
+from rqueue.errors import ArtifactsUnavailable, InvalidTask, LeaseLost, ResultMissing
+from rqueue.task.attempt.outcome import Completed, Reason
+from rqueue.task.forms import FORMS
 from tests.artifacts.handlers import LARGE, large
 from tests.artifacts.s3 import S3Server
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.servers import Server
-from tests.services.working import ended, until, working
+from tests.worker.working import ended, until, working
 
 SOON = RetryPolicy.fixed(0.01)
 UNREAD = """
@@ -41,13 +36,13 @@ print("obstore" in sys.modules)
 
 
 @pytest.fixture
-async def house(server: Server, tmp_path: Path) -> AsyncIterator[House]:
+async def harness(server: Server, tmp_path: Path) -> AsyncIterator[Harness]:
     """A house with a directory that all its workers see."""
     async with opened(server, artifacts_url=f"file://{tmp_path}/kept") as found:
         yield found
 
 
-async def test_without_a_place_for_it_a_large_result_is_refused_as_ever(alone: House) -> None:
+async def test_without_a_place_for_it_a_large_result_is_refused_as_ever(alone: Harness) -> None:
     alone.queue.task("large", max_attempts=1)(large)
 
     async with working(alone.queue):
@@ -62,8 +57,8 @@ async def test_one_larger_than_may_become_an_artifact_is_refused(
     valkey: Server, tmp_path: Path
 ) -> None:
     there: dict[str, Any] = {"artifacts_url": f"file://{tmp_path}/kept"}
-    async with opened(valkey, **there, artifacts_max_result_bytes=300_000) as house:
-        lease = await house.running()
+    async with opened(valkey, **there, artifacts_max_result_bytes=300_000) as harness:
+        lease = await harness.running()
         with pytest.raises(InvalidTask, match="300000 are allowed"):
             await lease.complete(LARGE)
         await lease.complete("x" * 290_000)
@@ -73,8 +68,8 @@ async def test_one_larger_than_may_become_an_artifact_is_refused(
 
 async def test_none_becomes_one_where_it_is_switched_off(valkey: Server, tmp_path: Path) -> None:
     there: dict[str, Any] = {"artifacts_url": f"file://{tmp_path}/kept"}
-    async with opened(valkey, **there, artifacts_max_result_bytes=0) as house:
-        lease = await house.running()
+    async with opened(valkey, **there, artifacts_max_result_bytes=0) as harness:
+        lease = await harness.running()
 
         with pytest.raises(InvalidTask, match="262144 are allowed"):
             await lease.complete(LARGE)
@@ -83,62 +78,66 @@ async def test_none_becomes_one_where_it_is_switched_off(valkey: Server, tmp_pat
 
 
 def test_only_the_machine_of_an_embedded_queue_keeps_them_by_itself(tmp_path: Path) -> None:
-    elsewhere = Queue("shop", url="redis://nowhere", data_dir=tmp_path).runtime.shelf
-    chosen = Queue("shop", url="redis://nowhere", artifacts_url="file:///srv").runtime.shelf
+    elsewhere = Queue("shop", url="redis://nowhere", data_dir=tmp_path)._internals.runtime.shelf
+    chosen = Queue(
+        "shop", url="redis://nowhere", artifacts_url="file:///srv"
+    )._internals.runtime.shelf
 
     assert elsewhere.rules.max_result_bytes == 0
     assert chosen.rules.max_result_bytes == 64 << 20
     assert str(elsewhere.place) == f"Directory(path={tmp_path / 'artifacts'!r})"
 
 
-async def test_by_hand_too_a_large_result_is_kept_and_brought_back(house: House) -> None:
-    lease = await house.running()
+async def test_by_hand_too_a_large_result_is_kept_and_brought_back(harness: Harness) -> None:
+    lease = await harness.running()
 
     await lease.complete({"text": LARGE})
 
-    assert (await house.queue.get(lease.id)).result == {"text": LARGE}
-    (kept,) = await house.queue.artifacts.of(lease.id)
+    assert (await harness.queue.get(lease.id)).result == {"text": LARGE}
+    (kept,) = await harness.queue.artifacts.list(lease.id)
     assert (kept.name, kept.media_type) == ("result", "application/json")
 
 
-async def test_a_lost_lease_leaves_bytes_that_nothing_names(house: House, tmp_path: Path) -> None:
-    lease = await house.running()
-    await house.client.hset(house.keys.task(lease.id.ulid), "token", "9:other")
+async def test_a_lost_lease_leaves_bytes_that_nothing_names(
+    harness: Harness, tmp_path: Path
+) -> None:
+    lease = await harness.running()
+    await harness.client.hset(harness.keys.task(lease.id.ulid), "token", "9:other")
 
     with pytest.raises(LeaseLost):
         await lease.complete(LARGE)
 
-    assert await house.client.get(house.keys.result(lease.id.ulid)) is None
+    assert await harness.client.get(harness.keys.result(lease.id.ulid)) is None
     assert len(os.listdir(tmp_path / "kept")) == 2
 
 
 async def test_a_task_whose_result_is_gone_or_damaged_is_shown_without_it(
-    house: House, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    lease = await house.running()
+    lease = await harness.running()
     await lease.complete(LARGE)
-    (kept,) = await house.queue.artifacts.of(lease.id)
+    (kept,) = await harness.queue.artifacts.list(lease.id)
     file = tmp_path / "kept" / kept.id
 
-    assert not (await house.queue.get(lease.id)).result_missing
+    assert not (await harness.queue.get(lease.id)).result_missing
     for spoil in (lambda: file.write_bytes(b"y" * kept.size), file.unlink):
         spoil()
-        task = await house.queue.get(lease.id)
+        task = await harness.queue.get(lease.id)
         assert (task.state, task.result, task.result_missing) == (State.COMPLETED, None, True)
         assert (task.result_artifact, task.damaged) == (kept, ("result",))
         for form in FORMS:
-            assert await house.queue.view(lease.id, form)
+            assert await (await harness.queue.handle(lease.id)).view(form)
 
 
 async def test_only_who_asks_for_a_result_that_is_gone_is_told_what_to_do(
-    house: House, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    async with house.queue.dag("one") as dag:
+    async with harness.queue.dag("one") as dag:
         node = dag.add({"type": "large"}, name="large")
-    (lease,) = await house.queue.claim(worker="w1")
+    (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete(LARGE)
-    (kept,) = await house.queue.artifacts.of(lease.id)
+    (kept,) = await harness.queue.artifacts.list(lease.id)
     (tmp_path / "kept" / kept.id).unlink()
 
     with pytest.raises(ResultMissing) as error:
@@ -151,33 +150,33 @@ async def test_only_who_asks_for_a_result_that_is_gone_is_told_what_to_do(
 
 
 async def test_a_store_that_is_away_is_not_taken_for_a_result_that_is_gone(
-    house: House, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    lease = await house.running()
+    lease = await harness.running()
     await lease.complete(LARGE)
     (tmp_path / "kept").rename(tmp_path / "away")
     (tmp_path / "kept").write_text("in the way")
 
     with pytest.raises(ArtifactsUnavailable):
-        await house.queue.get(lease.id)
+        await harness.queue.get(lease.id)
 
 
 async def test_a_task_that_needs_a_result_that_is_gone_fails_for_good(
-    house: House, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
-    lease = await house.running()
+    lease = await harness.running()
     await lease.complete(LARGE)
-    (kept,) = await house.queue.artifacts.of(lease.id)
+    (kept,) = await harness.queue.artifacts.list(lease.id)
     (tmp_path / "kept" / kept.id).unlink()
 
-    down = await house.queue.enqueue("down", context_refs=[f"task:{lease.id}:output"])
-    assert await house.queue.claim(worker="w1", types=["down"]) == []
-    task = await house.queue.get(down.id)
+    down = await harness.queue.enqueue("down", context_refs=[f"task:{lease.id}:output"])
+    assert await harness.queue.claim(worker="w1", types=["down"]) == []
+    task = await harness.queue.get(down.id)
     assert task.state is State.DEAD_LETTERED
     assert kept.id in (task.last_error or "")
 
 
-async def test_middleware_sees_the_result_itself(house: House) -> None:
+async def test_middleware_sees_the_result_itself(harness: Harness) -> None:
     seen: list[Any] = []
 
     class Ear(Middleware):
@@ -187,24 +186,24 @@ async def test_middleware_sees_the_result_itself(house: House) -> None:
         async def after_settle(self, ctx: Context, outcome: Any, state: State | None) -> None:
             seen.append((outcome, state))
 
-    house.queue.use(Ear())
-    house.queue.task("large")(large)
+    harness.queue.use(Ear())
+    harness.queue.task("large")(large)
 
-    async with working(house.queue):
-        handle = await house.queue.enqueue("large")
+    async with working(harness.queue):
+        handle = await harness.queue.enqueue("large")
         await handle.result(timeout=30)
         await until(lambda: len(seen) == 2)
 
     assert seen == [Completed(LARGE), (Completed(LARGE), State.COMPLETED)]
 
 
-async def test_plain_results_touch_no_place(house: House, tmp_path: Path) -> None:
-    @house.queue.task("small")
+async def test_plain_results_touch_no_place(harness: Harness, tmp_path: Path) -> None:
+    @harness.queue.task("small")
     async def small() -> str:
         return "x" * 1000
 
-    async with working(house.queue):
-        handle = await house.queue.enqueue("small")
+    async with working(harness.queue):
+        handle = await harness.queue.enqueue("small")
         await handle.result(timeout=30)
 
     assert not (tmp_path / "kept").exists()
@@ -219,17 +218,17 @@ def test_the_package_for_buckets_is_read_by_who_has_one() -> None:
 
 
 async def test_a_directory_in_the_way_fails_the_attempt_and_the_next_succeeds(
-    house: House, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     (tmp_path / "kept").write_text("in the way")
-    house.queue.task("large", retry=SOON)(large)
+    harness.queue.task("large", retry=SOON)(large)
 
-    async with working(house.queue):
-        handle = await house.queue.enqueue("large")
-        failed = await ended(house.queue, handle.id, State.RETRYING)
+    async with working(harness.queue):
+        handle = await harness.queue.enqueue("large")
+        failed = await ended(harness.queue, handle.id, State.RETRYING)
         (tmp_path / "kept").unlink()
-        await house.make_due(handle.id)
-        await house.promoter.tick()
+        await harness.make_due(handle.id)
+        await harness.promoter.tick()
         assert await handle.result(timeout=30) == LARGE
 
     assert "artifact store" in failed.last_error
@@ -240,21 +239,21 @@ async def test_a_bucket_that_is_gone_when_a_result_is_settled_loses_nothing(
     valkey: Server, mortal: S3Server
 ) -> None:
     settings: dict[str, Any] = {"artifacts_url": mortal.url, "artifacts_timeout_sec": 1}
-    async with opened(valkey, **settings) as house:
+    async with opened(valkey, **settings) as harness:
 
-        @house.queue.task("large", retry=RetryPolicy.fixed(60))
+        @harness.queue.task("large", retry=RetryPolicy.fixed(60))
         async def dies(ctx: Context) -> str:
             if ctx.attempt == 1:
                 mortal.stop()
             return LARGE
 
-        async with working(house.queue):
-            handle = await house.queue.enqueue("large")
-            task = await ended(house.queue, handle.id, State.RETRYING)
+        async with working(harness.queue):
+            handle = await harness.queue.enqueue("large")
+            task = await ended(harness.queue, handle.id, State.RETRYING)
 
         assert task.failure_reason == Reason.ERROR
         assert "artifact store" in task.last_error
-        assert await house.client.get(house.keys.result(handle.id.ulid)) is None
+        assert await harness.client.get(harness.keys.result(handle.id.ulid)) is None
 
 
 async def test_a_bucket_that_is_gone_while_a_handler_puts_is_typed_and_retried(
@@ -262,9 +261,9 @@ async def test_a_bucket_that_is_gone_while_a_handler_puts_is_typed_and_retried(
 ) -> None:
     raised: list[Exception] = []
     settings: dict[str, Any] = {"artifacts_url": mortal.url, "artifacts_timeout_sec": 1}
-    async with opened(valkey, **settings) as house:
+    async with opened(valkey, **settings) as harness:
 
-        @house.queue.task("puts", retry=RetryPolicy.fixed(60))
+        @harness.queue.task("puts", retry=RetryPolicy.fixed(60))
         async def puts(ctx: Context) -> None:
             mortal.stop()
             try:
@@ -273,9 +272,9 @@ async def test_a_bucket_that_is_gone_while_a_handler_puts_is_typed_and_retried(
                 raised.append(error)
                 raise
 
-        async with working(house.queue):
-            handle = await house.queue.enqueue("puts")
-            task = await ended(house.queue, handle.id, State.RETRYING)
+        async with working(harness.queue):
+            handle = await harness.queue.enqueue("puts")
+            task = await ended(harness.queue, handle.id, State.RETRYING)
 
     assert len(raised) == 1
     assert task.failure_reason == Reason.ERROR
@@ -283,17 +282,17 @@ async def test_a_bucket_that_is_gone_while_a_handler_puts_is_typed_and_retried(
 
 
 async def test_large_results_and_puts_live_in_a_bucket(valkey: Server, bucket: S3Server) -> None:
-    async with opened(valkey, artifacts_url=bucket.url) as house:
-        house.queue.task("large")(large)
+    async with opened(valkey, artifacts_url=bucket.url) as harness:
+        harness.queue.task("large")(large)
 
-        @house.queue.task("puts")
+        @harness.queue.task("puts")
         async def puts(ctx: Context) -> str:
             return (await ctx.artifacts.put(b"abc")).reference
 
-        async with working(house.queue):
-            big = await house.queue.enqueue("large")
+        async with working(harness.queue):
+            big = await harness.queue.enqueue("large")
             assert await big.result(timeout=30) == LARGE
-            small = await house.queue.enqueue("puts")
+            small = await harness.queue.enqueue("puts")
             reference = str(await small.result(timeout=30))
 
-        assert await house.queue.artifacts.get(reference) == b"abc"
+        assert await harness.queue.artifacts.get(reference) == b"abc"

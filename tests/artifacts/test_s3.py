@@ -8,9 +8,9 @@ from hashlib import sha256
 import pytest
 
 from rqueue import Queue, Settings
+from rqueue.artifacts.place import Rules, place_of
 from rqueue.artifacts.shelf import Shelf
 from rqueue.errors import ArtifactsUnavailable, ConfigError
-from rqueue.model.shelf import Rules, place_of
 from tests.artifacts.s3 import BUCKET, KEYS, S3Server
 
 QUICK = Rules(timeout_sec=2)
@@ -56,7 +56,7 @@ async def test_keys_are_in_no_text_and_no_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     queue = Queue("shop", url="redis://nowhere", artifacts_url=mortal.url, artifacts_timeout_sec=2)
-    shelf = queue.runtime.shelf
+    shelf = queue._internals.runtime.shelf
     await shelf.put(b"hello")
     mortal.stop()
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from rqueue.artifacts.data import one_piece
+from rqueue.artifacts.place import Rules
 from rqueue.artifacts.shelf import FACTS, Shelf
 from rqueue.errors import ArtifactDamaged, ArtifactNotFound, ArtifactRefused
-from rqueue.model.artifact import Artifact, written
-from rqueue.model.ids import new_artifact_id, new_task_id
-from rqueue.model.shelf import Rules
+from rqueue.task.artifact import Artifact, written
+from rqueue.task.ids import new_artifact_id, new_task_id
 
 BIG = bytes(range(256)) * 80_000  # 20 MB: several parts of an upload, several ranges of a read
 

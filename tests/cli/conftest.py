@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rqueue.cli.main import cli
-from tests.house import NAME
+from tests.harness import NAME
 from tests.servers import Server
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from rqueue.services.recorder import Recorder
-from tests.archive.housed import Housed, housed
+from rqueue.archive.maintenance.metrics import Recorder
+from tests.archive.archived_harness import ArchivedHarness, housed
 from tests.cli.conftest import Shell
-from tests.house import NAME
+from tests.harness import NAME
 from tests.postgres import Database
 from tests.servers import Server
 
 
 @pytest.fixture
-async def home(valkey: Server, pg: Database) -> AsyncIterator[Housed]:
+async def home(valkey: Server, pg: Database) -> AsyncIterator[ArchivedHarness]:
     async with housed(valkey, pg) as found:
         yield found
 
@@ -35,8 +35,8 @@ async def test_without_an_archive_they_say_what_to_set(valkey: Server, nowhere: 
         assert (found.exit_code, "RQUEUE_POSTGRES_URL" in found.stderr) == (5, True)
 
 
-async def test_a_day_is_shown_as_a_row(home: Housed, shell: Shell) -> None:
-    recorder = Recorder(home.queue.shard, home.kept.archive, home.queue.settings)
+async def test_a_day_is_shown_as_a_row(home: ArchivedHarness, shell: Shell) -> None:
+    recorder = Recorder(home.queue._internals.shard, home.kept.archive, home.queue.settings)
     await recorder.tick()
     await home.ended()
     await home.archiver.tick()
@@ -53,7 +53,7 @@ async def test_a_day_is_shown_as_a_row(home: Housed, shell: Shell) -> None:
 
 
 async def test_what_would_go_is_counted_and_then_goes(
-    home: Housed, shell: Shell, nowhere: Path
+    home: ArchivedHarness, shell: Shell, nowhere: Path
 ) -> None:
     await home.ended()
     await home.archiver.tick()
@@ -69,7 +69,7 @@ async def test_what_would_go_is_counted_and_then_goes(
     assert (done["completed"], home.kept.lives()) == (1, set())
 
 
-async def test_a_task_is_restored_and_says_what_it_was(home: Housed, shell: Shell) -> None:
+async def test_a_task_is_restored_and_says_what_it_was(home: ArchivedHarness, shell: Shell) -> None:
     task = await home.ended()
     await home.archiver.tick()
 
@@ -83,48 +83,50 @@ async def test_a_task_is_restored_and_says_what_it_was(home: Housed, shell: Shel
     assert f"was      {task}" in await shell.lines("task", new)
 
 
-async def test_a_dag_is_restored_whole_or_in_part(home: Housed, shell: Shell) -> None:
+async def test_a_dag_is_restored_whole_or_in_part(home: ArchivedHarness, shell: Shell) -> None:
     plan = {"tasks": [{"name": "a", "type": "t"}, {"name": "b", "type": "t", "after": ["a"]}]}
-    dag = await home.queue.submit_plan(plan)
+    dag = await home.queue.dags.submit(plan)
     await home.run()
     await home.archiver.tick()
 
     (whole,) = await shell.json("archive", "restore", "--dag", dag.id)
     part = await shell.run("archive", "restore", "--dag", dag.id, "--incomplete")
 
-    assert (len(whole["tasks"]), (await home.queue.get_dag(whole["dag"])).id) == (2, whole["dag"])
+    assert (len(whole["tasks"]), (await home.queue.dags.get(whole["dag"])).id) == (2, whole["dag"])
     assert (part.exit_code, "nothing to restore" in part.stderr) == (2, True)
 
 
 async def test_a_restore_while_the_archiver_is_behind_ends_with_3(
-    home: Housed, shell: Shell
+    home: ArchivedHarness, shell: Shell
 ) -> None:
     task = await home.ended()
 
     found = await shell.run("archive", "restore", "--task", task)
 
-    assert (found.exit_code, "let `rqueue archiver` bring" in found.stderr) == (3, True)
+    assert (found.exit_code, "when `rqueue archiver` has archived" in found.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(
     "words", [(), ("--task", "x", "--dag", "y"), ("--task", "x", "--incomplete")]
 )
 async def test_a_restore_of_nothing_or_two_is_wrong_usage(
-    home: Housed, shell: Shell, words: tuple[str, ...]
+    home: ArchivedHarness, shell: Shell, words: tuple[str, ...]
 ) -> None:
     assert (await shell.run("archive", "restore", *words)).exit_code == 2
 
 
-async def test_what_is_not_there_is_not_found(home: Housed, shell: Shell) -> None:
+async def test_what_is_not_there_is_not_found(home: ArchivedHarness, shell: Shell) -> None:
     found = await shell.run("archive", "restore", "--dag", "dag_01JZ0000007000800000000000")
 
     assert found.exit_code == 1
 
 
-async def test_verify_ends_with_1_until_what_is_lost_is_back(home: Housed, shell: Shell) -> None:
+async def test_verify_ends_with_1_until_what_is_lost_is_back(
+    home: ArchivedHarness, shell: Shell
+) -> None:
     task = await home.ended()
-    await home.house.client.delete(home.house.keys.outbox())
-    await home.house.client.hdel(home.house.keys.stats(), "outbox")
+    await home.harness.client.delete(home.harness.keys.outbox())
+    await home.harness.client.hdel(home.harness.keys.stats(), "outbox")
 
     lost = await shell.run("archive", "verify")
     assert (lost.exit_code, f"{task} life 1 is lost" in lost.stdout) == (1, True)
@@ -136,9 +138,9 @@ async def test_verify_ends_with_1_until_what_is_lost_is_back(home: Housed, shell
     assert (found["whole"], found["lost"], found["looked_at"]) == (True, [], 1)
 
 
-async def test_verify_mends_the_counter(home: Housed, shell: Shell) -> None:
+async def test_verify_mends_the_counter(home: ArchivedHarness, shell: Shell) -> None:
     await home.ended()
-    await home.house.client.hincrby(home.house.keys.stats(), "outbox", 3)
+    await home.harness.client.hincrby(home.harness.keys.stats(), "outbox", 3)
 
     repaired = await shell.run("archive", "verify", "--repair")
 
@@ -148,10 +150,12 @@ async def test_verify_mends_the_counter(home: Housed, shell: Shell) -> None:
     assert (await shell.run("archive", "verify")).exit_code == 0
 
 
-async def test_verify_tells_what_was_counted_and_is_nowhere(home: Housed, shell: Shell) -> None:
+async def test_verify_tells_what_was_counted_and_is_nowhere(
+    home: ArchivedHarness, shell: Shell
+) -> None:
     task = await home.ended()
     await home.archiver.tick()
-    await home.house.client.delete(home.house.keys.task(task.ulid))
+    await home.harness.client.delete(home.harness.keys.task(task.ulid))
     home.kept.database.psql("DELETE FROM rqueue.task_lives")
 
     told, (found,) = await shell.run("archive", "verify"), await shell.json("archive", "verify")
@@ -164,7 +168,7 @@ async def test_verify_tells_what_was_counted_and_is_nowhere(home: Housed, shell:
 
 
 async def test_a_queue_leaves_its_archive_when_nothing_waits_for_it(
-    home: Housed, shell: Shell, valkey: Server
+    home: ArchivedHarness, shell: Shell, valkey: Server
 ) -> None:
     bare = Shell({"RQUEUE_REDIS_URL": valkey.url, "RQUEUE_QUEUE": NAME})
     await home.archiver.tick()
@@ -173,10 +177,10 @@ async def test_a_queue_leaves_its_archive_when_nothing_waits_for_it(
 
     refused = await bare.run("archive", "leave")
     assert (refused.exit_code, "1 entries that wait" in refused.stderr) == (3, True)
-    assert await home.house.client.exists(home.house.keys.archiving()) == 1
+    assert await home.harness.client.exists(home.harness.keys.archiving()) == 1
     await home.archiver.tick()
 
     assert await bare.json("archive", "leave") == [{"left": NAME}]
-    assert await home.house.client.exists(home.house.keys.archiving()) == 0
+    assert await home.harness.client.exists(home.harness.keys.archiving()) == 0
     assert "the settings here say none" not in (await bare.run("doctor")).stdout
-    assert "still says" in (await shell.run("archive", "leave")).stderr
+    assert "still say archive: postgres" in (await shell.run("archive", "leave")).stderr

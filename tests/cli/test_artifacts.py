@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from rqueue.model.ids import new_artifact_id
-from rqueue.store.artifacts import attach
-from rqueue.store.leases import Held
+from rqueue.core.leases import HeldLease
+from rqueue.core.notes import attach
+from rqueue.task.ids import new_artifact_id
 from tests.cli.conftest import Shell
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.servers import Server
 
 LARGE = "x" * 400_000
 
 
 @pytest.fixture
-async def house(server: Server, shell: Shell, tmp_path: Path) -> AsyncIterator[House]:
+async def harness(server: Server, shell: Shell, tmp_path: Path) -> AsyncIterator[Harness]:
     """A house whose shell knows where its artifacts are."""
     shell.env["RQUEUE_ARTIFACTS_URL"] = url = f"file://{tmp_path}/kept"
     async with opened(server, artifacts_url=url) as found:
         yield found
 
 
-async def test_a_file_goes_in_and_comes_out(house: House, shell: Shell, tmp_path: Path) -> None:
+async def test_a_file_goes_in_and_comes_out(harness: Harness, shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes(b"a\x00b\n")
 
     (reference,) = await shell.lines("artifacts", "put", str(tmp_path / "in.txt"))
@@ -35,10 +35,12 @@ async def test_a_file_goes_in_and_comes_out(house: House, shell: Shell, tmp_path
     assert printed.stdout_bytes == b"a\x00b\n"
     assert (tmp_path / "out.txt").read_bytes() == b"a\x00b\n"
     assert (told["reference"], told["name"], told["size"]) == (reference, "in.txt", 4)
-    assert (await house.queue.artifacts.info(reference)).media_type == "text/plain"
+    assert (await harness.queue.artifacts.info(reference)).media_type == "text/plain"
 
 
-async def test_it_may_be_called_something_else(house: House, shell: Shell, tmp_path: Path) -> None:
+async def test_it_may_be_called_something_else(
+    harness: Harness, shell: Shell, tmp_path: Path
+) -> None:
     (tmp_path / "in").write_text("x")
     words = ("artifacts", "put", str(tmp_path / "in"), "--name", "b.md", "--type", "text/x-b")
 
@@ -47,10 +49,10 @@ async def test_it_may_be_called_something_else(house: House, shell: Shell, tmp_p
     assert (told["name"], told["media_type"]) == ("b.md", "text/x-b")
 
 
-async def test_what_a_task_has_put_is_listed_and_shown(house: House, shell: Shell) -> None:
-    lease = await house.running()
-    put = await house.queue.runtime.shelf.put(b"abc", name="a.txt", task=lease.id)
-    await attach(house.queue.shard, Held(lease.id.ulid, lease.token), put)
+async def test_what_a_task_has_put_is_listed_and_shown(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
+    put = await harness.queue._internals.runtime.shelf.put(b"abc", name="a.txt", task=lease.id)
+    await attach(harness.queue._internals.shard, HeldLease(lease.id.ulid, lease.token), put)
 
     (row,) = await shell.json("artifacts", "list", str(lease.id))
     table = await shell.lines("artifacts", "list", str(lease.id))
@@ -63,23 +65,23 @@ async def test_what_a_task_has_put_is_listed_and_shown(house: House, shell: Shel
     assert put.reference in document["task"]["output"]["artifacts"]
 
 
-async def test_one_that_has_put_nothing_is_said(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_one_that_has_put_nothing_is_said(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
 
     found = await shell.run("artifacts", "list", str(lease.id))
 
-    assert (found.exit_code, "has put nothing" in found.stderr) == (0, True)
+    assert (found.exit_code, "has no artifacts" in found.stderr) == (0, True)
 
 
 async def test_a_large_result_is_shown_or_said_to_be_gone(
-    house: House, shell: Shell, tmp_path: Path
+    harness: Harness, shell: Shell, tmp_path: Path
 ) -> None:
-    lease = await house.running()
+    lease = await harness.running()
     await lease.complete(LARGE)
 
     (field,) = await shell.lines("task", str(lease.id), "--field", "result")
     assert field == LARGE
-    (kept,) = await house.queue.artifacts.of(lease.id)
+    (kept,) = await harness.queue.artifacts.list(lease.id)
     (tmp_path / "kept" / kept.id).unlink()
     found = await shell.run("task", str(lease.id))
     (document,) = await shell.json("task", str(lease.id))
@@ -87,18 +89,18 @@ async def test_a_large_result_is_shown_or_said_to_be_gone(
     assert found.exit_code == 0
     assert (document["result"], document["damaged"]) == (None, ["result"])
     assert document["result_artifact"]["id"] == kept.id
-    assert "result   missing: what it is kept as is gone or damaged" in found.stdout
+    assert "result   missing: its artifact is gone or damaged" in found.stdout
     assert f"kept as  {kept.reference}" in found.stdout
 
 
-async def test_a_sweep_says_what_it_would_do(house: House, shell: Shell) -> None:
+async def test_a_sweep_says_what_it_would_do(harness: Harness, shell: Shell) -> None:
     assert await shell.lines("artifacts", "sweep", "--dry-run") == ["0 would be deleted"]
     assert await shell.json("artifacts", "sweep", "--days", "1") == [
         {"found": [], "deleted": 0, "more": False}
     ]
 
 
-async def test_errors_are_a_line_and_a_code(house: House, shell: Shell, tmp_path: Path) -> None:
+async def test_errors_are_a_line_and_a_code(harness: Harness, shell: Shell, tmp_path: Path) -> None:
     missing = await shell.run("artifacts", "get", f"artifact:{new_artifact_id()}")
     wrong = await shell.run("artifacts", "get", "../etc/passwd")
     (tmp_path / "kept").write_text("in the way")

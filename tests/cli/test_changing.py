@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from rqueue import State
-from rqueue.cli import sweeping
+from rqueue.cli import bulk
 from tests.cli.conftest import Shell
-from tests.house import House
+from tests.harness import Harness
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,22 @@ from tests.house import House
     ids=" ".join,
 )
 async def test_what_is_not_clear_is_exit_2_and_changes_nothing(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    lease = await house.running(external_id="some-id")
+    lease = await harness.running(external_id="some-id")
     await lease.fail("error", "no", permanent=True)
-    before = await house.dump()
+    before = await harness.dump()
 
     result = await shell.run(*words)
 
     assert result.exit_code == 2, result.output
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("word", ["priority", "reschedule", "run-now", "task"])
-async def test_a_task_that_is_not_there_is_exit_1(house: House, shell: Shell, word: str) -> None:
+async def test_a_task_that_is_not_there_is_exit_1(
+    harness: Harness, shell: Shell, word: str
+) -> None:
     more = {"priority": ("1",), "reschedule": ("--delay", "1")}.get(word, ())
 
     result = await shell.run(word, "no-such-task", *more)
@@ -58,8 +60,8 @@ async def test_a_task_that_is_not_there_is_exit_1(house: House, shell: Shell, wo
     )
 
 
-async def test_a_move_that_its_state_forbids_is_exit_3(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_a_move_that_its_state_forbids_is_exit_3(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
 
     result = await shell.run("reschedule", lease.id, "--delay", "5")
 
@@ -67,15 +69,15 @@ async def test_a_move_that_its_state_forbids_is_exit_3(house: House, shell: Shel
     assert result.stderr.startswith(f"rqueue: {lease.id} is RUNNING; this needs ")
 
 
-async def test_named_tasks_are_cancelled_one_by_one(house: House, shell: Shell) -> None:
-    first, second = await house.queue.enqueue_many([{"type": "code"}] * 2)
+async def test_named_tasks_are_cancelled_one_by_one(harness: Harness, shell: Shell) -> None:
+    first, second = await harness.queue.enqueue_many([{"type": "code"}] * 2)
 
     result = await shell.run("cancel", first.id, "no-such-task", second.id, "--reason", "enough")
 
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         f"{first.id} cancelled",
-        "no-such-task not cancelled: it is not here, or has ended",
+        "no-such-task not cancelled: not found, or it has ended",
         f"{second.id} cancelled",
     ]
     task = await second.task()
@@ -92,10 +94,10 @@ async def test_named_tasks_are_cancelled_one_by_one(house: House, shell: Shell) 
     ],
 )
 async def test_what_depends_on_a_cancelled_task_goes_with_it_or_goes_on(
-    house: House, shell: Shell, *, by: str, words: list[str], state: State
+    harness: Harness, shell: Shell, *, by: str, words: list[str], state: State
 ) -> None:
-    parent = await house.queue.enqueue("code", tags=["first"])
-    child = await house.queue.enqueue("code", depends_on=[parent.id])
+    parent = await harness.queue.enqueue("code", tags=["first"])
+    child = await harness.queue.enqueue("code", depends_on=[parent.id])
 
     result = await shell.run("cancel", *([parent.id] if by == "id" else ["--tag", "first"]), *words)
 
@@ -103,9 +105,9 @@ async def test_what_depends_on_a_cancelled_task_goes_with_it_or_goes_on(
     assert await child.status() is state
 
 
-async def test_a_filter_says_first_and_cancels_then(house: House, shell: Shell) -> None:
-    wanted = await house.queue.enqueue("code", tags=["old"])
-    await house.queue.enqueue("code")
+async def test_a_filter_says_first_and_cancels_then(harness: Harness, shell: Shell) -> None:
+    wanted = await harness.queue.enqueue("code", tags=["old"])
+    await harness.queue.enqueue("code")
     words = ("cancel", "--type", "code", "--tag", "old", "--status", "READY")
 
     dry = await shell.run(*words, "--dry-run")
@@ -118,44 +120,46 @@ async def test_a_filter_says_first_and_cancels_then(house: House, shell: Shell) 
     assert await shell.lines("cancel", "--all") == ["1 of 1 task cancelled"]
 
 
-async def test_only_the_dead_are_purged_and_only_after_a_yes(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_only_the_dead_are_purged_and_only_after_a_yes(
+    harness: Harness, shell: Shell
+) -> None:
+    lease = await harness.running()
     await lease.fail("error", "no", permanent=True)
-    alive = await house.queue.enqueue("code")
+    alive = await harness.queue.enqueue("code")
 
     asked = await shell.run("purge")
     assert asked.exit_code == 2
     assert "1 task would be purged: add --yes" in asked.stderr
 
     assert await shell.lines("purge", "--yes") == ["1 of 1 task purged"]
-    assert (await house.task(lease.id)).state is State.CANCELLED
+    assert (await harness.task(lease.id)).state is State.CANCELLED
     assert await alive.status() is State.READY
     assert (await shell.run("purge")).exit_code == 1
 
 
 async def test_what_dies_while_the_question_is_open_is_not_purged(
-    house: House, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
-    seen = await house.running()
+    seen = await harness.running()
     await seen.fail("error", "no", permanent=True)
-    late = await house.running()
+    late = await harness.running()
 
     def confirm(number: int) -> None:
         assert number == 1
         dying = late.fail("error", "no", permanent=True)
         asyncio.run_coroutine_threadsafe(dying, loop).result()
 
-    monkeypatch.setattr(sweeping, "confirm", confirm)
+    monkeypatch.setattr(bulk, "confirm", confirm)
     lines = await shell.lines("purge")
 
     assert lines == ["1 of 1 task purged"]
-    assert (await house.task(seen.id)).state is State.CANCELLED
-    assert (await house.task(late.id)).state is State.DEAD_LETTERED
+    assert (await harness.task(seen.id)).state is State.CANCELLED
+    assert (await harness.task(late.id)).state is State.DEAD_LETTERED
 
 
-async def test_a_priority_is_given_on_a_scale(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code")
+async def test_a_priority_is_given_on_a_scale(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code")
 
     assert await shell.lines("priority", handle.id, "7.5") == [f"{handle.id} has priority 7.5"]
     assert await shell.json("priority", handle.id, "10", "--scale", "1-10") == [
@@ -164,8 +168,8 @@ async def test_a_priority_is_given_on_a_scale(house: House, shell: Shell) -> Non
     assert (await shell.run("priority", handle.id, "101")).exit_code == 2
 
 
-async def test_a_task_waits_until_it_is_told_to_run(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code")
+async def test_a_task_waits_until_it_is_told_to_run(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code")
 
     (line,) = await shell.lines("reschedule", handle.id, "--delay", "600")
 
@@ -174,7 +178,7 @@ async def test_a_task_waits_until_it_is_told_to_run(house: House, shell: Shell) 
     assert await shell.lines("run-now", handle.id) == [f"{handle.id} READY"]
     again = await shell.run("run-now", handle.id)
     assert again.exit_code == 1
-    assert again.stderr == f"rqueue: {handle.id} was not waiting for a time\n"
+    assert again.stderr == f"rqueue: {handle.id} was not waiting for its time\n"
 
 
 @pytest.mark.parametrize(
@@ -186,9 +190,9 @@ async def test_a_task_waits_until_it_is_told_to_run(house: House, shell: Shell) 
     ],
 )
 async def test_a_pause_holds_until_it_is_ended(
-    house: House, shell: Shell, words: tuple[str, ...], what: str
+    harness: Harness, shell: Shell, words: tuple[str, ...], what: str
 ) -> None:
-    await house.queue.enqueue("code")
+    await harness.queue.enqueue("code")
 
     assert await shell.lines("pause", *words) == [f"{what} is paused"]
     assert (await shell.run("claim", "--wait", "0")).exit_code == 1

@@ -7,7 +7,7 @@ import pytest
 from rqueue import TaskId
 from tests.cli.conftest import Shell
 from tests.cli.dags import DIAMOND, complete, die, ids, planted, running
-from tests.house import House
+from tests.harness import Harness
 
 UNKNOWN = "dag_01KGY7NCM0E008000000000000"
 
@@ -15,7 +15,7 @@ UNKNOWN = "dag_01KGY7NCM0E008000000000000"
 @pytest.mark.parametrize("words", [("show",), ("cancel",), ("retry",), ("pause",), ("budget",)])
 @pytest.mark.parametrize("id", [UNKNOWN, UNKNOWN[4:], "task_01KGY7NCM0E008000000000000", "mine"])
 async def test_a_dag_that_is_not_there_is_exit_1(
-    house: House, shell: Shell, words: tuple[str, ...], id: str
+    harness: Harness, shell: Shell, words: tuple[str, ...], id: str
 ) -> None:
     result = await shell.run("dag", *words, id)
 
@@ -39,17 +39,17 @@ async def test_what_is_not_clear_is_exit_2(shell: Shell, words: tuple[str, ...])
     assert (await shell.run("dag", *words)).exit_code == 2
 
 
-async def test_no_dags_are_no_error(house: House, shell: Shell) -> None:
-    await house.queue.enqueue("code")
+async def test_no_dags_are_no_error(harness: Harness, shell: Shell) -> None:
+    await harness.queue.enqueue("code")
 
     assert len(await shell.lines("dag", "list")) == 1
 
 
-async def test_dags_are_listed_the_newest_first(house: House, shell: Shell) -> None:
-    old = await planted(house, title="the first", budget_usd=5.0)
-    await die(house, "research")
-    new = await planted(house)
-    await house.queue.pause_dag(new)
+async def test_dags_are_listed_the_newest_first(harness: Harness, shell: Shell) -> None:
+    old = await planted(harness, title="the first", budget_usd=5.0)
+    await die(harness, "research")
+    new = await planted(harness)
+    await harness.queue.dags.pause(new)
 
     lines = await shell.lines("dag", "list")
 
@@ -57,14 +57,16 @@ async def test_dags_are_listed_the_newest_first(house: House, shell: Shell) -> N
     assert lines[2].endswith("$0.00 of $5.00  the first")
     assert [row["id"] for row in await shell.json("dag", "list", "--status", "FAILED")] == [old]
     cut = await shell.run("dag", "list", "--limit", "1")
-    assert cut.stderr == "rqueue: there are more than 1: name a --status, or raise --limit\n"
+    assert cut.stderr == "rqueue: there are more than 1: give a --status or raise --limit\n"
 
 
-async def test_a_dag_is_drawn_with_states_and_its_critical_path(house: House, shell: Shell) -> None:
-    dag = await planted(house, title="the title", budget_usd=5.0, failure_threshold=0.3)
-    await complete(house, "research")
-    dead = await die(house, "design")
-    known = await ids(house, dag)
+async def test_a_dag_is_drawn_with_states_and_its_critical_path(
+    harness: Harness, shell: Shell
+) -> None:
+    dag = await planted(harness, title="the title", budget_usd=5.0, failure_threshold=0.3)
+    await complete(harness, "research")
+    dead = await die(harness, "design")
+    known = await ids(harness, dag)
 
     result = await shell.run("dag", "show", dag)
 
@@ -74,7 +76,7 @@ async def test_a_dag_is_drawn_with_states_and_its_critical_path(house: House, sh
         "title    the title",
         "status   failed",
         "tasks    3: 1 completed, 1 dead, 1 open; 3 edges",
-        "policy   hold; tells of 30% dead, which is reached",
+        "policy   hold; threshold 30% dead, which is reached",
         "spent    $0.00 of $5.00",
     ]
     assert head.splitlines()[6:8] == ["roots    research", "leaves   build"]
@@ -87,18 +89,18 @@ async def test_a_dag_is_drawn_with_states_and_its_critical_path(house: House, sh
     ]
     assert rows[2][5:] == ["error:", r"no\x1b[2J", "paper"]
     assert rows[3] == ["◆─╯", "build", "PENDING", known["build"]]
-    assert result.stderr == f"rqueue: 1 task is dead; `rqueue dag retry {dag}` gives a new life\n"
+    assert result.stderr == f"rqueue: 1 task is dead; retry with `rqueue dag retry {dag}`\n"
     assert "\x1b" not in result.stdout
 
 
 async def test_a_dag_that_a_dead_task_of_another_holds_runs_on_and_names_it(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    other = await planted(house, {"other": [], "more": []})
-    dead = await die(house, "other")
+    other = await planted(harness, {"other": [], "more": []})
+    dead = await die(harness, "other")
     rows = [{"type": f"a{at}", "after": [dead]} for at in range(101)]
-    dag = (await house.queue.submit_plan({"tasks": [*rows, {"type": "b"}]})).id
-    await complete(house, "b")
+    dag = (await harness.queue.dags.submit({"tasks": [*rows, {"type": "b"}]})).id
+    await complete(harness, "b")
 
     found = await shell.run("dag", "show", dag)
 
@@ -106,18 +108,18 @@ async def test_a_dag_that_a_dead_task_of_another_holds_runs_on_and_names_it(
     assert "status   running" in head
     assert f"waits    for {dead} of another DAG" in head
     await shell.run("dag", "retry", other)
-    await complete(house, "other")
+    await complete(harness, "other")
     assert "waits" not in (await shell.run("dag", "show", dag)).stdout
 
 
 @pytest.mark.parametrize("form", ["bare", "UUID", "task", "task's own id"])
-async def test_a_dag_is_named_in_any_form(house: House, shell: Shell, form: str) -> None:
+async def test_a_dag_is_named_in_any_form(harness: Harness, shell: Shell, form: str) -> None:
     dag = (
-        await house.queue.submit_plan(
+        await harness.queue.dags.submit(
             {"tasks": [{"type": "a", "name": "a", "external_id": "mine"}, {"type": "b"}]}
         )
     ).id
-    task = (await ids(house, dag))["a"]
+    task = (await ids(harness, dag))["a"]
     named = {"bare": dag.ulid, "UUID": str(dag.uuid), "task": task, "task's own id": "mine"}
 
     (found,) = await shell.json("dag", "show", named[form])
@@ -125,8 +127,8 @@ async def test_a_dag_is_named_in_any_form(house: House, shell: Shell, form: str)
     assert (found["id"], found["total"]) == (dag, 2)
 
 
-async def test_a_task_that_is_alone_is_a_dag_of_one(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code", title="alone")
+async def test_a_task_that_is_alone_is_a_dag_of_one(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code", title="alone")
     alone = f"dag_{handle.id.ulid}"
 
     (found,) = await shell.json("dag", "show", alone)
@@ -139,10 +141,10 @@ async def test_a_task_that_is_alone_is_a_dag_of_one(house: House, shell: Shell) 
     assert (await shell.run("dag", "cancel", alone)).exit_code == 3
 
 
-async def test_a_program_gets_the_whole_graph(house: House, shell: Shell) -> None:
-    dag = await planted(house, on_failure="continue")
-    lease = await running(house, "research")
-    known = await ids(house, dag)
+async def test_a_program_gets_the_whole_graph(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness, on_failure="continue")
+    lease = await running(harness, "research")
+    known = await ids(harness, dag)
 
     (found,) = await shell.json("dag", "show", dag)
 
@@ -160,9 +162,9 @@ async def test_a_program_gets_the_whole_graph(house: House, shell: Shell) -> Non
     assert boosts[0] == 10.0
 
 
-async def test_a_join_by_depends_on_is_in_the_picture(house: House, shell: Shell) -> None:
-    first = await house.queue.enqueue("first")
-    second = await house.queue.enqueue("second", depends_on=[first.id])
+async def test_a_join_by_depends_on_is_in_the_picture(harness: Harness, shell: Shell) -> None:
+    first = await harness.queue.enqueue("first")
+    second = await harness.queue.enqueue("second", depends_on=[first.id])
 
     (found,) = await shell.json("dag", "show", second.id)
 
@@ -170,14 +172,14 @@ async def test_a_join_by_depends_on_is_in_the_picture(house: House, shell: Shell
     assert [task["after"] for task in found["tasks"]] == [[], [first.id]]
 
 
-async def test_more_than_a_hundred_are_summarised(house: House, shell: Shell) -> None:
+async def test_more_than_a_hundred_are_summarised(harness: Harness, shell: Shell) -> None:
     middle = [f"m{number}" for number in range(100)]
     tasks: list[dict[str, object]] = [{"type": "first", "name": "first"}]
     tasks += [{"type": "middle", "name": name, "after": ["first"]} for name in middle]
     tasks += [{"type": "last", "name": "last", "after": middle}]
-    dag = (await house.queue.submit_plan({"tasks": tasks})).id
-    await complete(house, "first")
-    await running(house, "middle")
+    dag = (await harness.queue.dags.submit({"tasks": tasks})).id
+    await complete(harness, "first")
+    await running(harness, "middle")
 
     lines = (await shell.lines("dag", "show", dag))[-4:]
 
@@ -189,11 +191,11 @@ async def test_more_than_a_hundred_are_summarised(house: House, shell: Shell) ->
 
 
 async def test_graphviz_and_mermaid_get_texts_that_cannot_break_them(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
     title = 'a "quoted" \\ [title] <b>'
     tasks = [{"type": "a", "name": "a"}, {"type": "b", "title": title, "after": ["a"]}]
-    dag = (await house.queue.submit_plan({"tasks": tasks, "title": title})).id
+    dag = (await harness.queue.dags.submit({"tasks": tasks, "title": title})).id
 
     dot = await shell.lines("dag", "show", dag, "--dot")
     mermaid = await shell.lines("dag", "show", dag, "--mermaid")
@@ -209,29 +211,29 @@ async def test_graphviz_and_mermaid_get_texts_that_cannot_break_them(
 
 
 async def test_a_task_shows_its_dag_and_what_the_critical_path_gives_it(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    dag = await planted(house)
-    design = (await ids(house, dag))["design"]
+    dag = await planted(harness)
+    design = (await ids(harness, dag))["design"]
 
     lines = await shell.lines("task", design)
 
     assert lines[1] == f"dag      {dag}"
-    assert "boost    6.67 points more urgent by the critical path" in lines
+    assert "boost    6.67 points more urgent because of the critical path" in lines
     (document,) = await shell.json("task", design)
     assert (document["dag"], round(document["dependency_boost"], 2)) == (dag, 6.67)
-    alone = await house.queue.enqueue("code")
+    alone = await harness.queue.enqueue("code")
     assert not any(
         line.startswith(("dag", "boost")) for line in await shell.lines("task", alone.id)
     )
 
 
-async def test_bytes_of_anyone_stand_in_no_way(house: House, shell: Shell) -> None:
-    dag = await planted(house, DIAMOND)
-    known = await ids(house, dag)
+async def test_bytes_of_anyone_stand_in_no_way(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness, DIAMOND)
+    known = await ids(harness, dag)
     research, design = (TaskId(known[name]).ulid for name in ("research", "design"))
-    await house.client.hset(house.keys.task(research), mapping={"up0": design, "rank": "x"})
-    await house.client.hset(house.keys.task(design), "flags", f"d{'Z' * 26}")
+    await harness.client.hset(harness.keys.task(research), mapping={"up0": design, "rank": "x"})
+    await harness.client.hset(harness.keys.task(design), "flags", f"d{'Z' * 26}")
 
     (found,) = await shell.json("dag", "show", dag)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from rqueue import DagId, State
+from rqueue.dags import store as dag_store
 from rqueue.errors import DagEnded
-from rqueue.store import dags
 from tests.cli.conftest import Shell
 from tests.cli.dags import complete, die, ids, planted, running
 from tests.cli.test_page import PAGE
-from tests.house import House
+from tests.harness import Harness
 
 PLAN = """
 title: from a file
@@ -40,14 +40,14 @@ REFUSED = {
 }
 
 
-async def test_a_dag_is_cancelled_once(house: House, shell: Shell) -> None:
-    dag = await planted(house)
-    await complete(house, "research")
+async def test_a_dag_is_cancelled_once(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness)
+    await complete(harness, "research")
 
     (answer,) = await shell.json("dag", "cancel", dag.ulid, "--reason", "enough")
 
     assert answer == {"id": dag, "cancelled": 2}
-    graph = await house.queue.dag_desk.graph(dag)
+    graph = await harness.queue.dags.show(dag)
     assert (graph.dag.status, graph.dag.reason) == ("cancelled", "enough")
     assert [task.cancel_reason for task in graph.tasks.values()] == [None, "enough", "enough"]
     again = await shell.run("dag", "cancel", dag)
@@ -55,94 +55,98 @@ async def test_a_dag_is_cancelled_once(house: House, shell: Shell) -> None:
     assert (await shell.run("dag", "pause", dag)).exit_code == 3
 
 
-async def test_without_a_reason_all_of_it_is_cancelled_too(house: House, shell: Shell) -> None:
-    dag = await planted(house)
+async def test_without_a_reason_all_of_it_is_cancelled_too(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness)
 
     assert await shell.lines("dag", "cancel", dag) == [f"{dag} is cancelled: 3 tasks"]
 
-    assert (await house.queue.dag_desk.get(dag)).reason == "the DAG was cancelled"
+    assert (await harness.queue.dags.status(dag)).reason == "the DAG was cancelled"
 
 
-async def test_a_reason_that_cannot_be_kept_is_exit_2(house: House, shell: Shell) -> None:
-    dag = await planted(house)
+async def test_a_reason_that_cannot_be_kept_is_exit_2(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness)
 
     assert (await shell.run("dag", "cancel", dag, "--reason", "x" * 1001)).exit_code == 2
 
-    assert (await house.queue.dag_desk.get(dag)).open == 3
+    assert (await harness.queue.dags.status(dag)).open == 3
 
 
-async def test_the_dead_live_again_and_the_dag_goes_on(house: House, shell: Shell) -> None:
-    dag = await planted(house)
-    dead = await die(house, "research")
+async def test_the_dead_live_again_and_the_dag_goes_on(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness)
+    dead = await die(harness, "research")
 
     (answer,) = await shell.json("dag", "retry", dead)
 
-    assert answer == {"id": dag, "revived": [dead], "refused": {}, "cancelled": []}
-    assert (await house.queue.dag_desk.get(dag)).status == "running"
-    await complete(house, "research", "design", "build")
-    assert (await house.queue.dag_desk.get(dag)).status == "completed"
+    assert answer == {"id": dag, "retried": [dead], "refused": {}, "cancelled": []}
+    assert (await harness.queue.dags.status(dag)).status == "running"
+    await complete(harness, "research", "design", "build")
+    assert (await harness.queue.dags.status(dag)).status == "completed"
     none = await shell.run("dag", "retry", dag)
     assert (none.exit_code, none.stderr) == (1, f"rqueue: {dag} has no dead tasks\n")
 
 
 async def test_what_was_cancelled_with_the_dead_stays_so_and_is_named(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    dag = await planted(house, {"a": [], "b": ["a"], "c": []}, on_failure="fail_fast")
-    known = await ids(house, dag)
-    await die(house, "a")
+    dag = await planted(harness, {"a": [], "b": ["a"], "c": []}, on_failure="fail_fast")
+    known = await ids(harness, dag)
+    await die(harness, "a")
 
     result = await shell.run("dag", "retry", dag)
 
-    assert result.stdout == f"{dag}: 1 task revived\n"
+    assert result.stdout == f"{dag}: 1 task retried\n"
     first, *named = result.stderr.splitlines()
-    assert first == "rqueue: 2 tasks stay cancelled; submit anew what you need of it:"
+    assert first == "rqueue: 2 tasks stay cancelled; submit again those that you need:"
     assert sorted(named) == sorted(f"rqueue:   {known[name]}" for name in ("b", "c"))
-    assert (await house.task(known["a"])).state is State.READY
-    assert "cancel" not in {step.verb for step in await dags.steps(house.queue.shard)}
+    assert (await harness.task(known["a"])).state is State.READY
+    assert "cancel" not in {
+        step.verb for step in await dag_store.steps(harness.queue._internals.shard)
+    }
 
 
 @pytest.mark.parametrize("rule", ["hold", "fail_fast"])
 async def test_one_that_was_given_up_but_for_the_dead_goes_on(
-    house: House, shell: Shell, rule: str
+    harness: Harness, shell: Shell, rule: str
 ) -> None:
-    dag = await planted(house, {"a": [], "b": ["a"], "c": []}, on_failure=rule)
-    dead = await die(house, "a")
+    dag = await planted(harness, {"a": [], "b": ["a"], "c": []}, on_failure=rule)
+    dead = await die(harness, "a")
     assert (await shell.run("dag", "cancel", dag)).exit_code == 0
     again = await shell.run("dag", "cancel", dag)
     assert (again.exit_code, again.stderr) == (3, f"rqueue: {dag} is failed already\n")
     assert "closing" not in (await shell.run("dag", "show", dag)).stdout
 
-    assert (await shell.json("dag", "retry", dag))[0]["revived"] == [dead]
+    assert (await shell.json("dag", "retry", dag))[0]["retried"] == [dead]
 
-    assert (await house.queue.dag_desk.get(dag)).status == "running"
-    await complete(house, "a")
-    assert (await house.queue.dag_desk.get(dag)).status == "completed"
-
-
-async def test_a_task_of_a_dag_that_is_just_given_up_stays_dead(house: House) -> None:
-    dag = await planted(house, {"a": [], "b": ["a"]}, on_failure="fail_fast")
-    dead = await die(house, "a")
-
-    with pytest.raises(DagEnded, match=f"{dag} is being given up already"):
-        await house.queue.revive(dead)
+    assert (await harness.queue.dags.status(dag)).status == "running"
+    await complete(harness, "a")
+    assert (await harness.queue.dags.status(dag)).status == "completed"
 
 
-async def test_one_that_cannot_live_again_is_named_and_exit_3(house: House, shell: Shell) -> None:
-    dag = await planted(house, {"a": [], "b": []})
-    first, second = await die(house, "a"), await die(house, "b")
-    await house.client.hset(house.keys.task(first.ulid), "parents", second.ulid[:-2] + "ZZ")
+async def test_a_task_of_a_dag_that_is_just_given_up_stays_dead(harness: Harness) -> None:
+    dag = await planted(harness, {"a": [], "b": ["a"]}, on_failure="fail_fast")
+    dead = await die(harness, "a")
+
+    with pytest.raises(DagEnded, match=f"{dag} is being cancelled already"):
+        await harness.queue.dead.retry(dead)
+
+
+async def test_one_that_cannot_live_again_is_named_and_exit_3(
+    harness: Harness, shell: Shell
+) -> None:
+    dag = await planted(harness, {"a": [], "b": []})
+    first, second = await die(harness, "a"), await die(harness, "b")
+    await harness.client.hset(harness.keys.task(first.ulid), "parents", second.ulid[:-2] + "ZZ")
 
     result = await shell.run("dag", "retry", dag)
 
     assert result.exit_code == 3
-    assert result.stdout == f"{dag}: 1 task revived\n"
+    assert result.stdout == f"{dag}: 1 task retried\n"
     assert result.stderr.startswith(f"rqueue: {first} stays dead: depends on a task")
-    assert (await house.task(second)).state is State.READY
+    assert (await harness.task(second)).state is State.READY
 
 
-async def test_a_pause_holds_until_it_is_ended(house: House, shell: Shell) -> None:
-    dag = await planted(house)
+async def test_a_pause_holds_until_it_is_ended(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness)
 
     assert await shell.lines("dag", "pause", dag) == [f"{dag} is paused"]
     assert (await shell.run("claim", "--wait", "0")).exit_code == 1
@@ -154,9 +158,9 @@ async def test_a_pause_holds_until_it_is_ended(house: House, shell: Shell) -> No
     assert (await shell.run("claim", "--wait", "0")).exit_code == 0
 
 
-async def test_what_has_ended_is_not_resumed(house: House, shell: Shell) -> None:
-    dag = await planted(house, {"a": []})
-    await complete(house, "a")
+async def test_what_has_ended_is_not_resumed(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness, {"a": []})
+    await complete(harness, "a")
 
     result = await shell.run("dag", "resume", dag)
 
@@ -166,20 +170,20 @@ async def test_what_has_ended_is_not_resumed(house: House, shell: Shell) -> None
 
 @pytest.mark.parametrize("words", [("pause",), ("resume",), ("budget", "--usd", "3")])
 async def test_a_task_that_is_alone_says_so(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    task = await house.queue.enqueue("code")
+    task = await harness.queue.enqueue("code")
 
     result = await shell.run("dag", *words, task.id)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"rqueue: dag: {task.id} is alone, in no DAG")
+    assert result.stderr.startswith(f"rqueue: dag: {task.id} belongs to no DAG")
 
 
-async def test_a_budget_is_shown_set_and_lifted(house: House, shell: Shell) -> None:
-    dag = await planted(house)
-    lease = await running(house, "research")
-    await house.client.hincrby(house.keys.dag(dag.ulid), "spent", 1_250_000)
+async def test_a_budget_is_shown_set_and_lifted(harness: Harness, shell: Shell) -> None:
+    dag = await planted(harness)
+    lease = await running(harness, "research")
+    await harness.client.hincrby(harness.keys.dag(dag.ulid), "spent", 1_250_000)
 
     assert await shell.lines("dag", "budget", dag) == [f"{dag}: no limit, $1.25 spent"]
     (answer,) = await shell.json("dag", "budget", lease.id, "--usd", "2.5")
@@ -192,40 +196,40 @@ async def test_a_budget_is_shown_set_and_lifted(house: House, shell: Shell) -> N
 
 @pytest.mark.parametrize("form", ["YAML", "JSON"])
 async def test_a_plan_is_submitted_and_its_id_printed(
-    house: House, shell: Shell, nowhere: Path, form: str
+    harness: Harness, shell: Shell, nowhere: Path, form: str
 ) -> None:
     given = {"tasks": [{"type": "research"}, {"type": "build", "after": ["0"]}]}
     (nowhere / "plan").write_text(PLAN if form == "YAML" else json.dumps(given))
 
     (line,) = await shell.lines("dag", "submit", "plan")
 
-    graph = await house.queue.dag_desk.graph(DagId(line))
+    graph = await harness.queue.dags.show(DagId(line))
     assert [task.type for task in graph.tasks.values()] == ["research", "build"]
-    assert [len(above) for above in graph.parents.values()] == [0, 1]
+    assert [len(above) for above in graph.dependencies.values()] == [0, 1]
     (again,) = await shell.json("dag", "submit", "-", given=PLAN)
     assert again["id"] != line
 
 
 @pytest.mark.parametrize(("plan", "said"), REFUSED.values(), ids=REFUSED)
 async def test_a_plan_that_is_refused_is_exit_2_and_leaves_nothing(
-    house: House, shell: Shell, plan: str, said: str
+    harness: Harness, shell: Shell, plan: str, said: str
 ) -> None:
     result = await shell.run("dag", "submit", "-", given=plan)
 
     assert result.exit_code == 2, result.output
     assert said in result.stderr
     assert result.stdout == ""
-    assert await house.client.keys("*") == []
+    assert await harness.client.keys("rq:*") == []
 
 
-async def test_the_plan_of_the_page_is_taken(house: House, shell: Shell) -> None:
+async def test_the_plan_of_the_page_is_taken(harness: Harness, shell: Shell) -> None:
     (plan,) = re.findall(r"```yaml\n(title: .+?)```", PAGE, re.DOTALL)
 
     (line,) = await shell.lines("dag", "submit", "-", given=plan)
 
-    graph = await house.queue.dag_desk.graph(line)
+    graph = await harness.queue.dags.show(line)
     assert [task.spec.name for task in graph.tasks.values()] == ["research", "design", "build"]
-    assert [len(above) for above in graph.parents.values()] == [0, 1, 2]
+    assert [len(above) for above in graph.dependencies.values()] == [0, 1, 2]
 
 
 async def test_a_file_that_is_not_there_is_exit_2(shell: Shell) -> None:

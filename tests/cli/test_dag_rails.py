@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rqueue.cli.dag_rails import MARKED, TASK, drawn
+from rqueue.cli.dag.rails import MARKED, TASK, drawn
 
 Graph = dict[str, list[str]]
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rqueue.cli.dag_picture import progress, summary, table
-from rqueue.cli.dag_screen import picture, shown
-from rqueue.cli.dag_watch import Seen, ended, follow
+from rqueue.cli.dag.picture import progress, summary, table
+from rqueue.cli.dag.screen import picture, shown
+from rqueue.cli.dag.watch import Seen, ended, follow
+from rqueue.core.leases import HeldLease
+from rqueue.core.spawn import SpawnDraft, spawn
 from rqueue.errors import StoreUnavailable
-from rqueue.model.ids import new_task_id
-from rqueue.store.leases import Held
-from rqueue.store.spawning import Seedling, spawn
+from rqueue.task.ids import new_task_id
 from tests.cli.conftest import Shell
 from tests.cli.dags import complete, die, ids, planted, running
 from tests.cli.terminal import INTO, terminal
-from tests.house import NAME, House
+from tests.harness import NAME, Harness
 from tests.servers import Server
 
 PLAN = {"tasks": [{"type": "a", "name": "a"}, {"type": "b", "name": "b", "after": ["a"]}]}
@@ -44,7 +44,7 @@ async def step(views: AsyncIterator[Seen]) -> Seen:
     return await anext(views)
 
 
-async def test_a_watch_ends_with_the_dag(alone: House) -> None:
+async def test_a_watch_ends_with_the_dag(alone: Harness) -> None:
     dag = await planted(alone, {"a": [], "b": ["a"]})
     views = follow(alone.queue, dag, 0.01, asyncio.Event())
 
@@ -59,38 +59,38 @@ async def test_a_watch_ends_with_the_dag(alone: House) -> None:
     assert [graph.at_rest for graph in graphs if graph] == [False, False, True]
 
 
-async def test_what_only_waits_for_the_dead_is_at_rest(alone: House) -> None:
+async def test_what_only_waits_for_the_dead_is_at_rest(alone: Harness) -> None:
     dag = await planted(alone, {"a": [], "b": ["a"], "c": ["b"], "d": []})
     await die(alone, "a")
-    graph = await alone.queue.dag_desk.graph(dag)
+    graph = await alone.queue.dags.show(dag)
     assert (graph.dag.status, graph.dag.ended, graph.at_rest) == ("failed", False, False)
 
     await complete(alone, "d")
 
-    assert (await alone.queue.dag_desk.graph(dag)).at_rest
+    assert (await alone.queue.dags.show(dag)).at_rest
     assert (await ended(alone.queue, dag, None)).status == "failed"
 
 
-async def test_what_waits_for_its_time_or_another_dag_goes_on(alone: House) -> None:
+async def test_what_waits_for_its_time_or_another_dag_goes_on(alone: Harness) -> None:
     other = await alone.queue.enqueue("other")
     tasks = [{"type": "a"}, {"type": "b", "delay": 60}, {"type": "c", "after": [other.id]}]
-    dag = (await alone.queue.submit_plan({"tasks": tasks})).id
+    dag = (await alone.queue.dags.submit({"tasks": tasks})).id
     await die(alone, "a")
-    assert not (await alone.queue.dag_desk.graph(dag)).at_rest
+    assert not (await alone.queue.dags.show(dag)).at_rest
 
     await alone.queue.run_now((await ids(alone, dag))["b"])
     await complete(alone, "b")
-    graph = await alone.queue.dag_desk.graph(dag)
+    graph = await alone.queue.dags.show(dag)
 
     assert not graph.at_rest
     assert list(graph.outside.values()) == [[], [], [other.id]]
     assert f"waits for {other.id} of another DAG" in table(graph).rows[2][-1]
     await alone.queue.cancel(other.id, dependents="cascade")
-    assert (await alone.queue.dag_desk.graph(dag)).at_rest
+    assert (await alone.queue.dags.show(dag)).at_rest
 
 
 async def test_a_server_that_is_away_is_waited_for(
-    alone: House, monkeypatch: pytest.MonkeyPatch
+    alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dag = await planted(alone)
     views = follow(alone.queue, dag, 0.01, asyncio.Event())
@@ -100,7 +100,7 @@ async def test_a_server_that_is_away_is_waited_for(
         raise StoreUnavailable("gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr("rqueue.client.dagdesk.DagDesk.graph", away)
+        broken.setattr("rqueue.dags.admin.Dags.show", away)
         second = await step(views)
     third = await step(views)
 
@@ -108,14 +108,14 @@ async def test_a_server_that_is_away_is_waited_for(
         "", "the server did not answer: gone", "",
     )  # fmt: skip
     assert second.graph is first.graph
-    assert lines(picture(second, 80, 24), 80)[0].startswith("server away, trying again: ")
-    assert lines(picture(Seen(None), 80, 24), 80) == ["looking"]
+    assert lines(picture(second, 80, 24), 80)[0].startswith("server unavailable, retrying: ")
+    assert lines(picture(Seen(None), 80, 24), 80) == ["loading"]
 
 
-async def test_a_wide_terminal_shows_all_and_a_narrow_one_what_fits(alone: House) -> None:
+async def test_a_wide_terminal_shows_all_and_a_narrow_one_what_fits(alone: Harness) -> None:
     dag = await planted(alone)
     await complete(alone, "research")
-    graph = await alone.queue.dag_desk.graph(dag)
+    graph = await alone.queue.dags.show(dag)
     known = await ids(alone, dag)
 
     wide, narrow = lines(shown(graph, 120), 120), lines(shown(graph, 40), 40)
@@ -127,9 +127,9 @@ async def test_a_wide_terminal_shows_all_and_a_narrow_one_what_fits(alone: House
     assert max(map(len, narrow)) <= 40
 
 
-async def test_rails_that_would_fill_the_terminal_are_numbers(alone: House) -> None:
+async def test_rails_that_would_fill_the_terminal_are_numbers(alone: Harness) -> None:
     dag = await planted(alone)
-    graph = await alone.queue.dag_desk.graph(dag)
+    graph = await alone.queue.dags.show(dag)
 
     found = table(graph, 4)
 
@@ -141,10 +141,10 @@ async def test_rails_that_would_fill_the_terminal_are_numbers(alone: House) -> N
     ]
 
 
-async def test_a_low_terminal_gets_a_summary_that_fits(alone: House) -> None:
+async def test_a_low_terminal_gets_a_summary_that_fits(alone: Harness) -> None:
     dag = await planted(alone, {"a": [], **{f"b{at}": ["a"] for at in range(30)}})
     await complete(alone, "a")
-    seen = Seen(await alone.queue.dag_desk.graph(dag))
+    seen = Seen(await alone.queue.dags.show(dag))
 
     found = lines(picture(seen, 100, 14), 100)
 
@@ -153,13 +153,13 @@ async def test_a_low_terminal_gets_a_summary_that_fits(alone: House) -> None:
     assert found[-1].split()[:4] == ["2", "30", "30", "READY"]
 
 
-async def test_a_long_way_is_summarised_on_a_page(alone: House) -> None:
+async def test_a_long_way_is_summarised_on_a_page(alone: Harness) -> None:
     names = [f"n{at}" for at in range(250)]
     shape = {name: names[at - 1 : at] if at else [] for at, name in enumerate(names)}
     dag = await planted(alone, shape)
     await complete(alone, "n0")
 
-    found = summary(await alone.queue.dag_desk.graph(dag)).rows
+    found = summary(await alone.queue.dags.show(dag)).rows
 
     assert len(found) == 84
     assert [row[:3] for row in (found[0], found[-1])] == [
@@ -168,29 +168,31 @@ async def test_a_long_way_is_summarised_on_a_page(alone: House) -> None:
     ]
 
 
-async def test_a_terminal_cuts_no_state_and_no_rail(alone: House) -> None:
+async def test_a_terminal_cuts_no_state_and_no_rail(alone: Harness) -> None:
     shape = {"a" * 20: [], "b" * 20: ["a" * 20], "c" * 20: ["a" * 20]}
     dag = await planted(alone, shape)
 
-    found = lines(shown(await alone.queue.dag_desk.graph(dag), 60), 60)
+    found = lines(shown(await alone.queue.dags.show(dag), 60), 60)
 
     assert not [line for line in found if "…" in line]
     assert found[-3].split()[-1] == "READY"
 
 
-async def test_progress_is_a_bar_of_what_has_ended(alone: House) -> None:
+async def test_progress_is_a_bar_of_what_has_ended(alone: Harness) -> None:
     dag = await planted(alone, {"a": [], "b": [], "c": []})
     await complete(alone, "a")
     await die(alone, "b")
 
-    bar = progress(await alone.queue.dag_desk.get(dag))
+    bar = progress(await alone.queue.dags.status(dag))
 
     assert bar == f"{'█' * 20}{'░' * 10}  67%  failed  1 completed, 1 dead, 1 open"
 
 
-async def test_a_pipe_gets_a_line_for_each_change_and_the_graph(house: House, shell: Shell) -> None:
-    dag = await planted(house, {"a": []})
-    await complete(house, "a")
+async def test_a_pipe_gets_a_line_for_each_change_and_the_graph(
+    harness: Harness, shell: Shell
+) -> None:
+    dag = await planted(harness, {"a": []})
+    await complete(harness, "a")
 
     found = await shell.lines("dag", "show", dag, "--watch")
 
@@ -202,7 +204,7 @@ async def test_a_pipe_gets_a_line_for_each_change_and_the_graph(house: House, sh
 
 @pytest.mark.parametrize(("how", "code"), [("its end", 0), ("q", 0), ("Ctrl-C", 130)])
 async def test_a_terminal_is_left_clean_and_the_picture_stays(
-    alone: House, valkey: Server, tmp_path: Path, *, how: str, code: int
+    alone: Harness, valkey: Server, tmp_path: Path, *, how: str, code: int
 ) -> None:
     dag = await planted(alone, {"a": [], "b": ["a"]})
     words = (sys.executable, "-m", "rqueue", "dag", "show", dag, "--watch", "--interval", "0.1")
@@ -224,17 +226,17 @@ async def test_a_terminal_is_left_clean_and_the_picture_stays(
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-async def test_a_submit_waits_for_the_end(house: House, shell: Shell, *, end: str) -> None:
+async def test_a_submit_waits_for_the_end(harness: Harness, shell: Shell, *, end: str) -> None:
     async def work() -> None:
-        (lease,) = await house.queue.claim(worker="w1", types=["a"], wait=10)
+        (lease,) = await harness.queue.claim(worker="w1", types=["a"], wait=10)
         await lease.start()
         if end == "cancelled":
-            await house.queue.cancel_dag(lease.id, "enough")
+            await harness.queue.dags.cancel(lease.id, "enough")
         elif end == "failed":
             await lease.fail("error", "no", permanent=True)
         else:
             await lease.complete()
-            await complete(house, "b")
+            await complete(harness, "b")
 
     given = json.dumps(PLAN)
     for words in (["--json"], []):
@@ -244,7 +246,7 @@ async def test_a_submit_waits_for_the_end(house: House, shell: Shell, *, end: st
 
         assert result.exit_code == (0 if end == "completed" else 3)
         dag = json.loads(result.stdout)["id"] if words else result.stdout.strip()
-        assert (await house.queue.dag_desk.get(dag)).status == end
+        assert (await harness.queue.dags.status(dag)).status == end
         told = result.stderr.splitlines()
         if end == "completed":
             assert told == ([] if words else ["rqueue: completed: 2 completed"])
@@ -252,7 +254,9 @@ async def test_a_submit_waits_for_the_end(house: House, shell: Shell, *, end: st
             assert [line.startswith(f"rqueue: {dag} is {end}: ") for line in told] == [True]
 
 
-async def test_a_person_who_waits_sees_a_bar(alone: House, valkey: Server, tmp_path: Path) -> None:
+async def test_a_person_who_waits_sees_a_bar(
+    alone: Harness, valkey: Server, tmp_path: Path
+) -> None:
     (tmp_path / "plan").write_text(json.dumps(PLAN))
     words = (sys.executable, "-m", "rqueue", "dag", "submit", "plan", "--wait")
 
@@ -267,16 +271,16 @@ async def test_a_person_who_waits_sees_a_bar(alone: House, valkey: Server, tmp_p
         assert b"completed: 2 completed" in shown.written
 
 
-async def test_a_task_that_waits_for_what_it_spawned_says_so(alone: House) -> None:
+async def test_a_task_that_waits_for_what_it_spawned_says_so(alone: Harness) -> None:
     lease = await alone.running("parent")
-    shard = alone.queue.shard
+    shard = alone.queue._internals.shard
     calls = [alone.queue.call("child", parent_id=lease.id) for _ in range(2)]
-    drafts = [alone.queue.drafter.draft(call) for call in calls]
-    children = [Seedling(str(at), new_task_id(), draft) for at, draft in enumerate(drafts)]
-    held = Held(lease.id.ulid, lease.token)
+    drafts = [alone.queue._internals.drafter.draft(call) for call in calls]
+    children = [SpawnDraft(str(at), new_task_id(), draft) for at, draft in enumerate(drafts)]
+    held = HeldLease(lease.id.ulid, lease.token)
     await spawn(shard, held, children, wait="success")
 
-    graph = await alone.queue.dag_desk.graph(lease.id)
+    graph = await alone.queue.dags.show(lease.id)
 
     found = [(row[0], row[1], row[2], row[-1]) for row in table(graph).rows]
     assert found == [

@@ -8,34 +8,34 @@ from typing import Any
 import pytest
 
 from rqueue import TaskId
-from rqueue.client.deciding import fingerprint_of
-from rqueue.model.note import Note
-from rqueue.store.notes import note
+from rqueue.core.notes import note
+from rqueue.dead.decide import fingerprint_of
+from rqueue.task.task import Note
 from tests.cli.conftest import Shell
-from tests.client.test_reviewing import trace
-from tests.house import House
+from tests.dead.test_admin import trace
+from tests.harness import Harness
 
 NASTY = "\x1b[2J\x1b]0;owned\x07 bell\u2028 \x9b31m 'x'"
 
 
-async def died(house: House, error: str = "no", type: str = "code", **options: Any) -> TaskId:
+async def died(harness: Harness, error: str = "no", type: str = "code", **options: Any) -> TaskId:
     options.setdefault("payload", {"n": 1})
-    handle = await house.queue.enqueue(type, options.pop("payload"), **options)
+    handle = await harness.queue.enqueue(type, options.pop("payload"), **options)
     agents = [options["agent_name"]] if "agent_name" in options else []
-    (lease,) = await house.queue.claim(worker="w1", types=[type], agents=agents)
+    (lease,) = await harness.queue.claim(worker="w1", types=[type], agents=agents)
     await lease.start()
-    await note(house.queue.shard, lease.held, Note(usd=0.5, tokens_in=3), seq=1)
+    await note(harness.queue._internals.shard, lease.held, Note(usd=0.5, tokens_in=3), seq=1)
     await lease.fail("error", error, permanent=True)
     return handle.id
 
 
-async def test_the_list_has_what_a_reviewer_needs(house: House, shell: Shell) -> None:
-    task = await died(house, "HTTP 503 at 12:00:01")
+async def test_the_list_has_what_a_reviewer_needs(harness: Harness, shell: Shell) -> None:
+    task = await died(harness, "HTTP 503 at 12:00:01")
 
     (row,) = await shell.json("dead", "list")
 
     assert row.pop("dead_lettered_at").startswith("20")
-    assert row.pop("fingerprint") == fingerprint_of(await house.task(task)).id
+    assert row.pop("fingerprint") == fingerprint_of(await harness.task(task)).id
     assert row == {
         "id": task, "dag_id": None, "task_type": "code", "agent_name": "w1", "worker": "w1",
         "reason": "error",
@@ -47,10 +47,10 @@ async def test_the_list_has_what_a_reviewer_needs(house: House, shell: Shell) ->
     assert 'HTTP 503 at 12:00:01  {"n": 1}  1/3       0.5' in line
 
 
-async def test_the_dead_are_found_by_what_they_are(house: House, shell: Shell) -> None:
-    first = await died(house, "disk 1 full", tags=["t"])
-    second = await died(house, "no handler", type="mail")
-    cluster = fingerprint_of(await house.task(first)).id
+async def test_the_dead_are_found_by_what_they_are(harness: Harness, shell: Shell) -> None:
+    first = await died(harness, "disk 1 full", tags=["t"])
+    second = await died(harness, "no handler", type="mail")
+    cluster = fingerprint_of(await harness.task(first)).id
 
     async def ids(*words: str) -> list[str]:
         return [row["id"] for row in await shell.json("dead", "list", *words)]
@@ -66,9 +66,11 @@ async def test_the_dead_are_found_by_what_they_are(house: House, shell: Shell) -
     assert "there are more than 1" in limited.stderr
 
 
-async def test_the_agent_is_the_tasks_own_and_either_finds_it(house: House, shell: Shell) -> None:
-    task = await died(house, agent_name="coder")
-    plain = await died(house)
+async def test_the_agent_is_the_tasks_own_and_either_finds_it(
+    harness: Harness, shell: Shell
+) -> None:
+    task = await died(harness, agent_name="coder")
+    plain = await died(harness)
 
     (second, first) = await shell.json("dead", "list")
     table = await shell.lines("dead", "list")
@@ -85,11 +87,11 @@ async def test_the_agent_is_the_tasks_own_and_either_finds_it(house: House, shel
 
 
 async def test_of_more_than_the_limit_the_last_that_died_are_listed(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    tasks = [await died(house, type="mail" if n % 2 else "code") for n in range(12)]
+    tasks = [await died(harness, type="mail" if n % 2 else "code") for n in range(12)]
     # Two may have died in one millisecond.
-    await house.client.zadd(house.keys.dead(), {task.ulid: at for at, task in enumerate(tasks)})
+    await harness.client.zadd(harness.keys.dead(), {task.ulid: at for at, task in enumerate(tasks)})
 
     async def ids(*words: str) -> list[str]:
         return [row["id"] for row in await shell.json("dead", "list", *words)]
@@ -103,15 +105,15 @@ async def test_of_more_than_the_limit_the_last_that_died_are_listed(
     "wrong", [("--cluster", "xyz"), ("--type", "a b"), ("--agent", ""), ("--reason", "\x1b")]
 )
 async def test_a_filter_that_means_nothing_is_refused(
-    house: House, shell: Shell, wrong: tuple[str, ...]
+    harness: Harness, shell: Shell, wrong: tuple[str, ...]
 ) -> None:
     assert (await shell.run("dead", "list", *wrong)).exit_code == 2
 
 
-async def test_clusters_are_counted_the_largest_first(house: House, shell: Shell) -> None:
-    tasks = [await died(house, f"row {n} of '{n}' is broken") for n in range(3)]
-    await died(house, "other")
-    await house.queue.resolve(tasks[0], "escalate")
+async def test_clusters_are_counted_the_largest_first(harness: Harness, shell: Shell) -> None:
+    tasks = [await died(harness, f"row {n} of '{n}' is broken") for n in range(3)]
+    await died(harness, "other")
+    await harness.queue.dead.decide(tasks[0], "escalate")
 
     found = await shell.run("dead", "clusters")
     large, small = await shell.json("dead", "clusters")
@@ -125,10 +127,12 @@ async def test_clusters_are_counted_the_largest_first(house: House, shell: Shell
     assert (none.exit_code, "0 tasks, 0 clusters" in none.stderr) == (1, True)
 
 
-async def test_one_page_has_all_that_is_needed_to_decide(house: House, shell: Shell) -> None:
-    task = await died(house, trace("ValueError: x"), max_attempts=2, title="Pay it")
-    child = (await house.queue.enqueue("code", depends_on=[task])).id
-    await house.queue.resolve(task, "escalate", cause="needs_human", note="who?", by="human:ada")
+async def test_one_page_has_all_that_is_needed_to_decide(harness: Harness, shell: Shell) -> None:
+    task = await died(harness, trace("ValueError: x"), max_attempts=2, title="Pay it")
+    child = (await harness.queue.enqueue("code", depends_on=[task])).id
+    await harness.queue.dead.decide(
+        task, "escalate", cause="needs_human", note="who?", by="human:ada"
+    )
 
     page = "\n".join(await shell.lines("dead", "show", task))
     (found,) = await shell.json("dead", "show", task)
@@ -152,10 +156,10 @@ async def test_one_page_has_all_that_is_needed_to_decide(house: House, shell: Sh
 
 
 async def test_one_that_lives_again_is_shown_without_ways_to_decide(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    task = await died(house)
-    await house.queue.revive(task)
+    task = await died(harness)
+    await harness.queue.dead.retry(task)
 
     page = "\n".join(await shell.lines("dead", "show", task))
 
@@ -166,10 +170,10 @@ async def test_one_that_lives_again_is_shown_without_ways_to_decide(
 
 @pytest.mark.parametrize("words", [("list",), ("clusters",), ("show", "TASK")])
 async def test_no_dead_task_commands_a_terminal(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    task = await died(house, NASTY, payload={"a": NASTY})
-    await house.queue.resolve(task, "escalate", note="\x1b[31mred")
+    task = await died(harness, NASTY, payload={"a": NASTY})
+    await harness.queue.dead.decide(task, "escalate", note="\x1b[31mred")
 
     result = await shell.run("dead", *(task if word == "TASK" else word for word in words))
 

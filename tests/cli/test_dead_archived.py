@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from rqueue import TaskId
-from tests.archive.housed import Housed, housed
+from tests.archive.archived_harness import ArchivedHarness, housed
 from tests.cli.conftest import Shell
 from tests.cli.test_dead import died
-from tests.house import NAME
+from tests.harness import NAME
 from tests.postgres import Database
 from tests.servers import Server
 
 
 @pytest.fixture
-async def home(valkey: Server, pg: Database) -> AsyncIterator[Housed]:
+async def home(valkey: Server, pg: Database) -> AsyncIterator[ArchivedHarness]:
     async with housed(valkey, pg) as found:
         yield found
 
@@ -28,12 +28,12 @@ def bare(valkey: Server, nowhere: Path) -> Shell:
     return Shell({"RQUEUE_REDIS_URL": valkey.url, "RQUEUE_QUEUE": NAME})
 
 
-async def decided(home: Housed) -> TaskId:
+async def decided(home: ArchivedHarness) -> TaskId:
     """A dead task with a decision in the archive, and a later one that is not there yet."""
-    task = await died(home.house)
-    await home.queue.resolve(task, "escalate", note="first")
+    task = await died(home.harness)
+    await home.queue.dead.decide(task, "escalate", note="first")
     await home.archiver.tick()
-    await home.queue.resolve(task, "escalate", note="second")
+    await home.queue.dead.decide(task, "escalate", note="second")
     return task
 
 
@@ -42,7 +42,7 @@ def pages(folder: Path) -> list[Path]:
 
 
 async def test_no_report_is_written_without_what_the_archive_has(
-    home: Housed, bare: Shell, nowhere: Path
+    home: ArchivedHarness, bare: Shell, nowhere: Path
 ) -> None:
     await decided(home)
 
@@ -55,7 +55,7 @@ async def test_no_report_is_written_without_what_the_archive_has(
 
 
 async def test_a_task_is_shown_with_a_note_of_what_may_be_missing(
-    home: Housed, bare: Shell
+    home: ArchivedHarness, bare: Shell
 ) -> None:
     task = await decided(home)
 
@@ -63,17 +63,19 @@ async def test_a_task_is_shown_with_a_note_of_what_may_be_missing(
     (document,) = await bare.json("dead", "show", task)
 
     assert shown.exit_code == 0
-    assert "what was decided before may be missing: postgres_url" in shown.stderr
+    assert "earlier decisions may be missing: postgres_url" in shown.stderr
     assert "second" in shown.stdout
     assert [review["note"] for review in document["reviews"]] == ["second"]
 
 
-async def test_a_task_is_shown_while_the_archive_is_away(home: Housed, bare: Shell) -> None:
+async def test_a_task_is_shown_while_the_archive_is_away(
+    home: ArchivedHarness, bare: Shell
+) -> None:
     task = await decided(home)
     away = Shell({**bare.env, "RQUEUE_POSTGRES_URL": "postgresql:///x?host=/nowhere"})
 
     shown = await away.run("dead", "show", task)
 
     assert shown.exit_code == 0
-    assert "what was decided before may be missing" in shown.stderr
+    assert "earlier decisions may be missing" in shown.stderr
     assert "second" in shown.stdout

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rqueue.cli.dead_report import escaped
+from rqueue.cli.dead.report import escaped
 from rqueue.clock import SYSTEM
 from tests.cli.conftest import Shell
 from tests.cli.test_dead import died
-from tests.house import House
+from tests.harness import Harness
 
 
 def today() -> date:
@@ -23,11 +23,11 @@ def text_of(path: str) -> str:
 
 
 async def test_the_page_of_a_day_has_every_decision(
-    house: House, shell: Shell, tmp_path: Path
+    harness: Harness, shell: Shell, tmp_path: Path
 ) -> None:
-    first, second = await died(house, "disk 7 full"), await died(house)
-    await house.queue.resolve(first, "modify_and_retry", payload={"n": 2}, note="was 1")
-    await house.queue.resolve(second, "delete", cause="invalid_task", by="human:ada")
+    first, second = await died(harness, "disk 7 full"), await died(harness)
+    await harness.queue.dead.decide(first, "modify_and_retry", payload={"n": 2}, note="was 1")
+    await harness.queue.dead.decide(second, "delete", cause="invalid_task", by="human:ada")
 
     (path,) = await shell.lines("dead", "report", "-o", str(tmp_path / "log"))
 
@@ -44,8 +44,8 @@ async def test_the_page_of_a_day_has_every_decision(
     assert '```json\n{"op": "replace", "path": "/n", "value": 2, "was": 1}\n```' in page
 
 
-async def test_other_days_have_their_own_page(house: House, shell: Shell) -> None:
-    await house.queue.resolve(await died(house), "escalate")
+async def test_other_days_have_their_own_page(harness: Harness, shell: Shell) -> None:
+    await harness.queue.dead.decide(await died(harness), "escalate")
     since = (SYSTEM.now() - timedelta(days=2)).isoformat()
 
     await shell.lines("dead", "report", "--date", "2026-01-31")
@@ -68,7 +68,7 @@ async def test_other_days_have_their_own_page(house: House, shell: Shell) -> Non
      ("--until", "9999-12-31T23:59:59-05:00")],
 )  # fmt: skip
 async def test_days_that_are_none_are_refused(
-    house: House, shell: Shell, wrong: tuple[str, ...]
+    harness: Harness, shell: Shell, wrong: tuple[str, ...]
 ) -> None:
     found = await shell.run("dead", "report", *wrong)
 
@@ -81,9 +81,9 @@ async def test_days_that_are_none_are_refused(
      ("--since", "1960-01-01T00:00:00Z", "--until", "1961-01-01T00:00:00Z")],
 )  # fmt: skip
 async def test_a_day_of_no_queue_has_a_page_with_nothing_on_it(
-    house: House, shell: Shell, old: tuple[str, ...]
+    harness: Harness, shell: Shell, old: tuple[str, ...]
 ) -> None:
-    await house.queue.resolve(await died(house), "escalate")
+    await harness.queue.dead.decide(await died(harness), "escalate")
 
     (path,) = await shell.lines("dead", "report", *old)
 
@@ -91,9 +91,9 @@ async def test_a_day_of_no_queue_has_a_page_with_nothing_on_it(
     assert await shell.json("dead", "report", "--since", "0001-01-01T00:00:00Z") != []
 
 
-async def test_a_page_is_replaced_by_one_that_has_all_of_it(house: House, shell: Shell) -> None:
+async def test_a_page_is_replaced_by_one_that_has_all_of_it(harness: Harness, shell: Shell) -> None:
     await shell.lines("dead", "report", "--since", f"{today()}T00:00:00Z")
-    await house.queue.resolve(await died(house), "escalate")
+    await harness.queue.dead.decide(await died(harness), "escalate")
 
     for words in (("--since", f"{today()}T00:00:00Z"), (), ()):
         (path,) = await shell.lines("dead", "report", *words)
@@ -101,9 +101,9 @@ async def test_a_page_is_replaced_by_one_that_has_all_of_it(house: House, shell:
 
 
 async def test_a_page_of_another_queue_or_of_more_is_not_replaced(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    await house.queue.resolve(await died(house), "escalate")
+    await harness.queue.dead.decide(await died(harness), "escalate")
     (path,) = await shell.lines("dead", "report", "--date", str(today()))
     before = text_of(path)
     other = Shell({**shell.env, "RQUEUE_QUEUE": "other"})
@@ -119,12 +119,14 @@ async def test_a_page_of_another_queue_or_of_more_is_not_replaced(
     assert text_of(path) == before
 
 
-async def test_what_is_no_page_is_not_replaced(house: House, shell: Shell, nowhere: Path) -> None:
+async def test_what_is_no_page_is_not_replaced(
+    harness: Harness, shell: Shell, nowhere: Path
+) -> None:
     (nowhere / f"dlq-review-{today()}.md").write_text("mine")
 
     found = await shell.run("dead", "report")
 
-    assert (found.exit_code, "is no page of decisions" in found.stderr) == (2, True)
+    assert (found.exit_code, "is not a page of decisions" in found.stderr) == (2, True)
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_where_nothing_can_be_written_it_says_so(
-    house: House, shell: Shell, file: Path
+    harness: Harness, shell: Shell, file: Path
 ) -> None:
     found = await shell.run("dead", "report", "-o", str(file / "below"))
 
@@ -143,10 +145,10 @@ async def test_where_nothing_can_be_written_it_says_so(
     assert found.stderr
 
 
-async def test_no_text_is_more_than_a_text(house: House, shell: Shell) -> None:
+async def test_no_text_is_more_than_a_text(harness: Harness, shell: Shell) -> None:
     nasty = "a | b\n| c |\n```\n# h <script>x</script> [l](http://e) ![i](//e) \x1b[31m &amp; **b**"
-    task = await died(house, nasty)
-    await house.queue.resolve(task, "modify_and_retry", payload={"a": nasty}, note=nasty)
+    task = await died(harness, nasty)
+    await harness.queue.dead.decide(task, "modify_and_retry", payload={"a": nasty}, note=nasty)
 
     (path,) = await shell.lines("dead", "report")
 

@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 
 from rqueue import State
-from rqueue.client.deciding import fingerprint_of
-from rqueue.model.review import Review
+from rqueue.dead.decide import fingerprint_of
+from rqueue.dead.reviews import Review
 from tests.cli.conftest import Shell
 from tests.cli.test_dead import died
-from tests.house import House
+from tests.harness import Harness
 
 
-async def reviews(house: House) -> list[Review]:
-    return [review async for review in house.queue.reviews()]
+async def reviews(harness: Harness) -> list[Review]:
+    return [review async for review in harness.queue.dead.reviews()]
 
 
 async def test_a_retried_task_lives_again_and_the_decision_is_kept(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    task = await died(house)
+    task = await died(harness)
     said = ("--cause", "agent_bug", "--note", "fixed in 1.2", "--by", "human:ada")
 
     (row,) = await shell.json("dead", "retry", task, *said)
 
     assert row == {"id": task, "resolution": "retry", "state": "READY", "dry_run": False}
-    (review,) = await reviews(house)
+    (review,) = await reviews(harness)
     assert (review.task, review.resolution, review.cause) == (task, "retry", "agent_bug")
     assert (review.note, review.by, review.type) == ("fixed in 1.2", "human:ada", "code")
 
@@ -39,21 +39,21 @@ async def test_a_retried_task_lives_again_and_the_decision_is_kept(
      ("delete", "CANCELLED")],
 )  # fmt: skip
 async def test_a_dry_run_says_what_would_be_done_and_does_nothing(
-    house: House, shell: Shell, word: str, state: str
+    harness: Harness, shell: Shell, word: str, state: str
 ) -> None:
-    task, other = await died(house), await died(house, "else")
-    cluster = fingerprint_of(await house.task(task)).id
-    before = await house.dump()
+    task, other = await died(harness), await died(harness, "else")
+    cluster = fingerprint_of(await harness.task(task)).id
+    before = await harness.dump()
 
     (named,) = await shell.lines("dead", word, task, "--dry-run")
     (listed,) = await shell.lines("dead", word, "--cluster", cluster, "--dry-run")
 
     assert named.startswith(f"{task} would be ")
     assert listed == task
-    assert await house.dump() == before
+    assert await harness.dump() == before
     await shell.lines("dead", word, "--cluster", cluster, "--yes")
-    assert [(await house.task(one)).state for one in (task, other)] == [state, "DEAD_LETTERED"]
-    assert [review.resolution for review in await reviews(house)] == [word]
+    assert [(await harness.task(one)).state for one in (task, other)] == [state, "DEAD_LETTERED"]
+    assert [review.resolution for review in await reviews(harness)] == [word]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ async def test_a_dry_run_says_what_would_be_done_and_does_nothing(
      ("edit", "--payload", '"' + "x" * 300_000 + '"')],
 )  # fmt: skip
 async def test_a_dry_run_refuses_what_would_be_refused(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
     word, *said = words
-    task = await died(house)
+    task = await died(harness)
 
     dry = await shell.run("dead", word, task, *said, "--dry-run")
     real = await shell.run("dead", word, task, *said)
@@ -76,9 +76,11 @@ async def test_a_dry_run_refuses_what_would_be_refused(
     assert (real.exit_code, real.stderr) == (2, dry.stderr)
 
 
-async def test_a_dry_run_finds_that_a_definition_cannot_be_read(house: House, shell: Shell) -> None:
-    task = await died(house)
-    await house.client.hset(house.keys.task(task.ulid), "def0", '{"t":')
+async def test_a_dry_run_finds_that_a_definition_cannot_be_read(
+    harness: Harness, shell: Shell
+) -> None:
+    task = await died(harness)
+    await harness.client.hset(harness.keys.task(task.ulid), "def0", '{"t":')
     words = ("dead", "edit", task, "--payload", '{"n": 2}')
 
     dry, real = await shell.run(*words, "--dry-run"), await shell.run(*words)
@@ -87,23 +89,23 @@ async def test_a_dry_run_finds_that_a_definition_cannot_be_read(house: House, sh
     assert (dry.exit_code, dry.stdout) == (2, "")
 
 
-async def test_many_are_not_changed_unasked(house: House, shell: Shell) -> None:
-    task = await died(house)
+async def test_many_are_not_changed_unasked(harness: Harness, shell: Shell) -> None:
+    task = await died(harness)
 
     refused = await shell.run("dead", "retry", "--all")
 
     assert (refused.exit_code, "add --yes" in refused.stderr) == (2, True)
-    assert (await house.task(task)).state is State.DEAD_LETTERED
+    assert (await harness.task(task)).state is State.DEAD_LETTERED
     assert (await shell.run("dead", "retry", "--all", "--yes")).exit_code == 0
     assert (await shell.run("dead", "retry", "--all", "--yes")).exit_code == 1
 
 
 async def test_what_cannot_live_again_is_told_and_stops_no_other(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    stuck = await died(house, idempotency_key="k")
-    await house.queue.enqueue("code", {}, idempotency_key="k", delay=3600)
-    free = await died(house)
+    stuck = await died(harness, idempotency_key="k")
+    await harness.queue.enqueue("code", {}, idempotency_key="k", delay=3600)
+    free = await died(harness)
 
     result = await shell.run("dead", "retry", "--all", "--yes", "--json")
 
@@ -111,35 +113,35 @@ async def test_what_cannot_live_again_is_told_and_stops_no_other(
     found = json.loads(result.stdout)
     assert (found["found"], found["done"], list(found["refused"])) == (2, 1, [stuck])
     assert "idempotency key" in result.stderr
-    assert (await house.task(free)).state is State.READY
+    assert (await harness.task(free)).state is State.READY
     named = await shell.run("dead", "retry", stuck, "never-seen", free)
     assert named.exit_code == 3
     assert (await shell.run("dead", "retry", "never-seen")).exit_code == 1
 
 
-async def test_a_task_waits_until_a_time_or_for_one(house: House, shell: Shell) -> None:
-    first, second = await died(house), await died(house)
+async def test_a_task_waits_until_a_time_or_for_one(harness: Harness, shell: Shell) -> None:
+    first, second = await died(harness), await died(harness)
 
     (one,) = await shell.json("dead", "wait", first, "--for", "3600", "--cause", "dependency_down")
-    until = (await house.task(first)).available_at
+    until = (await harness.task(first)).available_at
     assert until is not None
     (two,) = await shell.json("dead", "wait", second, "--until", until.isoformat())
 
     assert (one["state"], two["state"]) == ("PENDING", "PENDING")
-    assert (await house.task(second)).available_at == until
-    assert [review.not_before for review in await reviews(house)] == [until, until]
+    assert (await harness.task(second)).available_at == until
+    assert [review.not_before for review in await reviews(harness)] == [until, until]
     wrong = (("--until", "2020-01-01T00:00:00Z"), ("--until", "soon"), (), ("--for", "-1"))
     for words in wrong:
         assert (await shell.run("dead", "wait", first, *words)).exit_code == 2
 
 
-async def test_an_edited_payload_is_kept_as_a_difference(house: House, shell: Shell) -> None:
-    task = await died(house)
-    before = await house.dump()
+async def test_an_edited_payload_is_kept_as_a_difference(harness: Harness, shell: Shell) -> None:
+    task = await died(harness)
+    before = await harness.dump()
     words = ("dead", "edit", task, "--payload", '{"n": 2, "m": []}')
 
     dry = await shell.lines(*words, "--dry-run")
-    assert await house.dump() == before
+    assert await harness.dump() == before
     (found,) = await shell.json(*words, "--note", "n was wrong")
 
     steps = [
@@ -147,15 +149,15 @@ async def test_an_edited_payload_is_kept_as_a_difference(house: House, shell: Sh
         {"op": "add", "path": "/m", "value": []},
     ]
     assert [json.loads(line) for line in dry[1:]] == found["diff"] == steps
-    assert (await house.task(task)).payload == {"n": 2, "m": []}
-    (review,) = await reviews(house)
+    assert (await harness.task(task)).payload == {"n": 2, "m": []}
+    (review,) = await reviews(harness)
     assert (review.resolution, list(review.diff)) == ("modify_and_retry", steps)
 
 
 async def test_a_payload_comes_from_a_file_or_an_editor(
-    house: House, shell: Shell, tmp_path: Path
+    harness: Harness, shell: Shell, tmp_path: Path
 ) -> None:
-    first, second, third = await died(house), await died(house), await died(house)
+    first, second, third = await died(harness), await died(harness), await died(harness)
     file, editor = tmp_path / "new.json", tmp_path / "editor.sh"
     file.write_text('{"n": 7}\n')
     editor.write_text('#!/bin/sh\nsed -i "s/1/8/" "$1"\ntouch -d "+5 seconds" "$1"\n')
@@ -167,25 +169,25 @@ async def test_a_payload_comes_from_a_file_or_an_editor(
     shell.env |= {"EDITOR": "true", "VISUAL": "true"}
     unsaved = await shell.run("dead", "edit", third)
 
-    assert (await house.task(first)).payload == {"n": 7}
-    assert (await house.task(second)).payload == {"n": 8}
+    assert (await harness.task(first)).payload == {"n": 7}
+    assert (await harness.task(second)).payload == {"n": 8}
     assert unsaved.exit_code == 1
-    assert (await house.task(third)).state is State.DEAD_LETTERED
+    assert (await harness.task(third)).state is State.DEAD_LETTERED
 
 
 @pytest.mark.parametrize(
     "payload", ["{", "NaN", '{"a": 1, "a": 2}', '{"n": 1}', '"' + "x" * 300_000 + '"']
 )
 async def test_a_payload_that_is_none_changes_nothing(
-    house: House, shell: Shell, payload: str
+    harness: Harness, shell: Shell, payload: str
 ) -> None:
-    task = await died(house)
-    before = await house.dump()
+    task = await died(harness)
+    before = await harness.dump()
 
     found = await shell.run("dead", "edit", task, "--payload", "-", given=payload)
 
     assert found.exit_code in (1, 2)
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize(
@@ -194,12 +196,12 @@ async def test_a_payload_that_is_none_changes_nothing(
      ("TASK", "--note", "x" * 5000), ("--cluster", "zz")],
 )  # fmt: skip
 async def test_what_makes_no_sense_changes_nothing(
-    house: House, shell: Shell, wrong: tuple[str, ...]
+    harness: Harness, shell: Shell, wrong: tuple[str, ...]
 ) -> None:
-    task = await died(house)
-    before = await house.dump()
+    task = await died(harness)
+    before = await harness.dump()
 
     found = await shell.run("dead", "retry", *(task if word == "TASK" else word for word in wrong))
 
     assert found.exit_code == 2
-    assert await house.dump() == before
+    assert await harness.dump() == before

@@ -10,26 +10,26 @@ from typing import Any
 import pytest
 
 from rqueue import State, TaskId
-from rqueue.cli import dead_edit, dead_resolving
-from rqueue.client.deciding import Decision
-from rqueue.client.reviewing import ReviewDesk
-from rqueue.store.resolving import Reviewed
+from rqueue.cli.dead import edit, resolve
+from rqueue.dead.admin import DeadOperations
+from rqueue.dead.decide import Decision
+from rqueue.dead.store import Reviewed
 from tests.cli.conftest import Shell
 from tests.cli.test_dead import died
 from tests.cli.test_dead_resolving import reviews
-from tests.house import House
+from tests.harness import Harness
 
 
 @pytest.fixture
 def ada(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who decides between the look and the decision of everyone else."""
-    real, first = ReviewDesk.carry_out, Decision("retry", by="human:ada")
+    real, first = DeadOperations.carry_out, Decision("retry", by="human:ada")
 
-    async def late(desk: ReviewDesk, rows: Sequence[Reviewed], decision: Decision) -> Any:
-        await real(desk, [row._replace(review=first.review(None)) for row in rows], first)
-        return await real(desk, rows, decision)
+    async def late(operations: DeadOperations, rows: Sequence[Reviewed], decision: Decision) -> Any:
+        await real(operations, [row._replace(review=first.review(None)) for row in rows], first)
+        return await real(operations, rows, decision)
 
-    monkeypatch.setattr(ReviewDesk, "carry_out", late)
+    monkeypatch.setattr(DeadOperations, "carry_out", late)
 
 
 @pytest.mark.usefixtures("ada")
@@ -39,42 +39,41 @@ def ada(monkeypatch: pytest.MonkeyPatch) -> None:
      ("delete", "deleted")],
 )  # fmt: skip
 async def test_the_second_is_told_who_was_first(
-    house: House, shell: Shell, word: str, done: str
+    harness: Harness, shell: Shell, word: str, done: str
 ) -> None:
-    task = await died(house)
+    task = await died(harness)
 
     result = await shell.run("dead", word, task, "--by", "human:bob")
 
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.splitlines() == [
-        f"rqueue: {task} is not {done}: {task} is READY by now: human:ada decided retry first, "
-        "about its life 1, the one that was looked at"
+        f"rqueue: {task} is not {done}: {task} is now READY: human:ada decided retry first (life 1)"
     ]
-    assert [review.by for review in await reviews(house)] == ["human:ada"]
+    assert [review.by for review in await reviews(harness)] == ["human:ada"]
 
 
 @pytest.mark.usefixtures("ada")
 async def test_of_many_those_are_refused_that_were_decided_about(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    tasks = {await died(house), await died(house)}
+    tasks = {await died(harness), await died(harness)}
 
     result = await shell.run("dead", "cancel", "--all", "--yes", "--json")
 
     found = json.loads(result.stdout)
     assert (result.exit_code, found["done"], set(found["refused"])) == (3, 0, tasks)
     assert all("human:ada decided retry first" in why for why in found["refused"].values())
-    assert [review.by for review in await reviews(house)] == ["human:ada"] * 2
+    assert [review.by for review in await reviews(harness)] == ["human:ada"] * 2
 
 
 async def test_an_editor_that_is_open_for_long_changes_no_later_life(
-    house: House, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, loop = await died(house), asyncio.get_running_loop()
+    task, loop = await died(harness), asyncio.get_running_loop()
 
     async def retried_and_dead_again() -> None:
-        await house.queue.resolve(task, "modify_and_retry", payload={"n": 7}, by="human:ada")
-        (lease,) = await house.queue.claim(worker="w1")
+        await harness.queue.dead.decide(task, "modify_and_retry", payload={"n": 7}, by="human:ada")
+        (lease,) = await harness.queue.claim(worker="w1")
         await lease.start()
         await lease.fail("error", "again", permanent=True)
 
@@ -82,27 +81,27 @@ async def test_an_editor_that_is_open_for_long_changes_no_later_life(
         asyncio.run_coroutine_threadsafe(retried_and_dead_again(), loop).result()
         return {"n": 2}
 
-    monkeypatch.setattr(dead_edit, "from_editor", from_editor)
+    monkeypatch.setattr(edit, "from_editor", from_editor)
     result = await shell.run("dead", "edit", task, "--by", "human:bob")
 
     assert result.exit_code == 3
-    assert "is DEAD_LETTERED again by now: human:ada decided modify_and_retry" in result.stderr
-    found = await house.task(task)
+    assert "is now DEAD_LETTERED again: human:ada decided modify_and_retry" in result.stderr
+    found = await harness.task(task)
     assert (found.state, found.life, found.payload) == (State.DEAD_LETTERED, 2, {"n": 7})
-    assert [review.by for review in await reviews(house)] == ["human:ada"]
+    assert [review.by for review in await reviews(harness)] == ["human:ada"]
 
 
 @pytest.mark.parametrize("word", ["retry", "escalate", "cancel", "delete"])
 async def test_what_was_not_counted_in_the_question_is_left_alone(
-    house: House, shell: Shell, monkeypatch: pytest.MonkeyPatch, word: str
+    harness: Harness, shell: Shell, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
-    task, again, loop = await died(house), await died(house), asyncio.get_running_loop()
+    task, again, loop = await died(harness), await died(harness), asyncio.get_running_loop()
     late: list[TaskId] = []
 
     async def meanwhile() -> None:
-        late.append(await died(house))
-        await house.queue.resolve(again, "retry", by="human:ada")
-        (lease,) = await house.queue.claim(worker="w1")
+        late.append(await died(harness))
+        await harness.queue.dead.decide(again, "retry", by="human:ada")
+        (lease,) = await harness.queue.claim(worker="w1")
         await lease.start()
         await lease.fail("error", "again", permanent=True)
 
@@ -110,13 +109,13 @@ async def test_what_was_not_counted_in_the_question_is_left_alone(
         assert number == 2
         asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
 
-    monkeypatch.setattr(dead_resolving, "confirm", confirm)
+    monkeypatch.setattr(resolve, "confirm", confirm)
     result = await shell.run("dead", word, "--all", "--by", "human:bob", "--json")
 
     found = json.loads(result.stdout)
     assert (result.exit_code, found["found"], found["done"]) == (3, 2, 1)
     assert list(found["refused"]) == [again]
     for one in (*late, again):
-        assert (await house.task(one)).state is State.DEAD_LETTERED
-    (review,) = [review for review in await reviews(house) if review.by == "human:bob"]
+        assert (await harness.task(one)).state is State.DEAD_LETTERED
+    (review,) = [review for review in await reviews(harness) if review.by == "human:bob"]
     assert (review.task, review.type, review.error) == (task, "code", "no")

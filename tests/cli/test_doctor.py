@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import redis
 
-from rqueue.model.worker import Registration
-from rqueue.store.leading import lead
+from rqueue.core.workers import Registration
+from rqueue.process.scheduler import lead
+from rqueue.store.library import library
 from tests import servers
 from tests.cli.conftest import Shell
-from tests.house import NAME, House, build
+from tests.harness import NAME, Harness, build
 from tests.lua.worker.crew import enrol
 from tests.servers import Server
 
@@ -64,8 +65,8 @@ async def test_a_server_that_is_away_is_exit_4(lost_shell: Shell) -> None:
     assert result.stderr.count("\n") == 1
 
 
-async def test_a_queue_that_nobody_leads_is_a_failure(house: House, shell: Shell) -> None:
-    await house.queue.enqueue("code")
+async def test_a_queue_that_nobody_leads_is_a_failure(harness: Harness, shell: Shell) -> None:
+    await harness.queue.enqueue("code")
 
     code, found = await findings(shell)
 
@@ -74,10 +75,10 @@ async def test_a_queue_that_nobody_leads_is_a_failure(house: House, shell: Shell
     assert "rqueue scheduler" in found[f"queue {NAME}: scheduler"]["advice"]
 
 
-async def test_a_healthy_server_passes(house: House, shell: Shell) -> None:
-    await enrol(house, "w1", "w1/a", Registration(types=("code",)))
-    await house.queue.enqueue("code")
-    await lead(house.queue.shard, "s1", ttl_ms=60_000)
+async def test_a_healthy_server_passes(harness: Harness, shell: Shell) -> None:
+    await enrol(harness, "w1", "w1/a", Registration(types=("code",)))
+    await harness.queue.enqueue("code")
+    await lead(harness.queue._internals.shard, "s1", ttl_ms=60_000)
 
     code, found = await findings(shell)
 
@@ -87,34 +88,34 @@ async def test_a_healthy_server_passes(house: House, shell: Shell) -> None:
         "memory": "ok",
         "persistence": "warn",
         "clock": "ok",
-        "scripts": "ok",
+        "functions": "ok",
         "permissions": "ok",
         f"queue {NAME}: scheduler": "ok",
         f"queue {NAME}: lag": "ok",
     }
-    assert found[f"queue {NAME}: scheduler"]["found"] == "led by s1"
+    assert found[f"queue {NAME}: scheduler"]["found"] == "leader is s1"
     assert found["persistence"]["found"] == "off: a restart loses every task"
     assert any(line.startswith("warn  persistence") for line in await shell.lines("doctor"))
 
 
 async def test_what_no_live_worker_can_do_is_told_with_what_it_needs(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    await enrol(house, "w1", "w1/a", Registration(types=("code",)))
+    await enrol(harness, "w1", "w1/a", Registration(types=("code",)))
     for _ in range(2):
-        await house.queue.enqueue("code", required_capabilities=["gpu"])
+        await harness.queue.enqueue("code", required_capabilities=["gpu"])
 
     _, found = await findings(shell)
 
     line = found[f"queue {NAME}: unserved"]
     assert line["level"] == "warn"
-    assert line["found"] == "2 ready that no live worker can do: type code, capabilities gpu"
+    assert line["found"] == "2 ready that no live worker can run: type code, capabilities gpu"
     assert "rqueue worker" in line["advice"]
 
 
-async def test_without_a_name_every_queue_is_looked_at(house: House, shell: Shell) -> None:
-    await house.queue.enqueue("code")
-    await house.queue.pause()
+async def test_without_a_name_every_queue_is_looked_at(harness: Harness, shell: Shell) -> None:
+    await harness.queue.enqueue("code")
+    await harness.queue.pause()
     shell.env["RQUEUE_QUEUE"] = None
 
     _, found = await findings(shell)
@@ -122,7 +123,7 @@ async def test_without_a_name_every_queue_is_looked_at(house: House, shell: Shel
     assert found[f"queue {NAME}: paused"]["found"] == "queue"
 
 
-async def test_a_server_without_queues_is_looked_at_alone(house: House, shell: Shell) -> None:
+async def test_a_server_without_queues_is_looked_at_alone(harness: Harness, shell: Shell) -> None:
     shell.env["RQUEUE_QUEUE"] = None
 
     code, found = await findings(shell)
@@ -131,15 +132,17 @@ async def test_a_server_without_queues_is_looked_at_alone(house: House, shell: S
     assert not any(what.startswith("queue") for what in found)
 
 
-async def test_the_lag_is_that_of_the_oldest_that_nobody_has(house: House, shell: Shell) -> None:
-    await house.running()
-    await house.client.xadd(house.keys.ready(), {"task": "x"})
+async def test_the_lag_is_that_of_the_oldest_that_nobody_has(
+    harness: Harness, shell: Shell
+) -> None:
+    await harness.running()
+    await harness.client.xadd(harness.keys.ready(), {"task": "x"})
 
     _, found = await findings(shell)
     assert found[f"queue {NAME}: lag"]["level"] == "ok"
 
-    await house.client.delete(house.keys.ready())
-    await house.client.xadd(house.keys.ready(), {"task": "x"}, id="1-1")
+    await harness.client.delete(harness.keys.ready())
+    await harness.client.xadd(harness.keys.ready(), {"task": "x"}, id="1-1")
     _, found = await findings(shell)
     assert found[f"queue {NAME}: lag"]["level"] == "warn"
     assert "rqueue workers" in found[f"queue {NAME}: lag"]["advice"]
@@ -164,13 +167,15 @@ async def test_a_server_that_evicts_is_a_failure(valkey: Server, nowhere: Path) 
         ("-xadd", "permissions", "refused: XADD"),
         ("-blpop", "permissions", "refused: BLPOP"),
         ("-xgroup|create", "permissions", "refused: XGROUP|CREATE"),
-        ("-eval", "permissions", "this user may not run EVAL on the queue's keys"),
-        ("-script|load", "scripts", "not loadable: "),
+        ("-fcall_ro", "permissions", "this user may not call functions on the queue's keys"),
+        ("-function|load", "functions", "the server does not have the functions rqueue_"),
     ],
 )
 async def test_a_command_that_is_forbidden_is_named(
     server: Server, nowhere: Path, rule: str, *, what: str, text: str
 ) -> None:
+    with plain(server) as client:
+        client.function_flush("SYNC")
     with restricted(server, rule) as shell:
         code, found = await findings(shell)
 
@@ -204,17 +209,17 @@ async def test_asking_for_permissions_leaves_the_server_alive(
 
 
 async def test_a_server_that_tells_little_is_a_warning(valkey: Server, nowhere: Path) -> None:
-    house = build(valkey.connection(), valkey.client())
-    await lead(house.queue.shard, "s1", ttl_ms=60_000)
+    harness = build(valkey.connection(), valkey.client())
+    await lead(harness.queue._internals.shard, "s1", ttl_ms=60_000)
     with restricted(valkey, "-info", "-config") as shell:
         code, found = await findings(shell)
-    await house.queue.aclose()
-    await house.client.aclose()
+    await harness.queue.aclose()
+    await harness.client.aclose()
 
     assert code == 0
     for what in ("version", "memory", "persistence"):
         assert found[what]["level"] == "warn"
-        assert found[what]["found"] == "the server does not tell this user"
+        assert found[what]["found"] == "this user may not read it"
 
 
 async def test_who_may_not_scan_names_the_queue(valkey: Server, nowhere: Path) -> None:
@@ -230,8 +235,11 @@ async def test_who_may_not_scan_names_the_queue(valkey: Server, nowhere: Path) -
 
 async def test_a_replica_is_a_failure(valkey: Server, nowhere: Path, tmp_path: Path) -> None:
     (port,) = servers.free_ports(1)
-    # Of nobody: it refuses writes as one does that has its primary.
-    replica = servers.start_port("valkey", tmp_path, port, "--replicaof", "127.0.0.1", "1")
+    replica = servers.start_port("valkey", tmp_path, port)
+    with plain(replica) as client:
+        client.function_load(library().source)
+        # Of nobody: it refuses writes as one does that has its primary.
+        client.replicaof("127.0.0.1", "1")
     shell = Shell({"RQUEUE_REDIS_URL": replica.url, "RQUEUE_QUEUE": NAME})
     try:
         code, found = await findings(shell)

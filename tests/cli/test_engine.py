@@ -11,7 +11,7 @@ from weakref import ref
 import pytest
 import uvloop
 
-from rqueue.cli import engine
+from rqueue.cli.processes import loop as engine
 
 
 @pytest.fixture(autouse=True)

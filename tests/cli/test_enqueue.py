@@ -8,7 +8,7 @@ import pytest
 
 from rqueue import State
 from tests.cli.conftest import Shell
-from tests.house import House
+from tests.harness import Harness
 
 TWO_IN_YAML = """\
 # two tasks
@@ -29,9 +29,9 @@ OTHER = '{"task": {"type": "code", "title": "of form B"}}'
     [
         ((), "give the task's type, or --file"),
         (("resize", "{oops"), "payload: is not JSON"),
-        (("resize", "--set", "priority"), "write FIELD=JSON"),
-        (("resize", "--form", "b"), "--form is said of documents"),
-        (("resize", "--file", "-"), "all is said by the documents"),
+        (("resize", "--set", "priority"), "use FIELD=JSON"),
+        (("resize", "--form", "b"), "--form needs --file"),
+        (("resize", "--file", "-"), "the documents contain all fields"),
         (("resize", "--priority", "high"), "'high' is not a valid float"),
         (("resize", "--priority", "101"), "priority: "),
         (("resize", "--expires", "soon"), "expires: is a number of seconds"),
@@ -42,16 +42,16 @@ OTHER = '{"task": {"type": "code", "title": "of form B"}}'
     ],
 )
 async def test_what_is_wrong_is_exit_2_and_nothing_is_sent(
-    house: House, shell: Shell, words: tuple[str, ...], complaint: str
+    harness: Harness, shell: Shell, words: tuple[str, ...], complaint: str
 ) -> None:
     result = await shell.run("enqueue", *words, given="type: x")
 
     assert result.exit_code == 2
     assert complaint in result.stderr
-    assert await house.dump() == {}
+    assert await harness.dump() == {}
 
 
-async def test_a_task_is_as_its_options_say(house: House, shell: Shell) -> None:
+async def test_a_task_is_as_its_options_say(harness: Harness, shell: Shell) -> None:
     (parent,) = await shell.lines("enqueue", "first")
 
     (id,) = await shell.lines(
@@ -61,7 +61,7 @@ async def test_a_task_is_as_its_options_say(house: House, shell: Shell) -> None:
         "--deadline", "2040-01-31T12:00:00Z",
     )  # fmt: skip
 
-    task = await house.task("mine")
+    task = await harness.task("mine")
     assert (task.id, task.payload, task.state) == (id, {"path": "ä.png"}, State.PENDING)
     spec = task.spec
     assert (spec.priority, spec.tags, spec.max_attempts, spec.timeout_sec) == (
@@ -74,20 +74,20 @@ async def test_a_task_is_as_its_options_say(house: House, shell: Shell) -> None:
     assert task.blocked_by == (parent,)
 
 
-async def test_a_payload_may_come_from_standard_input(house: House, shell: Shell) -> None:
+async def test_a_payload_may_come_from_standard_input(harness: Harness, shell: Shell) -> None:
     (id,) = await shell.lines("enqueue", "resize", "-", given='["a", 1]')
 
-    assert (await house.task(id)).payload == ["a", 1]
+    assert (await harness.task(id)).payload == ["a", 1]
 
 
-async def test_the_same_key_is_the_same_task(house: House, shell: Shell) -> None:
+async def test_the_same_key_is_the_same_task(harness: Harness, shell: Shell) -> None:
     words = ("enqueue", "resize", "--idempotency-key", "k", "--delay", "60")
     (first,) = await shell.lines(*words)
 
     again = await shell.run(*words)
 
     assert (again.exit_code, again.stdout) == (0, f"{first}\n")
-    assert again.stderr == f"rqueue: {first} was there already\n"
+    assert again.stderr == f"rqueue: {first} existed already\n"
     assert await shell.json(*words) == [{"id": first, "created": False}]
 
 
@@ -102,23 +102,23 @@ async def test_the_same_key_is_the_same_task(house: House, shell: Shell) -> None
     ids=["yaml documents", "yaml list", "json list", "json lines"],
 )
 async def test_a_file_holds_many_documents(
-    house: House, shell: Shell, nowhere: Path, text: str
+    harness: Harness, shell: Shell, nowhere: Path, text: str
 ) -> None:
     (nowhere / "documents").write_text(text)
 
     first, second = await shell.lines("enqueue", "--file", "documents")
 
-    one, two = await house.task(first), await house.task(second)
+    one, two = await harness.task(first), await harness.task(second)
     assert (one.type, one.payload, one.spec.priority) == ("resize", {"path": "a.png"}, 10)
     assert (two.type, two.spec.title) == ("code", "of form B")
 
 
-async def test_documents_come_from_standard_input_in_a_form(house: House, shell: Shell) -> None:
+async def test_documents_come_from_standard_input_in_a_form(harness: Harness, shell: Shell) -> None:
     (answer,) = await shell.json(
         "enqueue", "--file", "-", "--form", "a", given='{"type": "code", "priority": 10}'
     )
 
-    assert (await house.task(answer["id"])).spec.priority == 0
+    assert (await harness.task(answer["id"])).spec.priority == 0
 
 
 @pytest.mark.parametrize(
@@ -134,22 +134,24 @@ async def test_documents_come_from_standard_input_in_a_form(house: House, shell:
     ],
 )
 async def test_one_bad_document_stops_all(
-    house: House, shell: Shell, text: str, complaint: str
+    harness: Harness, shell: Shell, text: str, complaint: str
 ) -> None:
     result = await shell.run("enqueue", "--file", "-", given=text)
 
     assert result.exit_code == 2
     assert complaint in result.stderr
-    assert await house.dump() == {}
+    assert await harness.dump() == {}
 
 
-async def test_a_thousand_documents_are_taken_in_their_order(house: House, shell: Shell) -> None:
+async def test_a_thousand_documents_are_taken_in_their_order(
+    harness: Harness, shell: Shell
+) -> None:
     text = "".join(f'{{"type": "code", "payload": {n}}}\n' for n in range(1100))
 
     ids = await shell.lines("enqueue", "--file", "-", given=text)
 
     assert len(set(ids)) == 1100
-    assert [(await house.task(ids[at])).payload for at in (0, 499, 500, 1099)] == [
+    assert [(await harness.task(ids[at])).payload for at in (0, 499, 500, 1099)] == [
         0,
         499,
         500,
@@ -158,8 +160,8 @@ async def test_a_thousand_documents_are_taken_in_their_order(house: House, shell
 
 
 @pytest.mark.parametrize("word", ["3600", "PT1H", "2030-01-31T12:00:00Z"])
-async def test_a_task_may_expire(house: House, shell: Shell, word: str) -> None:
+async def test_a_task_may_expire(harness: Harness, shell: Shell, word: str) -> None:
     (line,) = await shell.lines("enqueue", "resize", "--expires", word)
 
-    spec = (await house.queue.get(line)).spec
+    spec = (await harness.queue.get(line)).spec
     assert (spec.on_deadline, spec.deadline is not None) == ("cancel", True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Shell
-from tests.house import House
+from tests.harness import Harness
 
 
-async def test_what_happened_is_one_line_each(house: House, shell: Shell) -> None:
-    await house.queue.open_breaker("code", 60)
-    lease = await house.running("review")
+async def test_what_happened_is_one_line_each(harness: Harness, shell: Shell) -> None:
+    await harness.queue.limits.open_breaker("code", 60)
+    lease = await harness.running("review")
     await lease.fail("error", "no", permanent=True)
 
     opened, dead = await shell.lines("events")
@@ -21,9 +21,9 @@ async def test_what_happened_is_one_line_each(house: House, shell: Shell) -> Non
     assert "critical" in dead
 
 
-async def test_programs_get_json_and_may_choose(house: House, shell: Shell) -> None:
-    await house.queue.open_breaker("code", 60)
-    lease = await house.running("review")
+async def test_programs_get_json_and_may_choose(harness: Harness, shell: Shell) -> None:
+    await harness.queue.limits.open_breaker("code", 60)
+    lease = await harness.running("review")
     await lease.fail("error", "no", permanent=True)
     opened, dead = await shell.json("events")
 
@@ -36,7 +36,7 @@ async def test_programs_get_json_and_may_choose(house: House, shell: Shell) -> N
 
 @pytest.mark.parametrize("words", [("--after", "yesterday"), ("--event", "task.unheard_of")])
 async def test_wrong_words_are_wrong_usage(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
     found = await shell.run("events", *words)
 
@@ -44,19 +44,19 @@ async def test_wrong_words_are_wrong_usage(
     assert words[1] in found.stderr or "after" in found.stderr
 
 
-async def test_no_terminal_is_commanded_by_an_event(house: House, shell: Shell) -> None:
-    await house.client.xadd(house.keys.events(), {"event": "\x1b[2J", "detail": "\r\nfake"})
+async def test_no_terminal_is_commanded_by_an_event(harness: Harness, shell: Shell) -> None:
+    await harness.client.xadd(harness.keys.events(), {"event": "\x1b[2J", "detail": "\r\nfake"})
 
     (line,) = await shell.lines("events")
 
     assert line.isprintable()
 
 
-async def test_events_that_are_gone_are_told_so(house: House, shell: Shell) -> None:
+async def test_events_that_are_gone_are_told_so(harness: Harness, shell: Shell) -> None:
     for _ in range(3):
-        await house.queue.open_breaker("code", 60)
+        await harness.queue.limits.open_breaker("code", 60)
     first, *_ = await shell.json("events")
-    await house.client.xtrim(house.keys.events(), maxlen=1, approximate=False)
+    await harness.client.xtrim(harness.keys.events(), maxlen=1, approximate=False)
 
     found = await shell.run("events", "--after", first["id"])
 
@@ -64,14 +64,14 @@ async def test_events_that_are_gone_are_told_so(house: House, shell: Shell) -> N
     assert "are gone" in found.stderr
 
 
-async def test_a_notifier_without_sinks_says_so(house: House, shell: Shell) -> None:
+async def test_a_notifier_without_sinks_says_so(harness: Harness, shell: Shell) -> None:
     found = await shell.run("notifier")
 
     assert found.exit_code == 5
     assert "sinks: there are none" in found.stderr
 
 
-async def test_a_notifier_without_its_secret_says_so(house: House, shell: Shell) -> None:
+async def test_a_notifier_without_its_secret_says_so(harness: Harness, shell: Shell) -> None:
     hook = '[{"kind":"webhook","name":"h","url":"https://e.org","secret_env":"NO_SUCH_SECRET"}]'
     shell.env["RQUEUE_SINKS"] = hook
 

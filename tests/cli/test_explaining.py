@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from rqueue.model.ids import new_task_id
+from rqueue.task.ids import new_task_id
 from tests.cli.conftest import Shell
-from tests.house import House
+from tests.harness import Harness
 
 
-async def test_the_terms_are_a_sum(house: House, shell: Shell) -> None:
-    await house.queue.enqueue("mail", priority=1)
-    handle = await house.queue.enqueue(
+async def test_the_terms_are_a_sum(harness: Harness, shell: Shell) -> None:
+    await harness.queue.enqueue("mail", priority=1)
+    handle = await harness.queue.enqueue(
         "code", priority=20, expires=1800, required_capabilities=["gpu"], agent_name="ada"
     )
 
@@ -25,24 +25,24 @@ async def test_the_terms_are_a_sum(house: House, shell: Shell) -> None:
     assert "0s at 0.1 a minute" in lines[4]
     assert "left; 18." in lines[5]
     assert lines[-1].startswith(
-        "stands at place 1 of lane 2 (type code, agent ada, capabilities gpu); 1 tasks"
+        "at position 1 in lane 2 (type code, agent ada, capabilities gpu); 1 tasks"
     )
 
 
-async def test_a_path_is_a_line_of_its_own(house: House, shell: Shell) -> None:
-    async with house.queue.dag("Ship") as dag:
-        build = dag.add(house.queue.call("build"))
-        test = dag.add(house.queue.call("test"), after=[build])
+async def test_a_path_is_a_line_of_its_own(harness: Harness, shell: Shell) -> None:
+    async with harness.queue.dag("Ship") as dag:
+        build = dag.add(harness.queue.call("build"))
+        test = dag.add(harness.queue.call("test"), after=[build])
 
     lines = await shell.lines("explain", build.id)
     waiting = await shell.lines("explain", test.id)
 
     assert ["critical", "path", "-10.00"] in [line.split()[:3] for line in lines]
-    assert waiting[-1].startswith("is PENDING and not in its lane; it would stand at place 1")
+    assert waiting[-1].startswith("PENDING, not in its lane; it would be at position 1")
 
 
-async def test_as_json_it_is_whole(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code", priority=20)
+async def test_as_json_it_is_whole(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code", priority=20)
 
     (line,) = await shell.lines("explain", handle.id, "--json")
 
@@ -52,18 +52,18 @@ async def test_as_json_it_is_whole(house: House, shell: Shell) -> None:
     assert (found["position"], found["ahead"], found["stands"]) == (1, 0, True)
 
 
-async def test_one_in_hand_names_its_worker(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_one_in_hand_names_its_worker(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
 
     lines = await shell.lines("explain", lease.id)
 
-    assert lines[-1] == "in the hands of w1, from lane 1 (type code)"
+    assert lines[-1] == "held by w1, from lane 1 (type code)"
 
 
 async def test_what_has_ended_is_exit_3_and_what_is_not_there_exit_1(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    lease = await house.running()
+    lease = await harness.running()
     await lease.complete()
 
     assert (await shell.run("explain", lease.id)).exit_code == 3

@@ -8,16 +8,16 @@ from rqueue import TaskId
 from tests.cli.conftest import Shell
 from tests.cli.test_dead import died
 from tests.cli.test_dead_report import text_of
-from tests.client.test_reviewing import trace
-from tests.house import House
+from tests.dead.test_admin import trace
+from tests.harness import Harness
 
 BAD = "ValueError: bad customer"
 
 
-async def again(house: House, task: TaskId, error: str) -> None:
+async def again(harness: Harness, task: TaskId, error: str) -> None:
     """One more life of a dead task, that ends in the same way."""
-    await house.queue.revive(task)
-    (lease,) = await house.queue.claim(worker="w2")
+    await harness.queue.dead.retry(task)
+    (lease,) = await harness.queue.claim(worker="w2")
     await lease.start()
     await lease.fail("error", error, permanent=True)
 
@@ -28,9 +28,9 @@ async def again(house: House, task: TaskId, error: str) -> None:
     ids=lambda words: words[0],
 )
 async def test_a_list_says_what_was_raised(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    task = await died(house, trace(f"{BAD}\nmore of it"))
+    task = await died(harness, trace(f"{BAD}\nmore of it"))
 
     page = await shell.lines(*(task if word == "TASK" else word for word in words))
 
@@ -38,10 +38,10 @@ async def test_a_list_says_what_was_raised(
     assert not any("Traceback" in line or "more of it" in line for line in page)
 
 
-async def test_a_dag_says_what_was_raised(house: House, shell: Shell) -> None:
-    async with house.queue.dag("shop") as dag:
-        dag.add(house.queue.call("code"), name="first")
-    (lease,) = await house.queue.claim(worker="w1")
+async def test_a_dag_says_what_was_raised(harness: Harness, shell: Shell) -> None:
+    async with harness.queue.dag("shop") as dag:
+        dag.add(harness.queue.call("code"), name="first")
+    (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
     await lease.fail("error", trace(BAD), permanent=True)
 
@@ -50,8 +50,8 @@ async def test_a_dag_says_what_was_raised(house: House, shell: Shell) -> None:
     assert f"error: {BAD}" in page
 
 
-async def test_programs_are_told_all_of_it(house: House, shell: Shell) -> None:
-    task = await died(house, trace(BAD))
+async def test_programs_are_told_all_of_it(harness: Harness, shell: Shell) -> None:
+    task = await died(harness, trace(BAD))
 
     (listed,) = await shell.json("dead", "list")
     (shown,) = await shell.json("dead", "show", task)
@@ -59,11 +59,11 @@ async def test_programs_are_told_all_of_it(house: House, shell: Shell) -> None:
     assert listed["error"] == shown["last_error"] == trace(BAD)
 
 
-async def test_the_page_of_a_task_has_each_traceback_once(house: House, shell: Shell) -> None:
-    task = await died(house, trace("OSError: the database is away"))
-    await again(house, task, "short")
-    await again(house, task, trace(BAD))
-    await again(house, task, trace(BAD))
+async def test_the_page_of_a_task_has_each_traceback_once(harness: Harness, shell: Shell) -> None:
+    task = await died(harness, trace("OSError: the database is away"))
+    await again(harness, task, "short")
+    await again(harness, task, trace(BAD))
+    await again(harness, task, trace(BAD))
 
     page = await shell.lines("dead", "show", task)
 
@@ -78,9 +78,9 @@ async def test_the_page_of_a_task_has_each_traceback_once(house: House, shell: S
     assert "  short" not in page
 
 
-async def test_of_a_long_text_both_ends_are_shown(house: House, shell: Shell) -> None:
+async def test_of_a_long_text_both_ends_are_shown(harness: Harness, shell: Shell) -> None:
     lines = [f"line {number}" for number in range(100)]
-    task = await died(house, "\n".join(lines))
+    task = await died(harness, "\n".join(lines))
 
     page = await shell.lines("dead", "show", task)
 
@@ -91,13 +91,13 @@ async def test_of_a_long_text_both_ends_are_shown(house: House, shell: Shell) ->
 
 
 async def test_a_report_says_what_was_raised_of_earlier_reviews_too(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    task = await died(house, trace(BAD))
-    await house.queue.resolve(task, "escalate")
-    ((_, fields),) = await house.client.xrange(house.keys.reviews())
+    task = await died(harness, trace(BAD))
+    await harness.queue.dead.decide(task, "escalate")
+    ((_, fields),) = await harness.client.xrange(harness.keys.reviews())
     early = {**fields, b"error": trace(BAD)[:300].encode()}
-    await house.client.xadd(house.keys.reviews(), early)
+    await harness.client.xadd(harness.keys.reviews(), early)
 
     (path,) = await shell.lines("dead", "report")
 

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from rqueue import Queue, State
+from rqueue.core.leases import HeldLease
+from rqueue.core.notes import step
 from rqueue.runtime import assemble
-from rqueue.settings import Settings
-from rqueue.store.leases import Held
-from rqueue.store.steps import step
+from rqueue.settings.load import Settings
 from tests.cli.conftest import Shell
-from tests.house import NAME, House
+from tests.harness import NAME, Harness
 
 
 def columns(line: str) -> list[str]:
@@ -20,18 +20,20 @@ def columns(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("word", ["tasks", "workers", "queues", "counts"])
-async def test_an_empty_server_is_no_error(house: House, shell: Shell, word: str) -> None:
+async def test_an_empty_server_is_no_error(harness: Harness, shell: Shell, word: str) -> None:
     lines = await shell.lines(word)
 
     assert lines[0] == lines[0].upper()
     assert len(lines) == (2 if word == "counts" else 1)
 
 
-async def test_tasks_that_fit_are_listed_by_state_and_urgency(house: House, shell: Shell) -> None:
-    late = await house.queue.enqueue("code", priority=80, tags=["a"])
-    soon = await house.queue.enqueue("code", priority=5, tags=["a"])
-    await house.queue.enqueue("other", tags=["a"])
-    await house.queue.enqueue("code", delay=60)
+async def test_tasks_that_fit_are_listed_by_state_and_urgency(
+    harness: Harness, shell: Shell
+) -> None:
+    late = await harness.queue.enqueue("code", priority=80, tags=["a"])
+    soon = await harness.queue.enqueue("code", priority=5, tags=["a"])
+    await harness.queue.enqueue("other", tags=["a"])
+    await harness.queue.enqueue("code", delay=60)
 
     lines = await shell.lines("tasks", "--type", "code", "--tag", "a", "--status", "ready")
 
@@ -42,8 +44,8 @@ async def test_tasks_that_fit_are_listed_by_state_and_urgency(house: House, shel
     ]
 
 
-async def test_the_dead_are_listed_with_their_error(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_the_dead_are_listed_with_their_error(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
     await lease.fail("error", "it broke\nand more", permanent=True)
 
     assert len(await shell.lines("tasks")) == 1
@@ -60,23 +62,23 @@ async def test_a_state_that_is_in_no_list_is_wrong_usage(shell: Shell) -> None:
     assert "dead_lettered" in result.stderr
 
 
-async def test_tasks_as_json_are_whole_and_limited(house: House, shell: Shell) -> None:
-    await house.queue.enqueue_many([{"type": "code", "payload": n} for n in range(3)])
+async def test_tasks_as_json_are_whole_and_limited(harness: Harness, shell: Shell) -> None:
+    await harness.queue.enqueue_many([{"type": "code", "payload": n} for n in range(3)])
 
     result = await shell.run("tasks", "--json", "--limit", "2")
 
     assert len(result.stdout.splitlines()) == 2
-    assert result.stderr == "rqueue: there are more than 2: narrow the filter, or raise --limit\n"
+    assert result.stderr == "rqueue: there are more than 2: narrow the filter or raise --limit\n"
     found = await shell.json("tasks", "--limit", "3")
     assert sorted(task["payload"] for task in found) == [0, 1, 2]
 
 
-async def test_a_tasks_life_is_told_in_order(house: House, shell: Shell) -> None:
-    lease = await house.running(title="the title", created_by="human:me", external_id="mine")
+async def test_a_tasks_life_is_told_in_order(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running(title="the title", created_by="human:me", external_id="mine")
     await lease.fail("timeout", "too slow\nby far")
-    await house.make_due(lease.id)
-    await house.promoter.tick()
-    (lease,) = await house.queue.claim(worker="w2")
+    await harness.make_due(lease.id)
+    await harness.promoter.tick()
+    (lease,) = await harness.queue.claim(worker="w2")
     await lease.start()
 
     lines = await shell.lines("task", "mine")
@@ -93,25 +95,25 @@ async def test_a_tasks_life_is_told_in_order(house: House, shell: Shell) -> None
         life[4][21:],
         "RUNNING            leased by a worker that executes it",
     ]
-    assert life[4][21:].startswith("last heard of      lease until ")
+    assert life[4][21:].startswith("last heartbeat     lease until ")
     assert life[-1].startswith("now")
 
 
 @pytest.mark.parametrize("end", ["COMPLETED", "CANCELLED", "DEAD_LETTERED", "PENDING", "READY"])
-async def test_a_life_ends_where_the_task_is(house: House, shell: Shell, end: str) -> None:
+async def test_a_life_ends_where_the_task_is(harness: Harness, shell: Shell, end: str) -> None:
     id: str
     if end == "PENDING":
-        parent = await house.queue.enqueue("code")
-        id = (await house.queue.enqueue("code", depends_on=[parent.id], delay=60)).id
+        parent = await harness.queue.enqueue("code")
+        id = (await harness.queue.enqueue("code", depends_on=[parent.id], delay=60)).id
     elif end == "READY":
-        id = (await house.queue.enqueue("code")).id
+        id = (await harness.queue.enqueue("code")).id
     else:
-        lease = await house.running()
+        lease = await harness.running()
         id = lease.id
         if end == "COMPLETED":
             await lease.complete({"n": 1})
         elif end == "CANCELLED":
-            await house.queue.cancel(id, "no more")
+            await harness.queue.cancel(id, "no more")
         else:
             await lease.fail("error", "no", permanent=True)
 
@@ -124,34 +126,36 @@ async def test_a_life_ends_where_the_task_is(house: House, shell: Shell, end: st
     assert (await shell.lines("task", id))[-1].split()[-1]
 
 
-async def test_a_poison_pill_is_called_so(house: House, shell: Shell) -> None:
-    lease = await house.running(max_attempts=9)
+async def test_a_poison_pill_is_called_so(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running(max_attempts=9)
     await lease.fail("error", "no")
-    await house.make_due(lease.id)
-    await house.promoter.tick()
-    (lease,) = await house.queue.claim(worker="w2")
+    await harness.make_due(lease.id)
+    await harness.promoter.tick()
+    (lease,) = await harness.queue.claim(worker="w2")
     await lease.fail("error", "no")
 
     lines = await shell.lines("task", lease.id)
     (found,) = await shell.json("task", lease.id)
     as_b = json.loads("".join(await shell.lines("task", lease.id, "--form", "b")))
 
-    assert "poison   it fails wherever it runs: w1, w2" in lines
+    assert "poison   failed on several workers: w1, w2" in lines
     assert lines[-1].endswith("DEAD_LETTERED      error, poison pill")
     assert (found["poison_pill"], as_b["task"]["poison_pill"]) == (True, True)
     assert await shell.lines("task", lease.id, "--field", "poison_pill") == ["true"]
 
 
-async def test_a_tasks_steps_are_told(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_a_tasks_steps_are_told(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
     for name in ("fetch", "a\x1b[2Jb"):
-        await step(house.queue.shard, Held(lease.id.ulid, lease.token), name, b"1")
+        await step(
+            harness.queue._internals.shard, HeldLease(lease.id.ulid, lease.token), name, b"1"
+        )
 
     assert "steps    a\\x1b[2Jb, fetch" in await shell.lines("task", lease.id)
 
 
-async def test_one_field_is_printed_for_shells(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code", {"a": [1]}, title="ä text")
+async def test_one_field_is_printed_for_shells(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code", {"a": [1]}, title="ä text")
 
     assert await shell.lines("task", handle.id, "--field", "payload") == ['{"a": [1]}']
     assert await shell.lines("task", handle.id, "--field", "title") == ["ä text"]
@@ -160,16 +164,16 @@ async def test_one_field_is_printed_for_shells(house: House, shell: Shell) -> No
     assert "payload" in wrong.stderr
 
 
-async def test_a_task_is_shown_as_a_document(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code")
+async def test_a_task_is_shown_as_a_document(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code")
 
     (task,) = await shell.json("task", handle.id, "--form", "b")
 
     assert (task["task"]["id"], task["task"]["type"]) == (handle.id, "code")
 
 
-async def test_an_error_cannot_command_the_terminal(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_an_error_cannot_command_the_terminal(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
     await lease.fail("error", "\x1b[2J\x9b31m gone", permanent=True)
 
     for words in (("task", lease.id), ("tasks", "--status", "DEAD_LETTERED")):
@@ -178,10 +182,10 @@ async def test_an_error_cannot_command_the_terminal(house: House, shell: Shell) 
         assert text.isprintable()
 
 
-async def test_counts_are_by_type_and_state(house: House, shell: Shell) -> None:
-    await house.running("code")
-    await house.queue.enqueue("docs")
-    await house.queue.pause(type="docs")
+async def test_counts_are_by_type_and_state(harness: Harness, shell: Shell) -> None:
+    await harness.running("code")
+    await harness.queue.enqueue("docs")
+    await harness.queue.pause(type="docs")
 
     result = await shell.run("counts")
 
@@ -194,10 +198,10 @@ async def test_counts_are_by_type_and_state(house: House, shell: Shell) -> None:
     assert (document["live"], document["submitted"], document["paused"]) == (2, 2, ["type=docs"])
 
 
-async def test_workers_are_shown_with_what_they_hold(house: House, shell: Shell) -> None:
-    leases = [await house.running() for _ in range(4)]
-    await house.queue.enqueue("other")
-    (done,) = await house.queue.claim(worker="w2", types=["other"])
+async def test_workers_are_shown_with_what_they_hold(harness: Harness, shell: Shell) -> None:
+    leases = [await harness.running() for _ in range(4)]
+    await harness.queue.enqueue("other")
+    (done,) = await harness.queue.claim(worker="w2", types=["other"])
     await done.release()
 
     (_, first, second) = await shell.lines("workers")
@@ -211,9 +215,9 @@ async def test_workers_are_shown_with_what_they_hold(house: House, shell: Shell)
     assert two["tasks"] == []
 
 
-async def test_a_worker_that_has_only_waited_is_shown(house: House, shell: Shell) -> None:
-    await house.running()
-    assert await house.queue.claim(worker="w2", types=["other"]) == []
+async def test_a_worker_that_has_only_waited_is_shown(harness: Harness, shell: Shell) -> None:
+    await harness.running()
+    assert await harness.queue.claim(worker="w2", types=["other"]) == []
 
     (_, first, second) = await shell.lines("workers")
 
@@ -221,13 +225,13 @@ async def test_a_worker_that_has_only_waited_is_shown(house: House, shell: Shell
     assert columns(second)[:3] == ["w2", "active", "0"]
 
 
-async def test_every_queue_of_the_server_is_found(house: House, shell: Shell) -> None:
-    await house.running()
-    connection = house.queue.runtime.connection
+async def test_every_queue_of_the_server_is_found(harness: Harness, shell: Shell) -> None:
+    await harness.running()
+    connection = harness.queue._internals.runtime.connection
     other = Queue("another", runtime=assemble(Settings(name="another", url=""), connection))
     await other.enqueue("code")
     await other.pause()
-    await house.client.set("elsewhere", 1)
+    await harness.client.set("elsewhere", 1)
 
     lines = await shell.lines("queues")
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from rqueue.cli import looping
-from rqueue.cli.looping import close, finish, is_real, run
+from rqueue.cli.processes import loop as looping
+from rqueue.cli.processes.loop import close, finish, is_real, run
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -82,7 +82,7 @@ def test_a_loop_that_is_stopped_goes_on(
 
     assert found == "went on"
     assert [line.getMessage() for line in caplog.records] == [
-        "the event loop was stopped; it goes on"
+        "event loop stopped by a handler, worker continues"
     ]
 
 

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from rqueue.cli.main import cli
-from rqueue.cli.observing import address
-from rqueue.cli.running import without
-from rqueue.services.listener import Address
+from rqueue.cli.options import address
+from rqueue.cli.processes.commands import without
+from rqueue.process.http_probe import Address
 
 
 @pytest.mark.parametrize(

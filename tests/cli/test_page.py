@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 import pytest
 
-from rqueue.cli import exits
-from rqueue.cli.main import PLACES, SECTIONS, cli
+from rqueue.cli import main
+from rqueue.cli.main import COMMANDS, SECTIONS, cli
 from rqueue.errors import (
     ConfigError,
     DagEnded,
     DagFailed,
     DagNotFound,
+    FunctionsMissing,
     InvalidGraph,
     InvalidTask,
     KeyTaken,
@@ -77,7 +78,7 @@ def test_every_command_takes_json_and_says_what_it_does() -> None:
 
 
 def test_every_place_is_in_one_section() -> None:
-    assert len(PLACES) == sum(len(section) for section in SECTIONS.values())
+    assert len(COMMANDS) == sum(len(section) for section in SECTIONS.values())
 
 
 @pytest.mark.parametrize(
@@ -97,9 +98,10 @@ def test_every_place_is_in_one_section() -> None:
         (StoreUnavailable("x"), 4),
         (ScriptFault("task/claim", []), 4),
         (ConfigError("url", "is missing"), 5),
+        (FunctionsMissing("rqueue_0", "this user may not load them"), 5),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, RQueueError) else str(value),
 )
 def test_an_error_has_the_code_of_the_page(error: RQueueError, code: int) -> None:
-    assert exits.code_of(error) == code
+    assert main.code_of(error) == code
     assert f"\n| {code} | " in PAGE

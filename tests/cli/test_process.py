@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from rqueue import State
-from tests.client.until import parked, until
-from tests.house import NAME, House
+from tests.harness import NAME, Harness
+from tests.queue.until import parked, until
 from tests.servers import Server
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = (sys.executable, "-m", "rqueue")
 WORKER = ("bash", str(ROOT / "examples" / "bash_worker.sh"), "shout")
-PATIENCE_SEC = 20
+PATIENCE_SEC = 60
 # A start comes right after its claim; only a renewal is heard so much later.
 LATER = timedelta(milliseconds=500)
 
@@ -93,7 +93,7 @@ async def test_rich_is_read_only_for_a_terminal(valkey: Server) -> None:
     assert err.decode() == "False\n"
 
 
-async def test_a_terminal_gets_a_table(alone: House, valkey: Server) -> None:
+async def test_a_terminal_gets_a_table(alone: Harness, valkey: Server) -> None:
     await alone.queue.enqueue("code")
     master, slave = pty.openpty()
     try:
@@ -113,7 +113,7 @@ async def test_a_terminal_gets_a_table(alone: House, valkey: Server) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_a_claim_that_is_stopped_leaves_nothing_behind(
-    alone: House, valkey: Server, number: signal.Signals, *, code: int
+    alone: Harness, valkey: Server, number: signal.Signals, *, code: int
 ) -> None:
     async with process(valkey, *PROGRAM, "claim", "--wait", "60") as started:
         await alone.queue.enqueue("code", delay=60)
@@ -146,7 +146,7 @@ async def test_a_command_that_is_interrupted_while_it_starts_says_so_by_its_code
     assert (started.returncode, out, err) == (130, b"", b"")
 
 
-async def test_a_worker_in_bash_works(alone: House, valkey: Server) -> None:
+async def test_a_worker_in_bash_works(alone: Harness, valkey: Server) -> None:
     first = await alone.queue.enqueue("shout", {"say": "hello"})
 
     async with process(valkey, *WORKER, "tr", "a-z", "A-Z"):
@@ -156,20 +156,20 @@ async def test_a_worker_in_bash_works(alone: House, valkey: Server) -> None:
 
 
 async def test_a_worker_in_bash_fails_with_what_its_command_said(
-    alone: House, valkey: Server
+    alone: Harness, valkey: Server
 ) -> None:
     handle = await alone.queue.enqueue("shout", {}, max_attempts=1)
     command = ("sh", "-c", "echo no paper >&2; exit 7")
 
     async with process(valkey, *WORKER, *command):
-        await alone.queue.ended(handle.id)
+        await alone.queue._internals.ended(handle.id)
 
     task = await handle.task()
     assert (task.state, task.last_error) == (State.DEAD_LETTERED, "no paper")
 
 
 async def test_a_worker_in_bash_keeps_what_takes_long(
-    alone: House, valkey: Server, tmp_path: Path
+    alone: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     handle = await alone.queue.enqueue("shout", "slow")
     go = tmp_path / "go"

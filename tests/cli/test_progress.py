@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.terminal import terminal
-from tests.house import NAME, House
+from tests.harness import NAME, Harness
 from tests.servers import Server
 
 
@@ -21,7 +21,7 @@ async def written(server: Server, folder: Path, *words: str) -> bytes:
 
 
 async def test_a_person_sees_a_bar_and_a_program_does_not(
-    alone: House, valkey: Server, tmp_path: Path
+    alone: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "tasks").write_text('{"type": "code"}\n{"type": "code"}\n')
 
@@ -34,7 +34,7 @@ async def test_a_person_sees_a_bar_and_a_program_does_not(
 
 
 async def test_a_sweep_shows_that_it_goes_on_to_a_person_alone(
-    alone: House, valkey: Server, tmp_path: Path
+    alone: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     await alone.queue.enqueue("code")
     seen = await written(valkey, tmp_path, "cancel", "--all")

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from rqueue.cli import reviewer
-from rqueue.cli.reviewer import os_user
-from rqueue.model.checked import PRINCIPAL
+from rqueue.cli.dead import reviewer
+from rqueue.cli.dead.reviewer import os_user
+from rqueue.task.fields import PRINCIPAL
 from tests.cli.conftest import Shell
 from tests.cli.test_dead import died
 from tests.cli.test_dead_report import text_of
 from tests.cli.test_dead_resolving import reviews
-from tests.house import House
+from tests.harness import Harness
 
 
 @pytest.fixture(autouse=True)
@@ -41,35 +41,37 @@ def named(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
     ids=lambda words: " ".join(words[:2]),
 )  # fmt: skip
 async def test_a_decision_at_a_terminal_is_that_of_its_user(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    task = await died(house)
+    task = await died(harness)
 
     await shell.lines(*(task if word == "TASK" else word for word in words))
 
-    assert [review.by for review in await reviews(house)] == ["human:ada"]
+    assert [review.by for review in await reviews(harness)] == ["human:ada"]
     (path,) = await shell.lines("dead", "report")
     assert "| human:ada |" in text_of(path)
 
 
-async def test_who_was_said_to_decide_comes_first(house: House, shell: Shell) -> None:
-    first, second = await died(house), await died(house)
+async def test_who_was_said_to_decide_comes_first(harness: Harness, shell: Shell) -> None:
+    first, second = await died(harness), await died(harness)
     shell.env["RQUEUE_PRINCIPAL"] = "service:desk"
 
     await shell.lines("dead", "escalate", first)
     await shell.lines("dead", "escalate", second, "--by", "human:grace")
 
-    assert [review.by for review in await reviews(house)] == ["service:desk", "human:grace"]
+    assert [review.by for review in await reviews(harness)] == ["service:desk", "human:grace"]
 
 
-async def test_it_is_no_principal_to_roles_and_creates_nothing(house: House, shell: Shell) -> None:
-    await house.queue.set_role("human:ada", "agent")
+async def test_it_is_no_principal_to_roles_and_creates_nothing(
+    harness: Harness, shell: Shell
+) -> None:
+    await harness.queue.roles.set("human:ada", "agent")
 
     (task,) = await shell.json("enqueue", "code")
     await shell.lines("role", "set", "agent:coder", "agent")
 
-    assert (await house.task(task["id"])).spec.created_by is None
-    assert (await house.queue.roles())["agent:coder"] == "agent"
+    assert (await harness.task(task["id"])).spec.created_by is None
+    assert (await harness.queue.roles.list())["agent:coder"] == "agent"
 
 
 @pytest.mark.parametrize(

@@ -5,48 +5,48 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Shell
-from tests.house import House
+from tests.harness import Harness
 
 
-async def test_nobody_has_one_at_first(house: House, shell: Shell) -> None:
+async def test_nobody_has_one_at_first(harness: Harness, shell: Shell) -> None:
     assert await shell.json("role", "list") == []
     found = await shell.run("role", "list")
-    assert "nobody was given a role; all have the default, orchestrator" in found.stderr
+    assert "no principal has a role of its own; all have the default, orchestrator" in found.stderr
 
 
-async def test_one_is_set_and_dropped(house: House, shell: Shell) -> None:
+async def test_one_is_set_and_dropped(harness: Harness, shell: Shell) -> None:
     (given,) = await shell.json("role", "set", "agent:coder", "agent")
     assert given == {"principal": "agent:coder", "role": "agent"}
     assert await shell.json("role", "list") == [given]
     assert "agent:coder" in (await shell.run("role", "list")).stdout
-    assert await house.queue.roles() == {"agent:coder": "agent"}
+    assert await harness.queue.roles.list() == {"agent:coder": "agent"}
 
     (dropped,) = await shell.json("role", "drop", "agent:coder")
     assert dropped == {"principal": "agent:coder", "role": "orchestrator"}
-    assert await house.queue.roles() == {}
+    assert await harness.queue.roles.list() == {}
 
 
 @pytest.mark.parametrize("words", [("set", "coder", "agent"), ("drop", "coder")])
 async def test_who_is_no_principal_is_told_so(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
     found = await shell.run("role", *words)
 
     assert found.exit_code == 2
     assert "kind:name" in found.stderr
-    assert await house.dump() == {}
+    assert await harness.dump() == {}
 
 
-async def test_a_role_that_is_none_is_a_mistake(house: House, shell: Shell) -> None:
+async def test_a_role_that_is_none_is_a_mistake(harness: Harness, shell: Shell) -> None:
     found = await shell.run("role", "set", "agent:coder", "boss")
 
     assert found.exit_code == 2
     assert "orchestrator" in found.stderr
 
 
-async def test_a_command_of_an_agent_creates_nothing(house: House, shell: Shell) -> None:
-    await house.queue.set_role("agent:coder", "agent")
-    before = await house.dump()
+async def test_a_command_of_an_agent_creates_nothing(harness: Harness, shell: Shell) -> None:
+    await harness.queue.roles.set("agent:coder", "agent")
+    before = await harness.dump()
     shell.env["RQUEUE_PRINCIPAL"] = "agent:coder"
 
     found = await shell.run("enqueue", "code")
@@ -54,19 +54,19 @@ async def test_a_command_of_an_agent_creates_nothing(house: House, shell: Shell)
     assert found.exit_code == 3
     assert "agent:coder has the role agent" in found.stderr
     assert "rqueue role set agent:coder orchestrator" in found.stderr
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("words", [("set", "agent:coder", "human"), ("drop", "agent:coder")])
 async def test_a_command_of_an_agent_changes_no_role(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    await house.queue.set_role("agent:coder", "agent")
-    before = await house.dump()
+    await harness.queue.roles.set("agent:coder", "agent")
+    before = await harness.dump()
     shell.env["RQUEUE_PRINCIPAL"] = "agent:coder"
 
     found = await shell.run("role", *words)
 
     assert found.exit_code == 3
     assert "may not change roles" in found.stderr
-    assert await house.dump() == before
+    assert await harness.dump() == before

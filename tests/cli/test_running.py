@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rqueue.cli import running
 from rqueue.cli.main import cli
-from rqueue.cli.running import load
+from rqueue.cli.processes import serving
+from rqueue.cli.processes.serving import load
 from rqueue.errors import ConfigError
-from rqueue.services.duty import Duty
+from rqueue.process.worker_process import WorkerProcess
 
 APP = """
 from rqueue import Queue
@@ -71,24 +71,28 @@ def test_a_queue_is_called_queue_unless_another_name_is_given(shop: Path) -> Non
 
 
 def test_options_become_the_worker(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Duty] = []
+    made: list[WorkerProcess] = []
 
-    def serve(_: Any, duty: Duty) -> None:
-        made.append(duty)
+    def serve(_: Any, worker_process: WorkerProcess) -> None:
+        made.append(worker_process)
 
-    monkeypatch.setattr(running, "serve", serve)
-    monkeypatch.setattr(running, "run", lambda _: None)
+    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(serving, "run", lambda _: None)
     words = ["--name", "w7", "--concurrency", "3", "--grace", "4", "--no-scheduler"]
     limits = ["--max-rss", "200", "--max-tasks", "9"]
 
     result = CliRunner().invoke(cli, ["worker", "some_app:queue", *words, *limits])
 
     assert result.exit_code == 0, result.output
-    (duty,) = made
-    (worker,) = duty.workers
+    (worker_process,) = made
+    (worker,) = worker_process.workers
     assert worker.name == "w7"
-    assert (duty.limits.max_rss_mb, duty.limits.max_tasks) == (200, 9)
-    assert (duty.slots, duty.grace_sec, len(duty.schedulers)) == (3, 4, 0)
+    assert (worker_process.limits.max_rss_mb, worker_process.limits.max_tasks) == (200, 9)
+    assert (worker_process.slots, worker_process.grace_sec, len(worker_process.schedulers)) == (
+        3,
+        4,
+        0,
+    )
 
 
 @pytest.mark.parametrize("grace", ["nan", "inf", "-1"])
@@ -106,4 +110,4 @@ def test_a_type_without_a_handler_is_a_wrong_setting(shop: Path, options: list[s
     result = CliRunner().invoke(cli, words)
 
     assert result.exit_code == 5
-    assert "'nope' has no handler in queue shop, which knows pack" in result.stderr
+    assert "'nope' has no handler in queue shop, whose types are pack" in result.stderr

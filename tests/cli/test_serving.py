@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from rqueue import Queue
-from rqueue.cli.serving import served
+from rqueue.cli.processes.serving import served
 from rqueue.errors import ConfigError
 
 URL = "redis://127.0.0.1:1"
@@ -33,7 +33,7 @@ def pack() -> None:
 def test_without_names_it_is_the_applications_own_queue(module: ModuleType) -> None:
     found = served(module.queue, module.__name__, [], 5)
 
-    assert (found.queues, found.seats.size) == ([module.queue], 5)
+    assert (found.queues, found.shared_slots.size) == ([module.queue], 5)
 
 
 def test_a_name_alone_is_served_by_the_applications_handlers(module: ModuleType) -> None:
@@ -41,24 +41,24 @@ def test_a_name_alone_is_served_by_the_applications_handlers(module: ModuleType)
 
     urgent = found.queues[0]
     assert found.names == "urgent,shop"
-    assert urgent.registry is module.queue.registry
+    assert urgent._internals.registry is module.queue._internals.registry
     assert urgent.settings.lease_sec == 7
-    assert urgent.runtime.connection is module.queue.runtime.connection
+    assert urgent._internals.runtime.connection is module.queue._internals.runtime.connection
     assert found.queues[1] is module.queue
-    assert [turn.weight for turn in found.seats.turns] == [0, 0]
+    assert [share.weight for share in found.shared_slots.shares] == [0, 0]
 
 
 def test_a_queue_with_handlers_of_its_own_keeps_them(module: ModuleType) -> None:
     found = served(module.queue, module.__name__, ["mails:2", "shop:1"], 5)
 
     assert found.queues == [module.mails, module.queue]
-    assert [turn.weight for turn in found.seats.turns] == [2, 1]
+    assert [share.weight for share in found.shared_slots.shares] == [2, 1]
 
 
 @pytest.mark.parametrize(
     ("wanted", "rule"),
     [
-        (["a:5", "b"], "give all of them one"),
+        (["a:5", "b"], "give all of them a weight"),
         (["a:0"], "from 1 to 1000"),
         (["a:x"], "from 1 to 1000"),
         (["a:1001"], "from 1 to 1000"),

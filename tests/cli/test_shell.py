@@ -8,7 +8,7 @@ import pytest
 
 from rqueue import State
 from tests.cli.conftest import Shell
-from tests.house import House
+from tests.harness import Harness
 
 CLAIMED = re.compile(r"task_[0-9A-Z]{26} \d+:[\w-]{22}")
 
@@ -20,8 +20,8 @@ async def claimed(shell: Shell, *words: str) -> tuple[str, str]:
     return id, token
 
 
-async def test_no_task_is_exit_1_and_silence(house: House, shell: Shell) -> None:
-    await house.queue.enqueue("other")
+async def test_no_task_is_exit_1_and_silence(harness: Harness, shell: Shell) -> None:
+    await harness.queue.enqueue("other")
 
     result = await shell.run("claim", "--type", "code", "--wait", "0")
 
@@ -41,10 +41,10 @@ async def test_no_task_is_exit_1_and_silence(house: House, shell: Shell) -> None
     ids=lambda words: words[0],
 )
 async def test_a_wrong_token_is_exit_3_and_changes_nothing(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    lease = await house.running()
-    before = await house.dump()
+    lease = await harness.running()
+    before = await harness.dump()
 
     result = await shell.run(words[0], lease.id, "--token", "1:not-the-token", *words[1:])
 
@@ -52,14 +52,14 @@ async def test_a_wrong_token_is_exit_3_and_changes_nothing(
     assert result.stderr == f"rqueue: the lease of {lease.id} is no longer held; " + (
         "stop, and write nothing for it\n"
     )
-    after = await house.dump()
+    after = await harness.dump()
     # Who renews was heard of; nothing else may change.
     assert {key: after[key] for key in before if "workers" not in key} == {
         key: before[key] for key in before if "workers" not in key
     }
 
 
-async def test_a_task_that_is_not_there_is_exit_1(house: House, shell: Shell) -> None:
+async def test_a_task_that_is_not_there_is_exit_1(harness: Harness, shell: Shell) -> None:
     unknown = "task_01M7HXQAP3FHE8EP73QYYKDB00"
 
     result = await shell.run("complete", unknown, "--token", "1:x")
@@ -90,15 +90,15 @@ async def test_a_task_that_is_not_there_is_exit_1(house: House, shell: Shell) ->
     ids=lambda words: " ".join(words).replace("\udcff", "bytes"),
 )
 async def test_words_that_are_no_text_are_wrong_usage(
-    house: House, shell: Shell, words: tuple[str, ...]
+    harness: Harness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    await house.running(external_id="mine")
-    before = await house.dump()
+    await harness.running(external_id="mine")
+    before = await harness.dump()
 
     result = await shell.run(*words)
 
     assert result.exit_code == 2, result.output
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 async def test_without_a_token_it_is_wrong_usage(shell: Shell) -> None:
@@ -108,8 +108,10 @@ async def test_without_a_token_it_is_wrong_usage(shell: Shell) -> None:
     assert "--token" in result.stderr
 
 
-async def test_a_claim_prints_id_and_token_of_a_running_task(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code", {"n": 1})
+async def test_a_claim_prints_id_and_token_of_a_running_task(
+    harness: Harness, shell: Shell
+) -> None:
+    handle = await harness.queue.enqueue("code", {"n": 1})
 
     (line,) = await shell.lines("claim", "--type", "code", "--worker", "bash-1", "--wait", "0")
 
@@ -121,17 +123,17 @@ async def test_a_claim_prints_id_and_token_of_a_running_task(house: House, shell
     assert task.claim.agent_id == "bash-1"
 
 
-async def test_a_claim_that_waits_gets_what_comes(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code", delay=3600)
-    await house.queue.run_now(handle.id)
+async def test_a_claim_that_waits_gets_what_comes(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code", delay=3600)
+    await harness.queue.run_now(handle.id)
 
     (line,) = await shell.lines("claim", "--type", "code", "--type", "docs", "--wait", "30")
 
     assert line.startswith(handle.id)
 
 
-async def test_a_claim_as_json_is_the_whole_task(house: House, shell: Shell) -> None:
-    await house.queue.enqueue("code", {"path": "ä.png"}, tags=["a"])
+async def test_a_claim_as_json_is_the_whole_task(harness: Harness, shell: Shell) -> None:
+    await harness.queue.enqueue("code", {"path": "ä.png"}, tags=["a"])
 
     (task,) = await shell.json("claim", "--worker", "w9")
 
@@ -140,12 +142,12 @@ async def test_a_claim_as_json_is_the_whole_task(house: House, shell: Shell) -> 
     assert task["token"].startswith("1:")
 
 
-async def test_a_claim_as_json_has_what_the_task_is_given(house: House, shell: Shell) -> None:
-    async with house.queue.dag() as dag:
+async def test_a_claim_as_json_has_what_the_task_is_given(harness: Harness, shell: Shell) -> None:
+    async with harness.queue.dag() as dag:
         up = dag.add({"type": "code"})
         seen = up.output.reference
         dag.add({"type": "docs", "payload": {"x": up.output}, "context_refs": [seen]}, after=up)
-    (lease,) = await house.queue.claim(worker="w1")
+    (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete({"a": 1})
 
@@ -155,8 +157,8 @@ async def test_a_claim_as_json_has_what_the_task_is_given(house: House, shell: S
     assert task["references"] == {seen: {"a": 1}}
 
 
-async def test_a_claim_takes_only_what_it_is_able_to(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code", required_capabilities=["gpu"])
+async def test_a_claim_takes_only_what_it_is_able_to(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code", required_capabilities=["gpu"])
 
     assert (await shell.run("claim", "--wait", "0")).exit_code == 1
     id, _ = await claimed(shell, "--capability", "gpu")
@@ -164,8 +166,8 @@ async def test_a_claim_takes_only_what_it_is_able_to(house: House, shell: Shell)
     assert id == handle.id
 
 
-async def test_a_claim_may_be_started_later(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code")
+async def test_a_claim_may_be_started_later(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code")
 
     id, token = await claimed(shell, "--no-start")
 
@@ -174,21 +176,21 @@ async def test_a_claim_may_be_started_later(house: House, shell: Shell) -> None:
     assert await handle.status() is State.RUNNING
 
 
-async def test_a_heartbeat_keeps_the_lease(house: House, shell: Shell) -> None:
-    lease = await house.running()
-    await house.age(lease, 29)
+async def test_a_heartbeat_keeps_the_lease(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
+    await harness.age(lease, 29)
 
     assert await shell.lines("heartbeat", lease.id, "--token", lease.token) == []
 
-    await house.reaper.tick()
-    claim = (await house.task(lease.id)).claim
+    await harness.reaper.tick()
+    claim = (await harness.task(lease.id)).claim
     assert claim is not None
     assert (claim.lease_expires_at - claim.heartbeat_at).total_seconds() == 30
     assert claim.heartbeat_at > claim.claimed_at
 
 
-async def test_the_token_may_come_from_the_environment(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_the_token_may_come_from_the_environment(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
     shell.env["RQUEUE_TOKEN"] = lease.token
 
     assert await shell.json("heartbeat", lease.id) == [{"id": lease.id, "held": True}]
@@ -204,43 +206,43 @@ async def test_the_token_may_come_from_the_environment(house: House, shell: Shel
     ],
 )
 async def test_a_result_is_what_was_given(
-    house: House, shell: Shell, words: tuple[str, ...], result: object
+    harness: Harness, shell: Shell, words: tuple[str, ...], result: object
 ) -> None:
-    lease = await house.running()
+    lease = await harness.running()
 
     lines = await shell.lines(
         "complete", lease.id, "--token", lease.token, *words, given='"from stdin"'
     )
 
     assert lines == [f"{lease.id} COMPLETED"]
-    task = await house.task(lease.id)
+    task = await harness.task(lease.id)
     assert (task.state, task.result) == (State.COMPLETED, result)
 
 
-async def test_a_complete_that_is_sent_again_is_done(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_a_complete_that_is_sent_again_is_done(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
     words = ("complete", lease.id, "--token", lease.token, "--text", "once")
 
     first, second = await shell.lines(*words), await shell.lines(*words)
 
     assert first == second
-    assert (await house.queue.counts())[State.COMPLETED] == 1
+    assert (await harness.queue.counts())[State.COMPLETED] == 1
 
 
-async def test_a_result_that_is_not_json_is_wrong_usage(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_a_result_that_is_not_json_is_wrong_usage(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
 
     result = await shell.run("complete", lease.id, "--token", lease.token, "--result", "{oops")
 
     assert result.exit_code == 2
     assert "--result: is not JSON" in result.stderr
-    assert (await house.task(lease.id)).state is State.RUNNING
+    assert (await harness.task(lease.id)).state is State.RUNNING
 
 
 async def test_a_limited_service_spends_no_attempt_and_slows_the_fleet_down(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    handle = await house.queue.enqueue("code", max_attempts=1)
+    handle = await harness.queue.enqueue("code", max_attempts=1)
     words = ("--reason", "rate_limit", "--retry-after", "60")
     for _ in range(3):
         id, token = await claimed(shell)
@@ -249,76 +251,78 @@ async def test_a_limited_service_spends_no_attempt_and_slows_the_fleet_down(
         (slow,) = await shell.json("slowdown", "list")
         assert lines == again == [f"{handle.id} RETRYING"]
         assert slow["type"] == "code"
-        await house.queue.lift_slowdown("code")
-        assert await house.queue.run_now(id)
+        await harness.queue.limits.lift_slowdown("code")
+        assert await harness.queue.run_now(id)
 
-    task = await house.task(handle.id)
+    task = await harness.task(handle.id)
     assert (task.attempts, task.parks, task.failure_history) == (0, 3, ())
 
 
-async def test_a_failure_is_kept_and_tried_again(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_a_failure_is_kept_and_tried_again(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
     words = ("--reason", "timeout", "--message", "hung\nsecond line", "--retry-after", "5")
 
     lines = await shell.lines("fail", lease.id, "--token", lease.token, *words)
 
     assert lines == [f"{lease.id} RETRYING"]
-    task = await house.task(lease.id)
+    task = await harness.task(lease.id)
     assert (task.attempts, task.last_error) == (1, "hung\nsecond line")
     (record,) = task.failure_history
     assert (record.agent, record.reason, record.epoch) == ("w1", "timeout", 1)
 
 
-async def test_attempts_are_counted_over_all_processes(house: House, shell: Shell) -> None:
-    handle = await house.queue.enqueue("code", max_attempts=2)
+async def test_attempts_are_counted_over_all_processes(harness: Harness, shell: Shell) -> None:
+    handle = await harness.queue.enqueue("code", max_attempts=2)
     states = []
     for _ in range(2):
         id, token = await claimed(shell)
         states += await shell.lines("fail", id, "--token", token, "--message", "no")
-        await house.make_due(id)
-        await house.promoter.tick()
+        await harness.make_due(id)
+        await harness.promoter.tick()
 
     assert states == [f"{handle.id} RETRYING", f"{handle.id} DEAD_LETTERED"]
     assert [record.attempt for record in (await handle.task()).failure_history] == [1, 2]
 
 
-async def test_a_permanent_failure_is_dead(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_a_permanent_failure_is_dead(harness: Harness, shell: Shell) -> None:
+    lease = await harness.running()
 
     lines = await shell.lines("fail", lease.id, "--token", lease.token, "--permanent")
 
     assert lines == [f"{lease.id} DEAD_LETTERED"]
 
 
-async def test_an_unknown_reason_is_wrong_usage(house: House, shell: Shell) -> None:
+async def test_an_unknown_reason_is_wrong_usage(harness: Harness, shell: Shell) -> None:
     result = await shell.run("fail", "x", "--token", "1:x", "--reason", "whatever")
 
     assert result.exit_code == 2
     assert "heartbeat_timeout" in result.stderr
 
 
-async def test_a_released_task_is_ready_and_nothing_is_spent(house: House, shell: Shell) -> None:
-    lease = await house.running()
+async def test_a_released_task_is_ready_and_nothing_is_spent(
+    harness: Harness, shell: Shell
+) -> None:
+    lease = await harness.running()
 
     assert await shell.lines("release", lease.id, "--token", lease.token) == [f"{lease.id} READY"]
 
-    task = await house.task(lease.id)
+    task = await harness.task(lease.id)
     assert (task.state, task.attempts) == (State.READY, 0)
 
 
 async def test_what_a_shell_has_spent_is_counted_until_it_is_too_much(
-    house: House, shell: Shell
+    harness: Harness, shell: Shell
 ) -> None:
-    lease = await house.running(max_cost_usd=0.5)
+    lease = await harness.running(max_cost_usd=0.5)
     holding = (lease.id, "--token", lease.token)
 
     assert await shell.lines("spend", *holding, "--usd", "0.25", "--tokens-in", "7") == []
-    assert (await house.task(lease.id)).cost_usd == 0.25
+    assert (await harness.task(lease.id)).cost_usd == 0.25
     (said,) = await shell.json("spend", *holding, "--usd", "0.25")
     assert said["usd"] == 0.25
     found = await shell.run("spend", *holding, "--usd", "0.01")
 
     assert found.exit_code == 3
     assert "max_cost_usd" in found.stderr
-    task = await house.task(lease.id)
+    task = await harness.task(lease.id)
     assert (round(task.cost_usd, 2), task.tokens_used.input) == (0.51, 7)

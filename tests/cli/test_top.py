@@ -8,32 +8,32 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from rqueue.cli.frame import View, follow, rates, take
-from rqueue.cli.panels import Panel, document, fitted, head, narrowed
-from rqueue.cli.screen import picture
+from rqueue.cli.output.screen import picture
+from rqueue.cli.top.frame import View, follow, rates, take
+from rqueue.cli.top.panels import Panel, document, fitted, head, narrowed
 from rqueue.errors import StoreUnavailable
 from tests.cli.conftest import Shell
-from tests.house import NAME, House
+from tests.harness import NAME, Harness
 
 
-async def busy(house: House) -> dict[str, str]:
+async def busy(harness: Harness) -> dict[str, str]:
     """Some of everything; the ids by what became of the tasks."""
-    running = await house.running("code")
-    dead = await house.running("docs")
+    running = await harness.running("code")
+    dead = await harness.running("docs")
     await dead.fail("error", "no\x1b[2J paper", permanent=True)
-    await house.queue.enqueue_many([house.queue.call("code")] * 3)
-    await house.queue.pause(type="docs")
+    await harness.queue.enqueue_many([harness.queue.call("code")] * 3)
+    await harness.queue.pause(type="docs")
     return {"running": running.id, "dead": dead.id}
 
 
-async def test_a_pipe_gets_one_view_in_plain_columns(house: House, shell: Shell) -> None:
-    ids = await busy(house)
+async def test_a_pipe_gets_one_view_in_plain_columns(harness: Harness, shell: Shell) -> None:
+    ids = await busy(harness)
 
     lines = await shell.lines("top")
 
     assert lines[0].startswith(f"queue {NAME} on ")
     assert lines[1] == "READY 3  RUNNING 1  DEAD_LETTERED 1"
-    assert lines[2] == "scheduler nobody  paused type=docs"
+    assert lines[2] == "scheduler none  paused type=docs"
     table = {line.split()[0]: line.split()[1:] for line in lines if line}
     assert (table["code"][0], table["code"][2]) == ("3", "1")
     assert table["w1"][0] == "1"
@@ -42,14 +42,14 @@ async def test_a_pipe_gets_one_view_in_plain_columns(house: House, shell: Shell)
     assert r"no\x1b[2J paper" in "".join(lines)
 
 
-async def test_an_empty_queue_is_no_error(house: House, shell: Shell) -> None:
+async def test_an_empty_queue_is_no_error(harness: Harness, shell: Shell) -> None:
     lines = await shell.lines("top", "--once")
 
-    assert lines[1:] == ["no tasks yet", "scheduler nobody"]
+    assert lines[1:] == ["no tasks yet", "scheduler none"]
 
 
-async def test_a_program_gets_one_document(house: House, shell: Shell) -> None:
-    ids = await busy(house)
+async def test_a_program_gets_one_document(harness: Harness, shell: Shell) -> None:
+    ids = await busy(harness)
 
     (found,) = await shell.json("top", "--once")
 
@@ -68,7 +68,7 @@ async def test_a_server_that_is_away_ends_one_view(lost_shell: Shell) -> None:
     assert (result.exit_code, result.stdout) == (4, "")
 
 
-async def test_rates_are_what_changed_since_the_frame_before(alone: House) -> None:
+async def test_rates_are_what_changed_since_the_frame_before(alone: Harness) -> None:
     first = await take(alone.queue)
     lease = await alone.running("code")
     await lease.complete()
@@ -82,7 +82,7 @@ async def test_rates_are_what_changed_since_the_frame_before(alone: House) -> No
 
 
 async def test_a_view_goes_on_while_the_server_is_away(
-    alone: House, monkeypatch: pytest.MonkeyPatch
+    alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await alone.queue.enqueue("code")
     stop, views = asyncio.Event(), []
@@ -99,11 +99,11 @@ async def test_a_view_goes_on_while_the_server_is_away(
 
     assert [bool(view.trouble) for view in views] == [False, True, False]
     assert views[1].frame is views[0].frame
-    assert head(views[1])[0].startswith("server away, trying again: ")
+    assert head(views[1])[0].startswith("server unavailable, retrying: ")
     assert document(views[1]).keys() == {"at", "error"}
 
 
-async def test_a_frame_costs_the_same_whatever_waits(alone: House) -> None:
+async def test_a_frame_costs_the_same_whatever_waits(alone: Harness) -> None:
     async def commands() -> int:
         before = await alone.client.info("commandstats")
         await take(alone.queue)
@@ -120,7 +120,7 @@ async def test_a_frame_costs_the_same_whatever_waits(alone: House) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(200, 50), (80, 24), (40, 10), (20, 5), (10, 3)])
-async def test_a_picture_fits_its_terminal(alone: House, width: int, height: int) -> None:
+async def test_a_picture_fits_its_terminal(alone: Harness, width: int, height: int) -> None:
     await busy(alone)
     for number in range(40):
         await alone.queue.enqueue(f"type{number}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import INTO, terminal
-from tests.house import NAME, House
+from tests.harness import NAME, Harness
 from tests.servers import Server
 
 TOP = (sys.executable, "-m", "rqueue", "top", "--interval", "0.1")
@@ -24,7 +24,7 @@ def environment(server: Server) -> dict[str, str]:
 
 @pytest.mark.parametrize(("how", "code"), [("q", 0), ("Ctrl-C", 130), ("SIGTERM", 143)])
 async def test_it_ends_as_asked_and_leaves_the_terminal_clean(
-    alone: House, valkey: Server, tmp_path: Path, *, how: str, code: int
+    alone: Harness, valkey: Server, tmp_path: Path, *, how: str, code: int
 ) -> None:
     await alone.queue.enqueue("code")
 
@@ -40,7 +40,7 @@ async def test_it_ends_as_asked_and_leaves_the_terminal_clean(
         assert shown.clean
 
 
-async def test_a_program_gets_a_document_in_each_interval(alone: House, valkey: Server) -> None:
+async def test_a_program_gets_a_document_in_each_interval(alone: Harness, valkey: Server) -> None:
     await alone.queue.enqueue("code")
     started = await asyncio.create_subprocess_exec(
         *TOP, "--json", stdout=asyncio.subprocess.PIPE, env=environment(valkey)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rqueue.cli import next_steps
+from rqueue.cli.output import next_steps
 from rqueue.embedded import watcher
 from tests.cli.terminal import INTO, terminal
-from tests.client.until import until
 from tests.postgres import Database
+from tests.queue.until import until
 from tests.servers import Server
 
 UP = (sys.executable, "-m", "rqueue", "up")
@@ -91,7 +91,7 @@ async def test_in_a_terminal_one_key_ends_the_whole_tree(tmp_path: Path, *, key:
 
         assert await shown.end() == 0
         assert shown.clean
-        assert b"what to do next" in shown.written
+        assert b"next steps" in shown.written
 
         async def gone() -> bool:
             return not any(watcher.lives(None, keeper) for keeper in keepers)

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from rqueue import embedded
-from rqueue.cli.up import choose_archive
+from rqueue.cli.processes.all_in_one import choose_archive
 from rqueue.embedded import postgres
 from rqueue.errors import ConfigError
-from rqueue.settings import Settings
+from rqueue.settings.load import Settings
 
 DATA = Path(".rqueue")
 

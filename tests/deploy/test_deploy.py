@@ -21,17 +21,16 @@ from click.testing import CliRunner
 from psycopg.conninfo import conninfo_to_dict
 
 from rqueue import Queue
-from rqueue.cli.chosen import VARIABLE
+from rqueue.artifacts.place import Directory, place_of
 from rqueue.cli.main import cli
-from rqueue.cli.observing import address
+from rqueue.cli.options import address
+from rqueue.cli.session import VARIABLE
 from rqueue.clock import SYSTEM
+from rqueue.doctor import judge_server, read_server
+from rqueue.finding import Level
 from rqueue.metrics.catalogue import CATALOGUE
-from rqueue.model.shelf import Directory, place_of
-from rqueue.policy.checkup import Level, judge_server
-from rqueue.services.listener import Address
-from rqueue.settings import Settings
-from rqueue.sources import variable_of
-from rqueue.store.checkup import read_server
+from rqueue.process.http_probe import Address
+from rqueue.settings.load import Settings, variable_of
 from tests import servers
 from tests.postgres import Database
 from tests.servers import Server
@@ -192,7 +191,7 @@ def test_the_application_has_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
 
     queue = found["queue"]
     assert isinstance(queue, Queue)
-    assert list(queue.registry.handlers) == ["charge"]
+    assert list(queue._internals.registry.handlers) == ["charge"]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
@@ -227,7 +226,7 @@ def configured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serve
 
 async def test_redis_takes_its_file_and_is_found_fit(configured: Server) -> None:
     async with Queue("shop", url=configured.url) as queue:
-        found = judge_server(await read_server(queue.shard, SYSTEM))
+        found = judge_server(await read_server(queue._internals.shard, SYSTEM))
 
     assert {finding.level for finding in found} == {Level.OK}
 

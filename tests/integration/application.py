@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from rqueue import Context, Queue
-from rqueue.hooks import Middleware
-from rqueue.model.attempt import Completed, Failed
+from rqueue.middleware import Middleware
+from rqueue.task.attempt.outcome import Completed, Failed
 
 queue = Queue("house")
 BOOK = os.open("book", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -73,7 +73,7 @@ class Doom(Middleware):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-queue.hooks.middleware.append(Doom())
+queue._internals.hooks.middleware.append(Doom())
 
 
 @queue.task("die")

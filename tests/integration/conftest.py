@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import build
+from tests.harness import build
 from tests.integration.processes import SETTINGS, Fleet, Site
 from tests.servers import Server
 
@@ -18,12 +18,12 @@ async def site_on(server: Server, folder: Path) -> AsyncIterator[Site]:
     """A site that is left when the test ends."""
     fleet = Fleet(server.url, folder)
     client, connection = server.client(), server.connection()
-    house = build(connection, client, **SETTINGS)
+    harness = build(connection, client, **SETTINGS)
     try:
-        yield Site(house, fleet)
+        yield Site(harness, fleet)
     finally:
         fleet.close()
-        await house.queue.aclose()
+        await harness.queue.aclose()
         await connection.aclose()
         await client.aclose()
 
@@ -37,8 +37,9 @@ async def site(valkey: Server, tmp_path: Path) -> AsyncIterator[Site]:
 
 @pytest.fixture(params=["valkey", "redis7"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each single server in turn, of those that were asked for."""
-    if request.param not in request.config.getoption("--servers").split(","):
+    """Each single server in turn, of those that were chosen; by default the embedded Valkey."""
+    chosen = request.config.getoption("--servers") or "valkey"
+    if request.param not in chosen.split(","):
         pytest.skip("not among --servers")
     return str(request.param)
 

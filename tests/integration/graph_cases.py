@@ -6,20 +6,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rqueue import Lease
-from rqueue.client.plans import planting_of
-from rqueue.model.ids import DagId, new_task_ids
-from rqueue.model.plan import Plan
-from rqueue.model.subtask import Wait
-from rqueue.store import dags, planting, ranking, spawning
-from rqueue.store.planting import Planting
-from rqueue.store.shard import GIVEN_UP
-from rqueue.store.spawning import Seedling
-from tests.house import House
+from rqueue.core import spawn as spawn_moves
+from rqueue.core.spawn import SpawnDraft
+from rqueue.dags import store as dag_store
+from rqueue.dags import submit as dag_submit
+from rqueue.dags.plan import Plan, dag_draft_of
+from rqueue.dags.submit import DagDraft
+from rqueue.store.shard import CANCEL_LIMIT
+from rqueue.task.ids import DagId, new_task_ids
+from rqueue.worker.context.spawn import Wait
+from tests.harness import Harness
 
-Row = tuple[Callable[[House], Awaitable[Any]], Callable[[House, Any], Awaitable[Any]]]
+Row = tuple[Callable[[Harness], Awaitable[Any]], Callable[[Harness, Any], Awaitable[Any]]]
 
 
-def a_planting(house: House) -> Planting:
+def a_planting(harness: Harness) -> DagDraft:
     """A root, two tasks after it, one that waits for a failure, and a DAG that follows."""
     plan = Plan.parse(
         {
@@ -32,115 +33,139 @@ def a_planting(house: House) -> Planting:
             "on_complete": {"tasks": [{"type": "code"}]},
         }
     )
-    return planting_of(plan, house.queue.drafter)
+    return dag_draft_of(plan, harness.queue._internals.drafter)
 
 
-async def nothing(house: House) -> None: ...
+async def nothing(harness: Harness) -> None: ...
 
 
-async def submitted(house: House, _: Any = None) -> DagId:
-    found = a_planting(house)
-    await planting.submit(house.queue.shard, found)
+async def submitted(harness: Harness, _: Any = None) -> DagId:
+    found = a_planting(harness)
+    await dag_submit.submit(harness.queue._internals.shard, found)
     return found.id
 
 
-async def submit(house: House, _: Any) -> None:
-    await submitted(house)
+async def submit(harness: Harness, _: Any) -> None:
+    await submitted(harness)
 
 
-async def half_written(house: House) -> DagId:
-    found, shard = a_planting(house), house.queue.shard
+async def half_written(harness: Harness) -> DagId:
+    found, shard = a_planting(harness), harness.queue._internals.shard
     lanes = (found.nodes[0].draft.lane,)
-    rows = [row for _, row in planting.numbered(found.nodes[:2], lanes)]
-    args, rows_of_part = planting.asked(shard, found, lanes, rows)
+    rows = [row for _, row in dag_submit.numbered(found.nodes[:2], lanes)]
+    args, rows_of_part = dag_submit.asked(shard, found, lanes, rows)
     await shard.run("dag/submit", args, rows_of_part)
     return found.id
 
 
-async def paused(house: House) -> DagId:
-    dag = await submitted(house)
-    await dags.pause(house.queue.shard, dag)
+async def paused(harness: Harness) -> DagId:
+    dag = await submitted(harness)
+    await dag_store.pause(harness.queue._internals.shard, dag)
     return dag
 
 
-async def given_up(house: House) -> DagId:
-    dag = await submitted(house)
-    await dags.cancel(house.queue.shard, dag, "why")
+async def given_up(harness: Harness) -> DagId:
+    dag = await submitted(harness)
+    await dag_store.cancel(harness.queue._internals.shard, dag, "why")
     return dag
 
 
-async def wide(house: House) -> DagId:
+async def wide(harness: Harness) -> DagId:
     """More tasks than one call gives up."""
-    plan = Plan.parse({"tasks": [{"type": "code"}] * (GIVEN_UP + 50)})
-    await planting.submit(house.queue.shard, planting_of(plan, house.queue.drafter))
+    plan = Plan.parse({"tasks": [{"type": "code"}] * (CANCEL_LIMIT + 50)})
+    await dag_submit.submit(
+        harness.queue._internals.shard, dag_draft_of(plan, harness.queue._internals.drafter)
+    )
     return plan.id
 
 
-async def failed_fast(house: House) -> DagId:
+async def failed_fast(harness: Harness) -> DagId:
     """A task is dead, and nothing of the rest is given up yet."""
     plan = Plan.parse({"tasks": [{"type": "code"}] * 3, "on_failure": "fail_fast"})
-    await planting.submit(house.queue.shard, planting_of(plan, house.queue.drafter))
-    (lease,) = await house.queue.claim(worker="w1")
+    await dag_submit.submit(
+        harness.queue._internals.shard, dag_draft_of(plan, harness.queue._internals.drafter)
+    )
+    (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
     await lease.fail(permanent=True)
     return plan.id
 
 
-async def cancel(house: House, dag: DagId) -> int:
-    return await dags.cancel(house.queue.shard, dag, "why")
+async def cancel(harness: Harness, dag: DagId) -> int:
+    return await dag_store.cancel(harness.queue._internals.shard, dag, "why")
 
 
-async def ended(house: House) -> DagId:
-    dag = await submitted(house)
-    await house.client.hset(house.keys.unfinished(), f"follow {dag.ulid}", "0")
+async def ended(harness: Harness) -> DagId:
+    dag = await submitted(harness)
+    await harness.client.hset(harness.keys.unfinished(), f"follow {dag.ulid}", "0")
     return dag
 
 
-async def gone(house: House) -> None:
-    dag = await submitted(house)
-    await house.client.delete(house.keys.dag(dag.ulid))
+async def gone(harness: Harness) -> None:
+    dag = await submitted(harness)
+    await harness.client.delete(harness.keys.dag(dag.ulid))
 
 
-async def listed(house: House, _: Any) -> int:
-    return len([dag async for dag in dags.walk(house.queue.shard)])
+async def listed(harness: Harness, _: Any) -> int:
+    return len([dag async for dag in dag_store.walk(harness.queue._internals.shard)])
 
 
-async def ranked(house: House, dag: DagId) -> None:
-    tasks = await dags.members(house.queue.shard, dag)
-    await ranking.rank(house.queue.shard, dag, [(task, 7) for task in tasks], seen="1")
+async def ranked(harness: Harness, dag: DagId) -> None:
+    tasks = await dag_store.members(harness.queue._internals.shard, dag)
+    await dag_store.rank(
+        harness.queue._internals.shard, dag, [(task, 7) for task in tasks], seen="1"
+    )
 
 
-async def running(house: House) -> Lease:
-    return await house.running()
+async def running(harness: Harness) -> Lease:
+    return await harness.running()
 
 
-async def spawn(house: House, lease: Lease, wait: Wait, number: int = 2) -> bool:
-    draft, ids = house.queue.drafter.draft({"type": "code"}), new_task_ids(number)
-    seeds = [Seedling(f"k{at}", id, draft) for at, id in enumerate(ids)]
-    grown = await spawning.spawn(house.queue.shard, lease.held, seeds, wait=wait)
+async def spawn(harness: Harness, lease: Lease, wait: Wait, number: int = 2) -> bool:
+    draft, ids = harness.queue._internals.drafter.draft({"type": "code"}), new_task_ids(number)
+    seeds = [SpawnDraft(f"k{at}", id, draft) for at, id in enumerate(ids)]
+    grown = await spawn_moves.spawn(harness.queue._internals.shard, lease.held, seeds, wait=wait)
     return grown.suspended
 
 
 CASES: dict[str, list[Row]] = {
     "dag/submit": [(nothing, submit)],
     "dag/commit": [(nothing, submit)],
-    "dag/drop": [(half_written, lambda house, dag: planting.drop(house.queue.shard, dag))],
+    "dag/drop": [
+        (half_written, lambda harness, dag: dag_submit.drop(harness.queue._internals.shard, dag))
+    ],
     "dag/cancel": [(given, cancel) for given in (submitted, paused, wide, failed_fast)],
-    "dag/hold": [(submitted, lambda house, dag: dags.pause(house.queue.shard, dag))],
-    "dag/unhold": [(paused, lambda house, dag: dags.resume(house.queue.shard, dag))],
-    "dag/forget": [(given_up, lambda house, dag: dags.forget(house.queue.shard, dag))],
+    "dag/hold": [
+        (submitted, lambda harness, dag: dag_store.pause(harness.queue._internals.shard, dag))
+    ],
+    "dag/unhold": [
+        (paused, lambda harness, dag: dag_store.resume(harness.queue._internals.shard, dag))
+    ],
+    "dag/forget": [
+        (given_up, lambda harness, dag: dag_store.forget(harness.queue._internals.shard, dag))
+    ],
     "dag/rank": [(submitted, ranked)],
     "dag/follow": [
-        (submitted, lambda house, dag: dags.followed(house.queue.shard, dag)),
-        (ended, lambda house, dag: dags.followed(house.queue.shard, dag, refused="why")),
+        (submitted, lambda harness, dag: dag_store.followed(harness.queue._internals.shard, dag)),
+        (
+            ended,
+            lambda harness, dag: dag_store.followed(
+                harness.queue._internals.shard, dag, refused="why"
+            ),
+        ),
     ],
-    "dag/budget": [(submitted, lambda house, dag: dags.set_budget(house.queue.shard, dag, 2.5))],
+    "dag/budget": [
+        (
+            submitted,
+            lambda harness, dag: dag_store.set_budget(harness.queue._internals.shard, dag, 2.5),
+        )
+    ],
     "dag/list": [(gone, listed)],
     "dag/spawn": [
-        (running, lambda house, lease: spawn(house, lease, "")),
-        (running, lambda house, lease: spawn(house, lease, "success")),
-        (running, lambda house, lease: spawn(house, lease, "done")),
-        (running, lambda house, lease: spawn(house, lease, "success", 2 * spawning.PAGE)),
+        (running, lambda harness, lease: spawn(harness, lease, "")),
+        (running, lambda harness, lease: spawn(harness, lease, "success")),
+        (running, lambda harness, lease: spawn(harness, lease, "done")),
+        (running, lambda harness, lease: spawn(harness, lease, "success", 2 * spawn_moves.PAGE)),
     ],
 }
 READS = {"dag/read", "dag/edges", "dag/steps"}

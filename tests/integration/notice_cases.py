@@ -3,62 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-from rqueue.services.janitor import Janitor
-from rqueue.store.sinks import Asking, Delivery, forget, serve, settle, take
-from tests.house import House
+from rqueue.maintenance.janitor import Janitor
+from rqueue.notices.store import NoticeOutcome, TakeRequest, forget, serve, settle, take
+from tests.harness import Harness
+
+WEEK_MS = 7 * 86_400_000
 
 READS = {"sink/list"}
-HAND = Asking("one", 60_000, 10, 100)
+HAND = TakeRequest("one", 60_000, 10, 100)
 
 
-async def nothing(house: House) -> None: ...
+async def nothing(harness: Harness) -> None: ...
 
 
-async def served(house: House, _: object = None) -> None:
-    await serve(house.queue.shard, "ops", ["breaker.opened"], lately_ms=60_000)
+async def served(harness: Harness, _: object = None) -> None:
+    await serve(harness.queue._internals.shard, "ops", ["breaker.opened"], lately_ms=60_000)
 
 
-async def noticed(house: House) -> None:
-    await served(house)
+async def noticed(harness: Harness) -> None:
+    await served(harness)
     for _ in range(3):
-        await house.queue.open_breaker("code", 60)
+        await harness.queue.limits.open_breaker("code", 60)
 
 
-async def taken(house: House, _: object = None) -> list[int]:
-    found = await take(house.queue.shard, "ops", HAND)
+async def taken(harness: Harness, _: object = None) -> list[int]:
+    found = await take(harness.queue._internals.shard, "ops", HAND)
     assert found is not None
     return [notice.tries for notice in found.notices]
 
 
-async def in_hand(house: House) -> list[str]:
-    await noticed(house)
-    found = await take(house.queue.shard, "ops", HAND)
+async def in_hand(harness: Harness) -> list[str]:
+    await noticed(harness)
+    found = await take(harness.queue._internals.shard, "ops", HAND)
     assert found is not None
     return [notice.id for notice in found.notices]
 
 
-async def settled(house: House, notices: list[str]) -> None:
+async def settled(harness: Harness, notices: list[str]) -> None:
     one, two, _ = notices
-    rows = [Delivery(one), Delivery(two, 60_000)]
-    await settle(house.queue.shard, "ops", "one", rows)
+    rows = [NoticeOutcome(one), NoticeOutcome(two, 60_000)]
+    await settle(harness.queue._internals.shard, "ops", "one", rows)
 
 
-async def deserted(house: House) -> None:
-    await noticed(house)
-    await house.client.zadd(house.keys.sinks(), {"ops": 1})
+async def deserted(harness: Harness) -> None:
+    await noticed(harness)
+    await harness.client.zadd(harness.keys.sinks(), {"ops": 1})
 
 
-async def forgotten(house: House, _: object) -> None:
-    await forget(house.queue.shard, silent_ms=60_000)
+async def forgotten(harness: Harness, _: object) -> None:
+    await forget(harness.queue._internals.shard, silent_ms=60_000)
 
 
-async def cleared(house: House, _: object) -> None:
-    await Janitor(house.queue.shard).tick()
+async def cleared(harness: Harness, _: object) -> None:
+    await Janitor(
+        harness.queue._internals.shard,
+        forget_sinks=partial(forget, harness.queue._internals.shard, silent_ms=WEEK_MS),
+    ).tick()
 
 
-Row = tuple[Callable[[House], Awaitable[Any]], Callable[[House, Any], Awaitable[Any]]]
+Row = tuple[Callable[[Harness], Awaitable[Any]], Callable[[Harness, Any], Awaitable[Any]]]
 CASES: dict[str, list[Row]] = {
     "sink/serve": [(nothing, served), (noticed, served)],
     "sink/take": [(noticed, taken)],

@@ -53,7 +53,7 @@ def owner(folder: Path, start: str = "start", before: Sequence[str] = ()) -> Ite
         one.kill()
 
 
-def wait_until(true: Callable[[], bool], *, seconds: float = 20) -> None:
+def wait_until(true: Callable[[], bool], *, seconds: float = 60) -> None:
     """Look again and again; it is a failure if it does not come true in time."""
     until = time.monotonic() + seconds
     while not true():

@@ -19,16 +19,17 @@ from time import monotonic
 from typing import Any
 
 from rqueue import State
-from rqueue.client.counts import Counts
-from rqueue.policy.leading import reap_sec
-from tests.house import House
+from rqueue.core.counts import Counts
+from rqueue.process.service import reap_sec
+from tests.guard import guarded
+from tests.harness import Harness
 
 LEASE_SEC = 2.0
 # Within this time the task of a worker that is lost must run again.
 RECOVERY_SEC = LEASE_SEC + reap_sec(LEASE_SEC) + 1.0
 LOOK_SEC = 0.02
 # Less than a test's own timeout, which leaves no time to look at what was wrong.
-PATIENCE_SEC = 40.0
+PATIENCE_SEC = 120.0
 # What the processes are set to, and the test's own queue beside them.
 SETTINGS: dict[str, Any] = {
     "lease_sec": LEASE_SEC,
@@ -102,8 +103,10 @@ class Fleet:
         env = {**os.environ, **VARIABLES, "RQUEUE_REDIS_URL": url or self.url}
         env["PYTHONPATH"] = os.pathsep.join([str(APP.parent), *sys.path])
         with (self.folder / f"log-{len(self.processes)}").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, *words], cwd=self.folder, env=env, stdout=log, stderr=log
+            process = guarded(
+                subprocess.Popen(
+                    [sys.executable, *words], cwd=self.folder, env=env, stdout=log, stderr=log
+                )
             )
         self.processes.append(process)
         return process
@@ -124,7 +127,7 @@ class Fleet:
 class Site:
     """A queue, and the processes that work on it."""
 
-    house: House
+    harness: Harness
     fleet: Fleet
 
     @property
@@ -140,7 +143,7 @@ class Site:
         """Returns when so many workers have spoken to the server."""
 
         async def so_many() -> bool:
-            return bool(await self.house.client.zcard(self.house.keys.workers()) >= count)
+            return bool(await self.harness.client.zcard(self.harness.keys.workers()) >= count)
 
         await until(so_many)
 
@@ -148,7 +151,7 @@ class Site:
         """Returns when the queue's counts are so."""
 
         async def so() -> bool:
-            return enough(await self.house.queue.counts())
+            return enough(await self.harness.queue.counts())
 
         await until(so)
 
@@ -156,25 +159,25 @@ class Site:
         """Returns when all is done, if these and only these have ended, each once and so, and
         nothing is left in any hand, nor was anything to be repaired.
         """
-        house, completed, dead = self.house, list(completed), list(dead)
+        harness, completed, dead = self.harness, list(completed), list(dead)
         await self.counted(lambda counts: not counts.live)
-        rows = await house.client.xrange(house.keys.outbox())
+        rows = await harness.client.xrange(harness.keys.outbox())
         ended = Counter(task.decode() for _, fields in rows for task in fields)
         assert ended == Counter([*completed, *dead])
-        counts = await house.queue.counts()
+        counts = await harness.queue.counts()
         assert counts[State.COMPLETED] == len(completed)
         assert counts[State.DEAD_LETTERED] == len(dead)
-        assert await house.client.xlen(house.keys.ready()) == 0
-        assert await house.client.hget(house.keys.stats(), "repaired") is None
+        assert await harness.client.xlen(harness.keys.ready()) == 0
+        assert await harness.client.hget(harness.keys.stats(), "repaired") is None
 
     async def server_sec(self) -> float:
         """The server's time."""
-        seconds, micros = await self.house.client.time()
+        seconds, micros = await self.harness.client.time()
         return float(seconds + micros / 1_000_000)
 
     async def reclaimed(self) -> dict[str, float]:
         """When each lost task was taken from its worker, by the server's time."""
-        rows = await self.house.client.xrange(self.house.keys.events())
+        rows = await self.harness.client.xrange(self.harness.keys.events())
         return {
             fields[b"task"].decode(): int(entry.split(b"-")[0]) / 1000
             for entry, fields in rows

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.client.until import until
+from tests.guard import guarded
+from tests.queue.until import until
 
 
 class Program:
@@ -57,6 +58,7 @@ def program(url: str, folder: Path, *words: str) -> Iterator[Program]:
             stderr=err,
             text=True,
         )
+    guarded(process)
     try:
         yield Program(process, log)
     finally:

@@ -13,7 +13,7 @@ from typing import Literal
 import hiredis
 
 from rqueue.store.connection import connect
-from tests.house import House, build
+from tests.harness import Harness, build
 from tests.servers import Server
 
 Words = list[bytes]
@@ -155,13 +155,14 @@ async def proxy_to(url: str) -> AsyncIterator[Proxy]:
 
 
 @asynccontextmanager
-async def far_house(server: Server) -> AsyncIterator[tuple[House, Proxy]]:
+async def far_house(server: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
     """A house that speaks to its server through a proxy; the server knows every script."""
     async with proxy_to(server.url) as proxy:
         client, connection = server.client(), connect(proxy.url, timeout_sec=TIMEOUT_SEC)
-        house = build(connection, client, call_timeout_sec=TIMEOUT_SEC)
-        for script in house.queue.shard.runner.scripts.values():
-            await client.script_load(script.source)
-        yield house, proxy
-        await house.queue.aclose()
+        harness = build(connection, client, call_timeout_sec=TIMEOUT_SEC)
+        await client.function_load(
+            harness.queue._internals.shard.runner.library.source, replace=True
+        )
+        yield harness, proxy
+        await harness.queue.aclose()
         await client.aclose()

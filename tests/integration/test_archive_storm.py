@@ -18,12 +18,14 @@ from uuid import UUID
 import pytest
 
 from rqueue import Lease, TaskId
-from rqueue.store.outbox import GROUP
+from rqueue.core.outbox import GROUP
 from tests.archive.library import Library, library
-from tests.client.until import until
 from tests.postgres import Database
 from tests.processes import Process, killed
+from tests.queue.until import until
 from tests.servers import Server
+
+pytestmark = pytest.mark.alone
 
 ROUNDS, EACH = 5, 24
 
@@ -61,8 +63,8 @@ def hashed(payload: object, result: object, why: object) -> str:
 
 async def held(shelf: Library, payload: object) -> Lease:
     """A task that a worker has started."""
-    await shelf.house.queue.enqueue("code", payload, max_attempts=1)
-    (lease,) = await shelf.house.queue.claim(worker="w1")
+    await shelf.harness.queue.enqueue("code", payload, max_attempts=1)
+    (lease,) = await shelf.harness.queue.claim(worker="w1")
     await lease.start()
     return lease
 
@@ -76,7 +78,7 @@ async def ends(shelf: Library, book: list[End]) -> None:
             await lease.fail("error", why := f"boom {n}")
             book.append(End(lease.id.uuid, 1, "DEAD_LETTERED", hashed(payload, None, why)))
         elif n % 4 == 1:
-            handle = await shelf.house.queue.enqueue("code", payload)
+            handle = await shelf.harness.queue.enqueue("code", payload)
             await handle.cancel(why := f"no need {n}")
             book.append(End(handle.id.uuid, 1, "CANCELLED", hashed(payload, None, why)))
         else:
@@ -89,8 +91,8 @@ async def ends(shelf: Library, book: list[End]) -> None:
 
 async def completed(shelf: Library, payload: object, **more: Any) -> TaskId:
     """A task whose result holds its payload."""
-    await shelf.house.queue.enqueue("code", payload, **more)
-    (lease,) = await shelf.house.queue.claim(worker="w1")
+    await shelf.harness.queue.enqueue("code", payload, **more)
+    (lease,) = await shelf.harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete([payload])
     return lease.id
@@ -101,8 +103,8 @@ async def lives_twice(shelf: Library, book: list[End]) -> None:
     first, second = {"n": len(book), "life": 1}, {"n": len(book), "life": 2}
     lease = await held(shelf, first)
     await lease.fail("error", "boom")
-    await shelf.house.queue.revive(lease.id, payload=second)
-    (again,) = await shelf.house.queue.claim(worker="w2")
+    await shelf.harness.queue.dead.edit(lease.id, second)
+    (again,) = await shelf.harness.queue.claim(worker="w2")
     await again.start()
     await again.complete("at last")
     book.append(End(lease.id.uuid, 1, "DEAD_LETTERED", hashed(first, None, "boom")))
@@ -137,7 +139,7 @@ async def more_than(shelf: Library, rows: int) -> None:
 
 async def age(shelf: Library) -> None:
     """Lets those who hold entries look as if they had been silent for long."""
-    client, outbox = shelf.house.client, shelf.house.keys.outbox()
+    client, outbox = shelf.harness.client, shelf.harness.keys.outbox()
     for held in await client.xpending_range(outbox, GROUP, "-", "+", 1000):
         await client.xclaim(
             outbox, GROUP, held["consumer"], 0, [held["message_id"]], idle=120_000, justid=True
@@ -166,4 +168,4 @@ async def test_killed_archivers_and_a_restarted_postgres_lose_and_double_nothing
 
     assert sorted(archived(shelf)) == sorted(book)
     assert (shelf.count("conflicts"), shelf.count("quarantine")) == (0, 0)
-    assert (await shelf.house.queue.counts()).outbox == 0
+    assert (await shelf.harness.queue.counts()).outbox == 0

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.archive.housed import Housed, housed
-from tests.client.until import until
-from tests.house import NAME
+from tests.archive.archived_harness import ArchivedHarness, housed
+from tests.harness import NAME
 from tests.integration.programs import program
 from tests.integration.test_observed import scrape
 from tests.postgres import Database
+from tests.queue.until import until
 from tests.servers import Server
 
 WORDS = ("archiver", "--metrics-port", "0", "--health-port", "0")
@@ -25,7 +25,7 @@ WORDS = ("archiver", "--metrics-port", "0", "--health-port", "0")
 @pytest.fixture
 async def home(
     valkey: Server, pg: Database, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Housed]:
+) -> AsyncIterator[ArchivedHarness]:
     """A queue whose archiver is a process, by its environment."""
     monkeypatch.setenv("RQUEUE_QUEUE", NAME)
     monkeypatch.setenv("RQUEUE_POSTGRES_URL", pg.url)
@@ -44,7 +44,7 @@ async def probed(address: str) -> tuple[int, dict[str, Any]]:
 
 
 async def test_what_it_does_is_scraped_and_its_health_probed(
-    home: Housed, valkey: Server, tmp_path: Path
+    home: ArchivedHarness, valkey: Server, tmp_path: Path
 ) -> None:
     await home.ended()
     with program(valkey.url, tmp_path, *WORDS) as running:
@@ -67,20 +67,20 @@ async def test_what_it_does_is_scraped_and_its_health_probed(
 
 
 async def test_it_records_and_prunes_where_the_scheduler_does_not_know_the_archive(
-    home: Housed, valkey: Server, tmp_path: Path
+    home: ArchivedHarness, valkey: Server, tmp_path: Path
 ) -> None:
     settings = f"queues:\n  {NAME}:\n    retention: {{completed_days: 8}}\n"
     (tmp_path / "rqueue.yaml").write_text(settings)
     await home.ended()
     await home.archiver.tick()
     home.kept.database.psql("UPDATE rqueue.task_lives SET finished_at = now() - interval '9 days'")
-    lease = await home.house.running()
+    lease = await home.harness.running()
     await lease.complete()
     with program(valkey.url, tmp_path, *WORDS) as running:
 
         async def kept() -> bool:
             await asyncio.sleep(0.05)
-            days = await home.queue.upkeep.metrics()
+            days = await home.queue.archive.metrics()
             lives = {task for task, _ in home.kept.lives()}
             return bool(days) and lives == {lease.id}
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from rqueue.services.janitor import Janitor
+import pytest
+
+from rqueue.maintenance.janitor import Janitor
 from tests.integration.processes import Site, now, until
+
+pytestmark = pytest.mark.alone
 
 LOOPS, IDLE_SEC = 100, 2.0
 IDLE = f"""
@@ -41,7 +45,7 @@ asyncio.run(main())
 async def test_f46_idle_workers_keep_the_server_idle_and_are_brought_what_comes(
     site: Site,
 ) -> None:
-    client = site.house.client
+    client = site.harness.client
     site.fleet.start("-c", IDLE)
     await site.up(LOOPS)
 
@@ -54,7 +58,7 @@ async def test_f46_idle_workers_keep_the_server_idle_and_are_brought_what_comes(
     await asyncio.sleep(IDLE_SEC)
     after = await client.info()
     sent_at = now()
-    handle = await site.house.queue.enqueue("nap")
+    handle = await site.harness.queue.enqueue("nap")
     line = await site.book.until("begin", handle.id.ulid)
 
     used = sum(after[name] - before[name] for name in ("used_cpu_user", "used_cpu_sys"))
@@ -68,13 +72,13 @@ async def test_f46_idle_workers_keep_the_server_idle_and_are_brought_what_comes(
 
 
 async def test_f47_workers_that_came_and_went_leave_nothing_behind(site: Site) -> None:
-    client, keys = site.house.client, site.house.keys
+    client, keys = site.harness.client, site.harness.keys
     process = site.fleet.start("-c", CHURN)
 
     assert await asyncio.to_thread(process.wait) == 0
     await site.ended({line.task for line in site.book.lines("end")})
     names = [name async for name in client.scan_iter(match="*}:waiter:*")]
-    await Janitor(site.house.queue.shard, silent_ms=0).tick()
+    await Janitor(site.harness.queue._internals.shard, silent_ms=0).tick()
 
     assert len(names) == 100
     assert await client.xinfo_consumers(keys.ready(), "workers") == []

@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from rqueue import Dag, DagStatus, State
-from rqueue.client.dags import DagHandle
+from rqueue.dags import store as dag_store
+from rqueue.dags.handle import DagHandle
 from rqueue.errors import InvalidGraph
-from rqueue.model.ids import TaskId
-from rqueue.store import dags
-from tests.house import House
+from rqueue.task.ids import TaskId
+from tests.dags.planted_queue import number_of_keys, planted, settled
+from tests.dags.test_history import judge, recorder, run
+from tests.harness import Harness
 from tests.integration.processes import Site
 from tests.integration.proxy import Proxy, close, proxy_to
 from tests.servers import Server
-from tests.services.sown import number_of_keys, planted, settled
-from tests.services.test_graph_history import judge, recorder, run
+
+pytestmark = pytest.mark.alone
 
 WIDE, LONG = 50, 10
 # As many tasks and edges as a DAG may have.
@@ -41,7 +43,7 @@ def layers(**payload: Any) -> dict[str, Any]:
 async def whole(site: Site, handle: DagHandle) -> Dag:
     """The DAG when it has ended, if each of its tasks has ended once, and well."""
     dag = await handle.wait(timeout=40)
-    tasks = await dags.members(site.house.queue.shard, handle.id)
+    tasks = await dag_store.members(site.harness.queue._internals.shard, handle.id)
     await site.ended(tasks)
     assert (dag.total, dag.open, dag.dead, dag.cancelled) == (len(tasks), 0, 0, 0)
     assert {line.task for line in site.book.lines("end")} == set(tasks)
@@ -52,7 +54,7 @@ async def whole(site: Site, handle: DagHandle) -> Dag:
 async def test_a_worker_is_killed_while_a_dag_of_five_hundred_runs(site: Site) -> None:
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
-    handle = await site.house.queue.submit_plan(layers(seconds=0.005))
+    handle = await site.harness.queue.dags.submit(layers(seconds=0.005))
 
     line = await site.book.until("end", count=200)
     victim = next(one for one in site.fleet.processes if one.pid == line.pid)
@@ -69,7 +71,7 @@ async def test_the_only_worker_is_killed_while_handlers_of_any_kind_gather(
     await site.up(1)
     first = {"name": "1", "type": kind, "payload": {"count": 5, "seconds": 0.3}}
     last = {"name": "2", "type": "nap", "after": ["1"]}
-    handle = await site.house.queue.submit_plan({"tasks": [first, last]})
+    handle = await site.harness.queue.dags.submit({"tasks": [first, last]})
     parent, _ = await handle.tasks()
     await asyncio.wait_for(all_spawned(site, parent.id, 5), 20)
 
@@ -88,7 +90,7 @@ async def test_lines_are_cut_while_a_dag_runs_and_grows(site: Site, valkey: Serv
         plan = layers(seconds=0.005)
         brood = {"type": "brood", "payload": {"count": 5, "seconds": 0.1}, "max_attempts": 10}
         plan["tasks"] += [{**brood, "after": ["2-0"]} for _ in range(4)]
-        handle = await site.house.queue.submit_plan(plan)
+        handle = await site.harness.queue.dags.submit(plan)
 
         cutting = asyncio.create_task(cut_all(proxy))
         try:
@@ -109,13 +111,13 @@ async def cut_all(proxy: Proxy) -> None:
 
 async def all_spawned(site: Site, parent: TaskId, number: int) -> None:
     """Returns when a task has spawned so many."""
-    house = site.house
-    while await house.client.hlen(house.keys.spawned(parent.ulid)) < number:  # noqa: ASYNC110
+    harness = site.harness
+    while await harness.client.hlen(harness.keys.spawned(parent.ulid)) < number:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
 
 
 @pytest.mark.timeout(120)
-async def test_f42_a_fan_of_ten_thousand_comes_together(alone: House) -> None:
+async def test_f42_a_fan_of_ten_thousand_comes_together(alone: Harness) -> None:
     middle = {str(at): ["first"] for at in range(MOST_NODES - 2)}
     edges = {"first": [], **middle, "last": list(middle)}
     history = recorder(alone)
@@ -133,7 +135,7 @@ async def test_f42_a_fan_of_ten_thousand_comes_together(alone: House) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("shape", ["wide", "chain"])
 async def test_f43_ten_thousand_descendants_are_cancelled_at_the_root(
-    alone: House, shape: str
+    alone: Harness, shape: str
 ) -> None:
     names = [str(at) for at in range(MOST_NODES)]
     parents = {name: "0" if shape == "wide" else str(at) for at, name in enumerate(names[1:])}
@@ -144,7 +146,7 @@ async def test_f43_ten_thousand_descendants_are_cancelled_at_the_root(
 
     assert await alone.queue.cancel(ids["0"], "no longer wanted")
 
-    found = await alone.queue.runtime.reader.read([ids[name].ulid for name in names])
+    found = await alone.queue._internals.runtime.reader.read([ids[name].ulid for name in names])
     assert {task.state for task in found if task is not None} == {State.CANCELLED}
     assert [task.cancel_reason for task in found if task is not None] == [
         "no longer wanted",
@@ -162,7 +164,7 @@ async def test_f43_ten_thousand_descendants_are_cancelled_at_the_root(
 
 @pytest.mark.timeout(120)
 async def test_f44_a_hundred_thousand_edges_are_taken_and_one_more_is_refused_whole(
-    alone: House,
+    alone: Harness,
 ) -> None:
     above = [str(at) for at in range(250)]
     tasks: dict[str, dict[str, Any]] = {name: {"type": "code"} for name in above}
@@ -176,6 +178,6 @@ async def test_f44_a_hundred_thousand_edges_are_taken_and_one_more_is_refused_wh
 
     assert await number_of_keys(alone) == before
     dag, _ = await planted(alone, tasks)
-    found = await dags.read(alone.queue.shard, dag)
+    found = await dag_store.read(alone.queue._internals.shard, dag)
     assert (found.edges, found.total) == (MOST_EDGES, 650)
     assert (await alone.queue.counts())[State.READY] == 250

@@ -18,6 +18,8 @@ from tests.integration.conftest import site_on
 from tests.integration.processes import LOOK_SEC, RECOVERY_SEC, Site, now
 from tests.integration.proxy import Proxy, Words, proxy_to
 
+pytestmark = pytest.mark.alone
+
 STORM_SEC = 2.0
 
 
@@ -43,7 +45,7 @@ async def produced(site: Site, seconds: float) -> list[str]:
     """Tasks that came one after the other for so long; each was taken without an error."""
     until, tasks = now() + seconds, []
     while now() < until:
-        handle = await site.house.queue.enqueue("nap", {"seconds": 0.05}, max_attempts=3)
+        handle = await site.harness.queue.enqueue("nap", {"seconds": 0.05}, max_attempts=3)
         tasks.append(handle.id.ulid)
         await asyncio.sleep(LOOK_SEC / 4)
     return tasks
@@ -55,7 +57,7 @@ async def test_f21_scripts_that_are_forgotten_again_and_again_are_not_missed(
     each_site.fleet.worker()
     await each_site.up(1)
 
-    async with storm(0.1, each_site.house.client.script_flush):
+    async with storm(0.1, each_site.harness.client.script_flush):
         tasks = await produced(each_site, STORM_SEC)
 
     await each_site.ended(tasks)
@@ -68,7 +70,7 @@ async def test_f25_connections_that_are_cut_all_the_time_lose_and_strand_nothing
 ) -> None:
     each_site.fleet.worker(), each_site.fleet.worker()
     await each_site.up(2)
-    client = each_site.house.client
+    client = each_site.harness.client
 
     async with storm(0.05, lambda: client.client_kill_filter(_type="normal", skipme=True)):
         tasks = await produced(each_site, STORM_SEC)
@@ -80,30 +82,30 @@ async def test_f25_connections_that_are_cut_all_the_time_lose_and_strand_nothing
 
 
 async def test_f23_a_full_server_refuses_new_work_and_drains_the_old(each_site: Site) -> None:
-    house = each_site.house
-    calls = [house.queue.call("nap", {"seconds": 0.01}, max_attempts=3) for _ in range(200)]
-    handles = await house.queue.enqueue_many(calls)
+    harness = each_site.harness
+    calls = [harness.queue.call("nap", {"seconds": 0.01}, max_attempts=3) for _ in range(200)]
+    handles = await harness.queue.enqueue_many(calls)
     try:
-        await house.client.config_set("maxmemory", 1)
+        await harness.client.config_set("maxmemory", 1)
         each_site.fleet.worker()
         with pytest.raises(Overloaded):
-            await house.queue.enqueue("nap")
+            await harness.queue.enqueue("nap")
 
         await each_site.ended(handle.id.ulid for handle in handles)
     finally:
-        await house.client.config_set("maxmemory", 0)
+        await harness.client.config_set("maxmemory", 0)
 
-    handles.append(await house.queue.enqueue("nap"))
+    handles.append(await harness.queue.enqueue("nap"))
     await each_site.ended(handle.id.ulid for handle in handles)
 
 
 @contextlib.asynccontextmanager
 async def between(site: Site) -> AsyncIterator[tuple[Proxy, Callable[[Words], bool]]]:
     """A proxy for one worker, and what tells a worker's turns; the server knows every script."""
-    scripts = site.house.queue.shard.runner.scripts
-    for script in scripts.values():
-        await site.house.client.script_load(script.source)
-    sha = scripts["task/turn"].sha.encode()
+    scripts = site.harness.queue._internals.shard.runner.moves
+    library = site.harness.queue._internals.shard.runner.library
+    await site.harness.client.function_load(library.source, replace=True)
+    sha = scripts["task/turn"].function.encode()
     async with proxy_to(site.fleet.url) as proxy:
         yield proxy, lambda words: sha in words[:2]
 
@@ -127,7 +129,7 @@ async def test_f8_turns_whose_replies_are_lost_run_no_task_twice(site: Site) -> 
 async def test_f8_a_worker_killed_before_it_heard_what_it_was_given_loses_nothing(
     site: Site,
 ) -> None:
-    queue = site.house.queue
+    queue = site.harness.queue
     async with between(site) as (proxy, _):
         site.fleet.worker("--type", "deed")
         deaf = site.fleet.worker("--no-scheduler", url=proxy.url)

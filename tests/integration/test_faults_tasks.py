@@ -11,6 +11,8 @@ import pytest
 from rqueue import State
 from tests.integration.processes import RECOVERY_SEC, Process, Site, until
 
+pytestmark = pytest.mark.alone
+
 RAISED = (
     "cancel", "exit", "interrupt", "generator", "base", "stop", "lambda", "huge", "group",
     "wordless", "deep",
@@ -19,14 +21,15 @@ SERVICES = """
 import asyncio
 from random import Random
 from rqueue.clock import SYSTEM
-from rqueue.services.promoter import Promoter
-from rqueue.services.reaper import Reaper
+from rqueue.maintenance.promoter import Promoter
+from rqueue.maintenance.reaper import Reaper
 from application import queue
 
 async def main():
-    reaper = Reaper(queue.shard, queue.runtime.reader, queue.settings, clock=SYSTEM,
+    internals = queue._internals
+    reaper = Reaper(internals.shard, internals.reader, queue.settings, clock=SYSTEM,
                     random=Random())
-    promoter = Promoter(queue.shard)
+    promoter = Promoter(internals.shard)
     print("up", flush=True)
     while True:
         await asyncio.gather(reaper.tick(), promoter.tick())
@@ -50,7 +53,7 @@ asyncio.run(main())
 
 
 async def test_f35_reapers_and_promoters_at_once_move_each_task_once(site: Site) -> None:
-    queue, logs = site.house.queue, [site.fleet.folder / f"log-{number}" for number in range(3)]
+    queue, logs = site.harness.queue, [site.fleet.folder / f"log-{number}" for number in range(3)]
     for _ in logs:
         site.fleet.start("-c", SERVICES)
 
@@ -66,13 +69,13 @@ async def test_f35_reapers_and_promoters_at_once_move_each_task_once(site: Site)
     taken_at = await site.server_sec()
     await site.counted(lambda counts: counts[State.READY] == 160)
 
-    rows = await site.house.client.xrange(site.house.keys.events())
+    rows = await site.harness.client.xrange(site.harness.keys.events())
     reclaimed = [fields[b"task"] for _, fields in rows if fields[b"event"] == b"task.retrying"]
     assert sorted(reclaimed) == sorted(lease.id.ulid.encode() for lease in leases)
     assert max((await site.reclaimed()).values()) - taken_at < RECOVERY_SEC
-    assert {(await site.house.task(lease.id)).reclaims for lease in leases} == {1}
-    assert await site.house.client.xlen(site.house.keys.ready()) == 160
-    assert await site.house.client.zcard(site.house.keys.delayed()) == 0
+    assert {(await site.harness.task(lease.id)).reclaims for lease in leases} == {1}
+    assert await site.harness.client.xlen(site.harness.keys.ready()) == 160
+    assert await site.harness.client.zcard(site.harness.keys.delayed()) == 0
 
 
 @pytest.fixture
@@ -87,7 +90,7 @@ async def pair(site: Site) -> AsyncIterator[Process]:
 
 @pytest.mark.usefixtures("pair")
 async def test_f38_tasks_that_kill_their_workers_take_no_neighbour_with_them(site: Site) -> None:
-    queue = site.house.queue
+    queue = site.harness.queue
     await site.up(2)
     calls = [queue.call("nap", max_attempts=3) for _ in range(500)]
     calls[100:100] = [
@@ -99,7 +102,7 @@ async def test_f38_tasks_that_kill_their_workers_take_no_neighbour_with_them(sit
     await site.ended({handle.id.ulid for handle in handles} - set(killers), killers)
 
     for killer in killers:
-        found = await site.house.task(killer)
+        found = await site.harness.task(killer)
         assert (found.attempts, found.reclaims, found.state) == (2, 2, State.DEAD_LETTERED)
         # Fewer where another killer came first; more where it was brought and not yet confirmed,
         # once for each attempt, or where it began and nobody knew yet: after three such claims it
@@ -110,7 +113,7 @@ async def test_f38_tasks_that_kill_their_workers_take_no_neighbour_with_them(sit
 
 @pytest.mark.usefixtures("pair")
 async def test_f38_a_killer_that_is_brought_to_idle_workers_is_dead_in_the_end(site: Site) -> None:
-    queue = site.house.queue
+    queue = site.harness.queue
     await site.up(2)
     # Its lane is there then: the next one comes by mail.
     first = await queue.enqueue("die", {"how": "not"})
@@ -119,12 +122,12 @@ async def test_f38_a_killer_that_is_brought_to_idle_workers_is_dead_in_the_end(s
 
     await site.ended([first.id.ulid], [killer.id.ulid])
 
-    assert (await site.house.task(killer.id)).reclaims == 2
+    assert (await site.harness.task(killer.id)).reclaims == 2
     assert 2 <= len(site.book.lines("begin", killer.id.ulid)) <= 4
 
 
 async def test_f39_bytes_that_are_no_text_are_refused_alone(site: Site) -> None:
-    client, keys = site.house.client, site.house.keys
+    client, keys = site.harness.client, site.harness.keys
     odd = [{b"task": b"\xff\xfe{"}, {b"\xff": b"\xfe"}, {b"task": b'{"type":"\xc3\x28"}'}]
     for fields in odd:
         await client.xadd(keys.inbox(), {b"task": b'{"type":"nap"}'})
@@ -152,13 +155,13 @@ async def test_f45_sixty_four_producers_of_one_key_make_one_task(site: Site) -> 
     assert len(acks) == 64
     assert len({task for task, _ in acks}) == 1
     assert sum(created for _, created in acks) == 1
-    assert (await site.house.queue.counts()).submitted == 1
+    assert (await site.harness.queue.counts()).submitted == 1
 
 
 async def test_f48_whatever_a_handler_raises_ends_its_attempt_and_not_its_worker(
     site: Site,
 ) -> None:
-    queue = site.house.queue
+    queue = site.harness.queue
     worker = site.fleet.worker()
     calls = [
         queue.call(type, {"what": what}, max_attempts=1)
@@ -174,13 +177,13 @@ async def test_f48_whatever_a_handler_raises_ends_its_attempt_and_not_its_worker
     assert result == worker.pid
     assert {line.pid for line in site.book.lines("begin")} == {worker.pid}
     for task in bad:
-        (failure,) = (await site.house.task(task)).failure_history
+        (failure,) = (await site.harness.task(task)).failure_history
         assert failure.error
         assert len(failure.error) <= 10_000
 
 
 async def test_what_a_sub_task_raises_ends_its_attempt_and_no_neighbour(site: Site) -> None:
-    queue = site.house.queue
+    queue = site.harness.queue
     worker = site.fleet.worker()
     neighbour = await queue.enqueue("nap", {"seconds": 1.0}, max_attempts=1)
     await site.book.until("begin", neighbour.id.ulid)

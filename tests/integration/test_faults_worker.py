@@ -9,12 +9,14 @@ import pytest
 
 from tests.integration.processes import LEASE_SEC, RECOVERY_SEC, Site, freeze, now, thaw
 
+pytestmark = pytest.mark.alone
+
 
 async def test_f1_what_a_killed_worker_ran_is_run_again_within_a_lease(site: Site) -> None:
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
-    calls = [site.house.queue.call("nap", {"seconds": 0.6}, max_attempts=3) for _ in range(8)]
-    tasks = [handle.id.ulid for handle in await site.house.queue.enqueue_many(calls)]
+    calls = [site.harness.queue.call("nap", {"seconds": 0.6}, max_attempts=3) for _ in range(8)]
+    tasks = [handle.id.ulid for handle in await site.harness.queue.enqueue_many(calls)]
     await site.book.until("begin", count=8)
     victim = await site.holder(tasks[0])
 
@@ -31,7 +33,7 @@ async def test_f1_what_a_killed_worker_ran_is_run_again_within_a_lease(site: Sit
     # They run alone from then on, one after the other.
     assert min(lines[0].at for lines in again.values() if lines) - killed_at < RECOVERY_SEC
     for task in tasks:
-        found = await site.house.task(task)
+        found = await site.harness.task(task)
         assert (found.attempts, found.reclaims) == ((1, 1) if task in lost else (0, 0))
     site.once_a_lease()
 
@@ -41,7 +43,7 @@ async def test_f2_a_worker_killed_before_it_could_tell_runs_its_task_twice_and_e
 ) -> None:
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
-    handle = await site.house.queue.enqueue("deed", max_attempts=2)
+    handle = await site.harness.queue.enqueue("deed", max_attempts=2)
 
     result = await handle.result(timeout=20)
     await site.ended([handle.id.ulid])
@@ -49,7 +51,7 @@ async def test_f2_a_worker_killed_before_it_could_tell_runs_its_task_twice_and_e
     first, second = site.book.lines("end")
     assert (result, first.pid != second.pid) == (second.pid, True)
     assert second.at - first.at < RECOVERY_SEC
-    assert (await site.house.task(handle.id)).reclaims == 1
+    assert (await site.harness.task(handle.id)).reclaims == 1
 
 
 @pytest.mark.parametrize("end", ["completes", "fails"])
@@ -60,7 +62,7 @@ async def test_f3_f4_what_a_stopped_worker_says_too_late_changes_nothing(
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
     fails = end == "fails"
-    handle = await site.house.queue.enqueue("gate", {"fails": fails}, max_attempts=2)
+    handle = await site.harness.queue.enqueue("gate", {"fails": fails}, max_attempts=2)
     task = handle.id.ulid
     ends = ([], [task]) if fails else ([task], [])
     zombie = await site.holder(task)
@@ -88,7 +90,7 @@ async def test_f3_f4_what_a_stopped_worker_says_too_late_changes_nothing(
 
 async def mark(site: Site, task: str) -> tuple[object, ...]:
     """All that is stored of a task, and what has ended."""
-    keys, client = site.house.keys, site.house.client
+    keys, client = site.harness.keys, site.harness.client
     return (
         await client.hgetall(keys.task(task)),
         await client.get(keys.result(task)),
@@ -100,7 +102,7 @@ async def mark(site: Site, task: str) -> tuple[object, ...]:
 async def test_f5_a_handler_that_holds_the_interpreter_is_fenced(site: Site) -> None:
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
-    handle = await site.house.queue.enqueue("hog", {"seconds": 2.5 * LEASE_SEC}, max_attempts=2)
+    handle = await site.harness.queue.enqueue("hog", {"seconds": 2.5 * LEASE_SEC}, max_attempts=2)
     hog = await site.holder(handle.id.ulid)
 
     result = await handle.result(timeout=20)
@@ -116,9 +118,9 @@ async def test_f5_a_handler_that_holds_the_interpreter_is_fenced(site: Site) -> 
 async def test_f6_f7_a_worker_that_is_told_to_go_hands_over_at_once(site: Site) -> None:
     site.fleet.worker("--grace", "0.5"), site.fleet.worker("--grace", "0.5")
     await site.up(2)
-    short = await site.house.queue.enqueue("nap", {"seconds": 0.3})
+    short = await site.harness.queue.enqueue("nap", {"seconds": 0.3})
     leaver = await site.holder(short.id.ulid)
-    queue = site.house.queue
+    queue = site.harness.queue
     calls = [queue.call("nap", {"seconds": 1.5}) for _ in range(7)]
     tasks = [handle.id.ulid for handle in await queue.enqueue_many(calls)]
     await site.book.until("begin", count=8)
@@ -133,7 +135,7 @@ async def test_f6_f7_a_worker_that_is_told_to_go_hands_over_at_once(site: Site) 
     assert code == 0
     assert len(site.book.lines("begin", short.id.ulid)) == 1
     assert given
-    assert {(await site.house.task(task)).attempts for task in given} == {0}
+    assert {(await site.harness.task(task)).attempts for task in given} == {0}
     # All its slots are taken by then: the first of them is free when its own tasks end.
     assert min(line.at for line in again) - asked_at < 1.5 + 1.0
     site.once_a_lease()

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rqueue import Handle
-from tests.house import House
+from tests.harness import Harness
 from tests.integration.proxy import How, Proxy, Words, far_house
 from tests.servers import Server
 
 
 @pytest.fixture
-async def far(valkey: Server) -> AsyncIterator[tuple[House, Proxy]]:
+async def far(valkey: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
     async with far_house(valkey) as found:
         yield found
 
@@ -24,11 +24,13 @@ def is_blocking(words: Words) -> bool:
 
 
 async def test_a_wait_for_a_result_survives_the_cutting_of_its_line(
-    far: tuple[House, Proxy],
+    far: tuple[Harness, Proxy],
 ) -> None:
-    house, proxy = far
-    lease = await house.running()
-    waiting = asyncio.create_task(Handle(lease.id, True, house.queue).result(timeout=10))
+    harness, proxy = far
+    lease = await harness.running()
+    waiting = asyncio.create_task(
+        Handle(lease.id, True, harness.queue._internals).result(timeout=10)
+    )
     await proxy.until(is_blocking)
 
     assert proxy.cut(is_blocking) == 1
@@ -40,15 +42,15 @@ async def test_a_wait_for_a_result_survives_the_cutting_of_its_line(
 
 @pytest.mark.parametrize("how", ["close", "hang"])
 async def test_mail_that_is_lost_on_its_way_loses_no_task(
-    far: tuple[House, Proxy], how: How
+    far: tuple[Harness, Proxy], how: How
 ) -> None:
-    house, proxy = far
-    await house.claimed()
-    waiting = asyncio.create_task(house.queue.claim(worker="w2", wait=20))
+    harness, proxy = far
+    await harness.claimed()
+    waiting = asyncio.create_task(harness.queue.claim(worker="w2", wait=20))
     await proxy.until(is_blocking)
 
     proxy.lose(is_blocking, how)
-    handle = await house.queue.enqueue("code")
+    handle = await harness.queue.enqueue("code")
 
     (lease,) = await waiting
     assert proxy.lost == 1

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.client.until import until
-from tests.house import NAME, House, opened
+from tests.harness import NAME, Harness, opened
+from tests.notices.receivers import Web, web
 from tests.processes import killed
+from tests.queue.until import until
 from tests.servers import Server
-from tests.services.receivers import Web, web
 
 Process = asyncio.subprocess.Process
 
@@ -50,20 +50,20 @@ async def notifier(server: Server, receiver: Web, folder: Path) -> AsyncIterator
         await process.wait()
 
 
-async def served(house: House) -> None:
+async def served(harness: Harness) -> None:
     """Returns when the sink has its place."""
 
     async def known() -> bool:
-        return bool(await house.client.exists(house.keys.sinks()))
+        return bool(await harness.client.exists(harness.keys.sinks()))
 
     await until(known)
 
 
-async def empty(house: House) -> None:
+async def empty(harness: Harness) -> None:
     """Returns when every notice has arrived."""
 
     async def none() -> bool:
-        return bool(await house.client.xlen(house.keys.notices()) == 0)
+        return bool(await harness.client.xlen(harness.keys.notices()) == 0)
 
     await until(none)
 
@@ -71,19 +71,19 @@ async def empty(house: House) -> None:
 async def test_one_that_is_killed_between_delivery_and_settle_is_followed_by_the_same_delivery(
     valkey: Server, tmp_path: Path
 ) -> None:
-    async with opened(valkey) as house, web() as receiver:
+    async with opened(valkey) as harness, web() as receiver:
         receiver.gate = asyncio.Event()
         async with notifier(valkey, receiver, tmp_path) as process:
-            await served(house)
-            await house.queue.open_breaker("code", 60)
+            await served(harness)
+            await harness.queue.limits.open_breaker("code", 60)
             await receiver.arrived.wait()
             process.kill()
         receiver.gate.set()
-        (notice,) = await house.client.zrange(house.keys.undelivered("hook"), 0, -1)
-        await house.client.zadd(house.keys.undelivered("hook"), {notice: 1})
+        (notice,) = await harness.client.zrange(harness.keys.undelivered("hook"), 0, -1)
+        await harness.client.zadd(harness.keys.undelivered("hook"), {notice: 1})
 
         async with notifier(valkey, receiver, tmp_path) as process:
-            await empty(house)
+            await empty(harness)
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
 
@@ -108,17 +108,17 @@ async def test_a_server_that_goes_away_and_comes_back_is_served_on(
     first = servers.start_port("valkey", folder, port, "--appendonly", "yes")
     async with web() as receiver, notifier(first, receiver, tmp_path):
         with killed(first.process):
-            async with opened(first) as house:
-                await served(house)
-                await house.queue.open_breaker("code", 60)
-                await empty(house)
+            async with opened(first) as harness:
+                await served(harness)
+                await harness.queue.limits.open_breaker("code", 60)
+                await empty(harness)
 
         second = servers.start_port("valkey", folder, port, "--appendonly", "yes")
         with killed(second.process):
-            async with opened(second) as house:
-                await house.queue.close_breaker("code")
-                await house.queue.open_breaker("code", 60)
-                await empty(house)
+            async with opened(second) as harness:
+                await harness.queue.limits.close_breaker("code")
+                await harness.queue.limits.open_breaker("code", 60)
+                await empty(harness)
 
     deliveries = [post.headers["x-rqueue-delivery"] for post in receiver.posts]
     assert len(set(deliveries)) == len(deliveries) == 2

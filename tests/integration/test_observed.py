@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rqueue import State
-from tests.client.until import until
-from tests.house import NAME, House, build
+from tests.harness import NAME, Harness, build
 from tests.integration.programs import program
+from tests.queue.until import until
 from tests.servers import Server
 
 HUSH = "hush-hush"
@@ -64,11 +64,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def house(valkey: Server) -> AsyncIterator[House]:
+async def harness(valkey: Server) -> AsyncIterator[Harness]:
     connection, client = valkey.connection(), valkey.client()
-    house = build(connection, client)
-    yield house
-    await house.queue.aclose()
+    harness = build(connection, client)
+    yield harness
+    await harness.queue.aclose()
     await connection.aclose()
     await client.aclose()
 
@@ -96,7 +96,7 @@ def alive(pid: int) -> bool:
 
 
 async def test_several_processes_are_one_target_whose_counters_never_go_back(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--processes", "2", "--metrics-port", "0", "--max-tasks", "1"]
     seen: list[float] = []
@@ -106,7 +106,9 @@ async def test_several_processes_are_one_target_whose_counters_never_go_back(
         for number in range(rounds):
             # Each process ends after its first look at what it has done, and another comes.
             await running.said("worker started", 2 + number)
-            await house.queue.enqueue_many([house.queue.call("noop", {"n": n}) for n in range(50)])
+            await harness.queue.enqueue_many(
+                [harness.queue.call("noop", {"n": n}) for n in range(50)]
+            )
 
             async def counted(number: int = number) -> bool:
                 await asyncio.sleep(0.02)
@@ -120,22 +122,22 @@ async def test_several_processes_are_one_target_whose_counters_never_go_back(
         code = running.end()
 
     assert seen == sorted(seen)
-    assert (await house.queue.counts())[State.COMPLETED] == 50 * rounds
+    assert (await harness.queue.counts())[State.COMPLETED] == 50 * rounds
     assert found["task_queue_wait_seconds_count", ""] == 50 * rounds
     assert found["rqueue_process_restarts_total", "ended"] >= 2
     assert code == 0
 
 
 async def test_children_end_in_good_order_when_their_parent_is_killed(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--processes", "2", "--grace", "0"]
     with program(valkey.url, folder, *words) as running:
         started = await running.said("worker started", 2)
-        handle = await house.queue.enqueue("held")
+        handle = await harness.queue.enqueue("held")
 
         async def begun() -> bool:
-            return (await house.task(handle.id)).progress == "begun"
+            return (await harness.task(handle.id)).progress == "begun"
 
         await until(begun)
         running.process.kill()
@@ -148,38 +150,40 @@ async def test_children_end_in_good_order_when_their_parent_is_killed(
 
         await until(gone)
 
-    task = await house.task(handle.id)
+    task = await harness.task(handle.id)
     assert (task.state, task.attempts) == (State.READY, 0)
 
 
 async def test_what_was_printed_is_not_lost_when_a_thread_is_not_waited_for(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     with program(valkey.url, folder, "worker", "app:queue") as running:
-        await (await house.queue.enqueue("stay")).result(timeout=20)
+        await (await harness.queue.enqueue("stay")).result(timeout=20)
         code = running.end()
 
     assert (code, (folder / "out").read_text()) == (0, "said")
 
 
-async def test_no_line_of_the_log_says_a_secret(house: House, valkey: Server, folder: Path) -> None:
+async def test_no_line_of_the_log_says_a_secret(
+    harness: Harness, valkey: Server, folder: Path
+) -> None:
     words = ["worker", "app:queue", "--log-level", "debug", "--metrics-port", "0"]
     # The default user of a server without passwords takes any.
     url = valkey.url.replace("://", f"://default:{HUSH}@")
     at_once = {"strategy": "immediate"}
     with program(url, folder, *words) as running:
         await running.said("worker started")
-        await house.queue.enqueue("bad", {"word": HUSH}, max_attempts=2, retry=at_once)
-        await house.queue.enqueue("bad", {"nonsense": HUSH})
-        await house.queue.enqueue("wrong", {"n": HUSH})
-        await house.queue.enqueue("told", {"word": HUSH})
-        held = await house.queue.enqueue("held", {})
+        await harness.queue.enqueue("bad", {"word": HUSH}, max_attempts=2, retry=at_once)
+        await harness.queue.enqueue("bad", {"nonsense": HUSH})
+        await harness.queue.enqueue("wrong", {"n": HUSH})
+        await harness.queue.enqueue("told", {"word": HUSH})
+        held = await harness.queue.enqueue("held", {})
         await running.said("task dead", 3)
         await running.said("task failed after it was acknowledged")
         await running.said("after_attempt of Leaking failed", 3)
-        await house.queue.cancel(held.id)
+        await harness.queue.cancel(held.id)
         await running.said("task lost")
-        await house.client.client_kill_filter(_type="normal", skipme=True)
+        await harness.client.client_kill_filter(_type="normal", skipme=True)
         code = running.end()
 
     assert code == 0
@@ -188,19 +192,19 @@ async def test_no_line_of_the_log_says_a_secret(house: House, valkey: Server, fo
 
 
 async def test_changed_code_is_run_and_broken_code_is_waited_for(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     app = folder / "app.py"
     with program(valkey.url, folder, "worker", "app:queue", "--reload") as running:
         await running.said("worker started")
         app.write_text("def broken(:\n")
-        (line,) = await running.said("syntax error; waiting for the next change")
-        await (await house.queue.enqueue("noop", {"n": 1})).result(timeout=20)
+        (line,) = await running.said("syntax error, waiting for the next change")
+        await (await harness.queue.enqueue("noop", {"n": 1})).result(timeout=20)
         app.write_text(APP + "\n1 / 0\n")
-        await running.said("ended; waiting for a change")
+        await running.said("process ended, waiting for a change")
         app.write_text(APP.replace("n: int) -> None: ...", 'n: int) -> str: return "new"'))
         await running.said("worker started", 2)
-        result = await (await house.queue.enqueue("noop", {"n": 1})).result(timeout=20)
+        result = await (await harness.queue.enqueue("noop", {"n": 1})).result(timeout=20)
         code = running.end()
 
     assert line["file"].endswith("app.py")
@@ -208,12 +212,12 @@ async def test_changed_code_is_run_and_broken_code_is_waited_for(
 
 
 async def test_a_scheduler_is_scraped_and_probed(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["scheduler", "--queue", NAME, "--metrics-port", "0"]
-    await house.queue.enqueue("noop")
+    await harness.queue.enqueue("noop")
     with program(valkey.url, folder, *words) as running:
-        ((listening,), _) = await running.said("listening"), await running.said("leads")
+        ((listening,), _) = await running.said("listening"), await running.said("leading")
         found = await scrape(listening["address"])
         code = running.end()
 
@@ -223,7 +227,7 @@ async def test_a_scheduler_is_scraped_and_probed(
 
 
 async def test_a_port_that_is_taken_is_told_in_one_line(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = str(taken.sockets[0].getsockname()[1])

@@ -1,8 +1,9 @@
-"""What is installed: the scripts are in the wheel, and a source tree finds its own."""
+"""What is installed: the library is in the wheel, and a source tree assembles its own."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rqueue.store import scripts
+from rqueue.store.library import library
 
 ROOT = Path(__file__).parent.parent.parent
-ASK = "from rqueue.store import scripts; f = scripts.folder(); print(f); print(*scripts.names(f))"
+ASK = "from rqueue.store.library import library as l; print(l().name); print(*l().moves)"
 
 
 @pytest.fixture(scope="module")
@@ -25,28 +26,35 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_the_wheel_carries_every_script(wheel: Path) -> None:
+def test_the_wheel_carries_the_assembled_library_and_no_sources(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if name.endswith(".lua")}
+        packed = [name for name in archive.namelist() if name.endswith(".lua")]
 
-    there = {path.relative_to(ROOT / "lua").as_posix() for path in (ROOT / "lua").rglob("*.lua")}
-    assert packed == {f"rqueue/_lua/{name}" for name in there}
+    # The clock of users' tests is read as it is, see rqueue/testing.
+    assert sorted(packed) == ["rqueue/_library.lua", "rqueue/testing/clock.lua"]
 
 
-def test_an_installed_package_loads_its_own_scripts(wheel: Path, tmp_path: Path) -> None:
+def test_an_installed_package_has_the_library_of_its_sources(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
 
-    folder, names = ask(tmp_path)
+    name, moves = ask(tmp_path)
 
-    assert Path(folder) == tmp_path / "rqueue" / "_lua"
-    assert tuple(names.split()) == scripts.names(ROOT / "lua")
+    assert name == library().name
+    assert moves.split() == list(library().moves)
 
 
-def test_a_source_tree_loads_the_folder_beside_the_package() -> None:
-    folder, _ = ask(ROOT)
+def test_a_changed_source_is_assembled_at_the_next_use(tmp_path: Path) -> None:
+    for part in ("rqueue", "lua"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    before, _ = ask(tmp_path)
+    changed = tmp_path / "lua" / "lib" / "core" / "values.lua"
+    changed.write_text(changed.read_text() + "\nfunction values.none() end\n")
 
-    assert Path(folder) == ROOT / "lua"
+    after, _ = ask(tmp_path)
+
+    assert before == library().name
+    assert after != before
 
 
 def ask(path: Path) -> list[str]:

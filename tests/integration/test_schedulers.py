@@ -12,12 +12,14 @@ from contextlib import contextmanager
 import pytest
 
 from rqueue import State
-from rqueue.policy.leading import term_sec
-from rqueue.store.leading import leader
-from tests.client.until import until
-from tests.house import House, opened
+from rqueue.process.scheduler import leader
+from rqueue.process.service import term_sec
+from tests.harness import Harness, opened
 from tests.processes import Process, killed
+from tests.queue.until import until
 from tests.servers import Server
+
+pytestmark = pytest.mark.alone
 
 LEASE_SEC = 6.0
 PROGRAM = f"""
@@ -25,13 +27,16 @@ import asyncio, signal, sys
 from random import Random
 from rqueue.clock import SYSTEM
 from rqueue.runtime import open_runtime
-from rqueue.services.scheduler import Scheduler, owner_of, standard
-from rqueue.settings import Settings
+from rqueue.process.scheduler import Scheduler, owner_of
+from rqueue.services import standard_services
+from rqueue.settings.load import Settings
 
 async def main(url, owner):
     settings = Settings(name="house", url=url, lease_sec={LEASE_SEC})
     runtime = open_runtime(settings)
-    services = standard(runtime.shard, runtime.reader, settings, clock=SYSTEM, random=Random())
+    services = standard_services(
+        runtime.shard, runtime.reader, settings, clock=SYSTEM, random=Random()
+    )
     scheduler = Scheduler(runtime.shard, services, owner=owner_of(owner, settings), clock=SYSTEM,
                           random=Random())
     stop = asyncio.Event()
@@ -58,18 +63,18 @@ def scheduler(server: Server, owner: str) -> Iterator[Process]:
 
 
 @pytest.fixture
-async def house(valkey: Server) -> AsyncIterator[House]:
-    async with opened(valkey, lease_sec=LEASE_SEC) as house:
-        yield house
+async def harness(valkey: Server) -> AsyncIterator[Harness]:
+    async with opened(valkey, lease_sec=LEASE_SEC) as harness:
+        yield harness
 
 
-async def led_by(house: House, owner: str) -> float:
+async def led_by(harness: Harness, owner: str) -> float:
     """Returns when this one leads; how long that took."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
     async def leads() -> bool:
-        term = await leader(house.queue.shard)
+        term = await leader(harness.queue._internals.shard)
         return term is not None and term.owner == owner
 
     await until(leads)
@@ -84,22 +89,22 @@ ENDS: dict[str, Callable[[Process], None]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_another_takes_over_within_a_term_and_nothing_is_done_twice(
-    house: House, valkey: Server, end: str
+    harness: Harness, valkey: Server, end: str
 ) -> None:
     with scheduler(valkey, "a") as first:
-        await led_by(house, "a")
+        await led_by(harness, "a")
         with scheduler(valkey, "b"):
             ENDS[end](first)
-            took_sec = await led_by(house, "b")
-            await house.queue.enqueue("soon", {}, delay=0.1)
-            (soon,) = await house.queue.claim(worker="w2", types=["soon"], wait=10)
+            took_sec = await led_by(harness, "b")
+            await harness.queue.enqueue("soon", {}, delay=0.1)
+            (soon,) = await harness.queue.claim(worker="w2", types=["soon"], wait=10)
             await soon.start()
-            lease = await house.running("lost", max_attempts=3)
-            await house.age(lease, LEASE_SEC * 2)
+            lease = await harness.running("lost", max_attempts=3)
+            await harness.age(lease, LEASE_SEC * 2)
 
             # Not by its state: it is tried again at once.
             async def reaped() -> bool:
-                return (await house.task(lease.id)).reclaims > 0
+                return (await harness.task(lease.id)).reclaims > 0
 
             await until(reaped)
             first.send_signal(signal.SIGCONT)
@@ -107,18 +112,18 @@ async def test_another_takes_over_within_a_term_and_nothing_is_done_twice(
 
             # A busy machine adds to the term.
             assert took_sec < term_sec(LEASE_SEC) + 10
-            task = await house.task(lease.id)
+            task = await harness.task(lease.id)
             assert (task.attempts, task.reclaims) == (1, 1)
-            assert (await house.queue.counts())[State.COMPLETED] == 1
+            assert (await harness.queue.counts())[State.COMPLETED] == 1
 
 
 async def test_one_that_is_told_to_stop_leaves_its_place_to_another(
-    house: House, valkey: Server
+    harness: Harness, valkey: Server
 ) -> None:
     with scheduler(valkey, "a") as process:
-        await led_by(house, "a")
+        await led_by(harness, "a")
 
         process.terminate()
         assert process.wait(10) == 0
 
-    assert await leader(house.queue.shard) is None
+    assert await leader(harness.queue._internals.shard) is None

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from rqueue import State
-from tests.client.until import until
-from tests.house import NAME, House, opened
+from tests.harness import NAME, Harness, opened
 from tests.integration.programs import program
+from tests.queue.until import until
 from tests.servers import Server
+
+pytestmark = pytest.mark.alone
 
 APP = f'''
 import asyncio
@@ -29,9 +31,9 @@ async def slow(ctx: Context) -> None:
 
 
 @pytest.fixture
-async def house(valkey: Server) -> AsyncIterator[House]:
-    async with opened(valkey) as house:
-        yield house
+async def harness(valkey: Server) -> AsyncIterator[Harness]:
+    async with opened(valkey) as harness:
+        yield harness
 
 
 @pytest.fixture
@@ -41,18 +43,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_it_finishes_what_it_has_takes_no_more_and_ends_with_0(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
-    first = await house.queue.enqueue("slow")
+    first = await harness.queue.enqueue("slow")
 
     async def begun() -> bool:
         return (await first.task()).progress == "begun"
 
     with program(valkey.url, folder, "worker", "app:queue", "--name", "w7") as running:
         await until(begun)
-        await house.queue.drain_worker("w7")
-        await running.said("told to drain")
-        second = await house.queue.enqueue("slow")
+        await harness.queue.fleet.drain("w7")
+        await running.said("drain requested")
+        second = await harness.queue.enqueue("slow")
         (folder / "gate").touch()
         code = running.process.wait(30)
 
@@ -62,20 +64,20 @@ async def test_it_finishes_what_it_has_takes_no_more_and_ends_with_0(
 
 
 async def test_of_several_processes_a_drained_one_is_not_replaced(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--processes", "2", "--name", "w"]
 
     async def both() -> bool:
-        found = await house.queue.workers()
+        found = await harness.queue.fleet.workers()
         return [one.status for one in found] == ["active", "active"]
 
     with program(valkey.url, folder, *words) as running:
         await until(both)
-        await house.queue.drain_worker("w-1")
+        await harness.queue.fleet.drain("w-1")
         await running.said("worker stopped")
-        statuses = {one.name: one.status for one in await house.queue.workers()}
-        await house.queue.drain_worker("w-*")
+        statuses = {one.name: one.status for one in await harness.queue.fleet.workers()}
+        await harness.queue.fleet.drain("w-*")
         code = running.process.wait(30)
 
     assert statuses == {"w-1": "offline", "w-2": "active"}

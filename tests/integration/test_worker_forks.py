@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import NAME, House, opened
+from tests.harness import NAME, Harness, opened
 from tests.integration.programs import program
 from tests.servers import Server
+
+pytestmark = pytest.mark.alone
 
 APP = f'''
 import multiprocessing, time
@@ -30,21 +32,21 @@ def terminates(pause: float) -> int:
 
 
 @pytest.fixture
-async def house(valkey: Server) -> AsyncIterator[House]:
-    async with opened(valkey, lease_sec=3) as house:
-        yield house
+async def harness(valkey: Server) -> AsyncIterator[Harness]:
+    async with opened(valkey, lease_sec=3) as harness:
+        yield harness
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 async def test_a_signal_to_a_copy_is_not_the_workers(
-    house: House, valkey: Server, tmp_path: Path, loop: str
+    harness: Harness, valkey: Server, tmp_path: Path, loop: str
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
     if loop == "asyncio":
         (tmp_path / "uvloop.py").write_text("raise ImportError")
 
     with program(valkey.url, tmp_path, "worker", "app:queue") as running:
-        handles = [await house.queue.enqueue("terminates", {"pause": n}) for n in (0, 0.2, 0)]
+        handles = [await harness.queue.enqueue("terminates", {"pause": n}) for n in (0, 0.2, 0)]
         codes = [await handle.result(timeout=30) for handle in handles]
         drained = running.lines("worker draining")
         code = running.end()

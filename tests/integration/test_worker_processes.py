@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from rqueue import State
-from tests.client.until import until
-from tests.house import NAME, House, opened
+from tests.harness import NAME, Harness, opened
 from tests.processes import Process, killed
+from tests.queue.until import until
 from tests.servers import Server
+
+pytestmark = pytest.mark.alone
 
 LEASE_SEC = 3.0
 APP = f'''
@@ -65,29 +67,29 @@ def worker(server: Server, folder: Path, *options: str) -> Iterator[Process]:
 
 
 @pytest.fixture
-async def house(valkey: Server) -> AsyncIterator[House]:
-    async with opened(valkey, lease_sec=LEASE_SEC) as house:
-        yield house
+async def harness(valkey: Server) -> AsyncIterator[Harness]:
+    async with opened(valkey, lease_sec=LEASE_SEC) as harness:
+        yield harness
 
 
-async def begun(house: House, task: str) -> None:
+async def begun(harness: Harness, task: str) -> None:
     """Returns when the handler of a task has begun."""
 
     async def has_begun() -> bool:
-        return (await house.task(task)).progress == "begun"
+        return (await harness.task(task)).progress == "begun"
 
     await until(has_begun)
 
 
 async def test_sigterm_lets_what_runs_end_and_takes_no_more(
-    house: House, valkey: Server, tmp_path: Path
+    harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path) as process:
-        first = await house.queue.enqueue("nap", {"seconds": 1})
-        await begun(house, first.id)
+        first = await harness.queue.enqueue("nap", {"seconds": 1})
+        await begun(harness, first.id)
         process.send_signal(signal.SIGTERM)
         result = await first.result(timeout=20)
-        second = await house.queue.enqueue("nap", {"seconds": 0})
+        second = await harness.queue.enqueue("nap", {"seconds": 0})
         code = process.wait(20)
 
     assert (result, code) == (process.pid, 0)
@@ -96,68 +98,68 @@ async def test_sigterm_lets_what_runs_end_and_takes_no_more(
 
 @pytest.mark.parametrize("how", ["the grace is over", "a second signal"])
 async def test_what_does_not_end_in_time_is_given_back_at_no_cost(
-    house: House, valkey: Server, tmp_path: Path, how: str
+    harness: Harness, valkey: Server, tmp_path: Path, how: str
 ) -> None:
     grace = "0.5" if how == "the grace is over" else "60"
     with worker(valkey, tmp_path, "--grace", grace) as process:
-        handle = await house.queue.enqueue("nap", {"seconds": 60})
-        await begun(house, handle.id)
+        handle = await harness.queue.enqueue("nap", {"seconds": 60})
+        await begun(harness, handle.id)
         process.send_signal(signal.SIGTERM)
         if how == "a second signal":
             process.send_signal(signal.SIGINT)
         code = process.wait(20)
 
-    task = await house.task(handle.id)
+    task = await harness.task(handle.id)
     assert code == 0
     assert (task.state, task.attempts) == (State.READY, 0)
 
 
 async def test_the_tasks_of_a_killed_worker_are_done_by_another(
-    house: House, valkey: Server, tmp_path: Path
+    harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path) as lost, worker(valkey, tmp_path) as other:
-        handles = await house.queue.enqueue_many(
-            [house.queue.call("nap", {"seconds": 1}) for _ in range(8)]
+        handles = await harness.queue.enqueue_many(
+            [harness.queue.call("nap", {"seconds": 1}) for _ in range(8)]
         )
         for handle in handles:
-            await begun(house, handle.id)
+            await begun(harness, handle.id)
         lost.kill()
         results = [await handle.result(timeout=30) for handle in handles]
 
-    done = (await house.queue.counts())[State.COMPLETED]
+    done = (await harness.queue.counts())[State.COMPLETED]
     assert done == len(handles)
     assert results.count(other.pid) >= 4
 
 
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
-    house: House, valkey: Server, tmp_path: Path
+    harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path, "--no-scheduler"), worker(valkey, tmp_path):
-        handle = await house.queue.enqueue("block", {"seconds": 2 * LEASE_SEC})
+        handle = await harness.queue.enqueue("block", {"seconds": 2 * LEASE_SEC})
         result = await handle.result(timeout=30)
 
-    task = await house.task(handle.id)
+    task = await harness.task(handle.id)
     assert (result, task.epoch, task.reclaims) == ("kept", 1, 0)
 
 
 async def test_a_process_that_dies_of_its_task_is_started_anew(
-    house: House, valkey: Server, tmp_path: Path
+    harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path, "--processes", "2") as process:
-        handle = await house.queue.enqueue("die", retry={"strategy": "immediate"})
+        handle = await harness.queue.enqueue("die", retry={"strategy": "immediate"})
         result = await handle.result(timeout=30)
         process.send_signal(signal.SIGTERM)
         code = process.wait(20)
 
     assert (result, code) == ("lives", 0)
-    assert (await house.task(handle.id)).reclaims == 1
+    assert (await harness.task(handle.id)).reclaims == 1
 
 
 async def test_a_task_that_ends_its_process_as_a_wrong_set_up_does_ends_no_other(
-    house: House, valkey: Server, tmp_path: Path
+    harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     # It is the first thing that the fleet does.
-    handle = await house.queue.enqueue("leave", retry={"strategy": "immediate"})
+    handle = await harness.queue.enqueue("leave", retry={"strategy": "immediate"})
 
     with worker(valkey, tmp_path, "--processes", "2") as process:
         result = await handle.result(timeout=30)
@@ -168,13 +170,13 @@ async def test_a_task_that_ends_its_process_as_a_wrong_set_up_does_ends_no_other
 
 
 async def test_a_worker_goes_on_when_its_server_was_away(
-    house: House, valkey: Server, tmp_path: Path
+    harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path):
-        first = await house.queue.enqueue("nap", {"seconds": 0})
+        first = await harness.queue.enqueue("nap", {"seconds": 0})
         await first.result(timeout=20)
-        await house.client.client_kill_filter(_type="normal", skipme=True)
-        second = await house.queue.enqueue("nap", {"seconds": 0})
+        await harness.client.client_kill_filter(_type="normal", skipme=True)
+        second = await harness.queue.enqueue("nap", {"seconds": 0})
         await second.result(timeout=20)
 
 

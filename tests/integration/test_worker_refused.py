@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.integration.test_worker_processes import LEASE_SEC, worker
 from tests.servers import Server
 
@@ -26,9 +26,9 @@ def guarded(tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
-async def nap(house: House) -> int:
+async def nap(harness: Harness) -> int:
     """In which process a task ran."""
-    found = await (await house.queue.enqueue("nap", {"seconds": 0})).result(timeout=30)
+    found = await (await harness.queue.enqueue("nap", {"seconds": 0})).result(timeout=30)
     assert isinstance(found, int)
     return found
 
@@ -36,15 +36,15 @@ async def nap(house: House) -> int:
 async def test_a_fleet_outlives_a_server_that_takes_nobody_new(
     guarded: Server, tmp_path: Path
 ) -> None:
-    async with opened(guarded, lease_sec=LEASE_SEC) as house:
+    async with opened(guarded, lease_sec=LEASE_SEC) as harness:
         with worker(guarded, tmp_path, "--processes", "2") as process:
-            first, other = await nap(house), 0
+            first, other = await nap(harness), 0
             while other in (0, first):
-                other = await nap(house)
-            await house.client.config_set("requirepass", "rotated")
+                other = await nap(harness)
+            await harness.client.config_set("requirepass", "rotated")
             os.kill(first, signal.SIGKILL)
 
-            assert {await nap(house) for _ in range(3)} == {other}
+            assert {await nap(harness) for _ in range(3)} == {other}
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(3)
             process.send_signal(signal.SIGTERM)

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from rqueue import State
-from tests.client.until import until
-from tests.house import NAME, House, opened
+from tests.harness import NAME, Harness, opened
 from tests.integration.programs import Program, program
+from tests.queue.until import until
 from tests.servers import Server
+
+pytestmark = pytest.mark.alone
 
 APP = f'''
 import asyncio
@@ -30,9 +32,9 @@ async def held(ctx: Context) -> None:
 
 
 @pytest.fixture
-async def house(valkey: Server) -> AsyncIterator[House]:
-    async with opened(valkey, lease_sec=3) as house:
-        yield house
+async def harness(valkey: Server) -> AsyncIterator[Harness]:
+    async with opened(valkey, lease_sec=3) as harness:
+        yield harness
 
 
 @pytest.fixture
@@ -47,42 +49,42 @@ async def slots(running: Program, times: int) -> list[int]:
 
 
 async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["--name", "w7", "--capability", "gpu", "--capability", "eu", "--agent", "ann"]
     words += ["--model", "small"]
     others = [
-        await house.queue.enqueue("held", {}, required_capabilities=["gpu", "moon"]),
-        await house.queue.enqueue("held", {}, agent_name="bob"),
+        await harness.queue.enqueue("held", {}, required_capabilities=["gpu", "moon"]),
+        await harness.queue.enqueue("held", {}, agent_name="bob"),
     ]
-    handle = await house.queue.enqueue(
+    handle = await harness.queue.enqueue(
         "held", {}, required_capabilities=["eu", "gpu"], agent_name="ann", priority=90
     )
-    large = await house.queue.enqueue("held", {}, model_preferences=["large"], priority=10)
+    large = await harness.queue.enqueue("held", {}, model_preferences=["large"], priority=10)
 
     async def begun() -> bool:
-        return (await house.task(handle.id)).progress == "begun"
+        return (await harness.task(handle.id)).progress == "begun"
 
     with program(valkey.url, folder, "worker", "app:queue", "--grace", "0", *words) as running:
         await until(begun)
-        claim = (await house.task(handle.id)).claim
+        claim = (await harness.task(handle.id)).claim
         states = [await other.status() for other in others]
-        refused = await house.task(large.id)
+        refused = await harness.task(large.id)
         code = running.end()
 
-    assert "wants one of the models large; this worker has small" in (refused.last_error or "")
+    assert "needs one of the models large; this worker has small" in (refused.last_error or "")
     assert claim is not None
     assert (claim.agent_id, states, code) == ("w7", [State.READY, State.READY], 0)
 
 
 async def test_a_signal_adds_a_slot_and_another_takes_it_away(
-    house: House, valkey: Server, folder: Path
+    harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--concurrency", "1", "--grace", "0"]
-    handles = [await house.queue.enqueue("held", {}) for _ in range(2)]
+    handles = [await harness.queue.enqueue("held", {}) for _ in range(2)]
 
     async def both_begun() -> bool:
-        return all([(await house.task(one.id)).progress == "begun" for one in handles])
+        return all([(await harness.task(one.id)).progress == "begun" for one in handles])
 
     with program(valkey.url, folder, *words) as running:
         await running.said("worker started")
@@ -145,7 +147,7 @@ async def test_a_limit_below_what_a_process_needs_is_told_once(
         replaced = await running.said("process replaced", 3)
         ((place, _),) = Counter(line["place"] for line in replaced).most_common(1)
         (reached, *_) = running.lines("limit reached")
-        told = running.lines("--max-rss 1 is below what a fresh process needs")
+        told = running.lines("--max-rss 1 is reached right after the start of a process")
         code = running.end()
 
     pauses = [line["another_in_sec"] for line in replaced if line["place"] == place]

@@ -6,16 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rqueue.model.ids import new_task_id
-from rqueue.model.lane import Lane
-from rqueue.policy.capability import Offer
-from rqueue.store.claims import grant
+from rqueue.core.claim import grant
+from rqueue.core.leases import HeldLease
+from rqueue.core.submit import Row, lanes_text, special
+from rqueue.core.timers import read_last_check
 from rqueue.store.lanes import read_lanes
-from rqueue.store.leases import Held
-from rqueue.store.reaping import read_seen
 from rqueue.store.shard import ending
-from rqueue.store.submits import Row, lanes_text, special
-from tests.house import House
+from rqueue.task.ids import new_task_id
+from rqueue.task.lane import Lane, Offer
+from tests.harness import Harness
 
 # Without ageing a score is the base alone, so that tests can say it.
 PLAIN = Lane("code", 0.0)
@@ -56,7 +55,7 @@ def a_row(
 
 
 async def submit(
-    house: House,
+    harness: Harness,
     rows: Sequence[Row],
     *,
     lanes: Sequence[Lane] = (PLAIN,),
@@ -70,26 +69,26 @@ async def submit(
         "lanes": lanes_text(tuple(lanes)),
         "max_lanes": max_lanes,
         "tries": tries,
-        "how": ending(house.queue.shard.terms),
+        "how": ending(harness.queue._internals.shard.terms),
         "who": who,
         "most": most,
     }
-    found: list[Any] = words(await house.queue.shard.run("task/submit", args, rows))
+    found: list[Any] = words(await harness.queue._internals.shard.run("task/submit", args, rows))
     return found
 
 
-async def submitted(house: House, **options: Any) -> str:
+async def submitted(harness: Harness, **options: Any) -> str:
     """The id of one new task, which was taken."""
     row = a_row(**options)
-    assert await submit(house, [row]) == ["OK", 0]
+    assert await submit(harness, [row]) == ["OK", 0]
     return row.task
 
 
-async def claim(house: House, n: int = 1, **changes: Any) -> list[Any]:
+async def claim(harness: Harness, n: int = 1, **changes: Any) -> list[Any]:
     """The claim script's reply, its rows as grants: all lanes, conversation `one` of worker `w1`,
     unless changed.
     """
-    lanes = await read_lanes(house.queue.shard)
+    lanes = await read_lanes(harness.queue._internals.shard)
     served = lanes.served(Offer.of(changes.pop("types", None)))
     args: dict[str, Any] = {
         "waiter": "one",
@@ -108,7 +107,7 @@ async def claim(house: House, n: int = 1, **changes: Any) -> list[Any]:
     }
     unknown = set(changes) - set(args)
     assert not unknown
-    reply = await house.queue.shard.run("task/claim", {**args, **changes})
+    reply = await harness.queue._internals.shard.run("task/claim", {**args, **changes})
     if words(reply[0]) != "OK":
         return list(words(reply))
     # Versions begin at the time; there is none before the first lane.
@@ -116,36 +115,38 @@ async def claim(house: House, n: int = 1, **changes: Any) -> list[Any]:
     return [word, "0" if version == "0" else "*", wait_ms, *map(grant, reply[3:])]
 
 
-async def held(house: House, *, start: int = 1, **options: Any) -> Held:
+async def held(harness: Harness, *, start: int = 1, **options: Any) -> HeldLease:
     """A new task that worker `w1` has started, or only claimed."""
-    task = await submitted(house, **options)
+    task = await submitted(harness, **options)
     waiter = new_task_id().ulid
-    reply = await claim(house, waiter=waiter, start=start)
+    reply = await claim(harness, waiter=waiter, start=start)
     assert [row.task for row in reply[3:]] == [task]
-    return Held(task, reply[3].token)
+    return HeldLease(task, reply[3].token)
 
 
-async def served_profile(house: House) -> str:
+async def served_profile(harness: Harness) -> str:
     """The name of the set of all lanes."""
-    return (await read_lanes(house.queue.shard)).served(Offer.of(None)).profile
+    return (await read_lanes(harness.queue._internals.shard)).served(Offer.of(None)).profile
 
 
-async def age_holder(house: House, task: str, *, claimed: int, started: int | None = None) -> None:
+async def age_holder(
+    harness: Harness, task: str, *, claimed: int, started: int | None = None
+) -> None:
     """Lets a lease look as if it had been claimed and started so many ms ago."""
-    now, _ = await read_seen(house.queue.shard)
-    key = house.keys.task(task)
-    owner = (await house.client.hget(key, "holder")).decode().split(" ")[2]
+    now, _ = await read_last_check(harness.queue._internals.shard)
+    key = harness.keys.task(task)
+    owner = (await harness.client.hget(key, "holder")).decode().split(" ")[2]
     begun = 0 if started is None else now - started
-    await house.client.hset(key, "holder", f"{now - claimed} {begun} {owner}")
+    await harness.client.hset(key, "holder", f"{now - claimed} {begun} {owner}")
 
 
-async def everything(house: House) -> Keys:
+async def everything(harness: Harness) -> Keys:
     """Every key by its name after the root, and what it holds, as text and numbers; not what calls
     by hand were answered.
     """
-    root = house.keys.root
+    root = harness.keys.root
     found: Keys = {}
-    for key, content in (await house.dump()).items():
+    for key, content in (await harness.dump()).items():
         assert key.startswith(root)
         if key.startswith(f"{root}req:"):
             continue
@@ -179,7 +180,7 @@ def texts(fields: dict[bytes, bytes]) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in fields.items()}
 
 
-async def pttl(house: House, name: str) -> int:
+async def pttl(harness: Harness, name: str) -> int:
     """How long a key is still kept, in ms; -1 for ever, -2 not there."""
-    found: int = await house.client.pttl(house.keys.root + name)
+    found: int = await harness.client.pttl(harness.keys.root + name)
     return found

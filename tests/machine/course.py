@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import multiple, precondition, rule
 
-from rqueue.store.scripts import Script
-from rqueue.testing.records import Lease, Record, Verdict
+from rqueue.store.library import Library
 from tests.machine.fleet import lost
 from tests.machine.hands import Dependents
 from tests.machine.invariants import unchanged
 from tests.machine.money_rules import MoneyMachine
 from tests.machine.rules import BASES, DELAYS, LANES, SEATS, SOON
 from tests.machine.twin import LEASE_MS, STEP_MS
+from tests.reference.records import Lease, Record, Verdict
 from tests.servers import Server
 
 PAUSES = st.sampled_from(["queue", "type=a", "lane=1"])
@@ -44,9 +44,9 @@ class Machine(MoneyMachine):
         else:
             getattr(self.twin, verb)()
 
-    @rule(held=st.lists(leases, min_size=1, max_size=2), alone=st.booleans())
-    def reap_some(self, held: list[Lease], alone: bool) -> None:
-        self.twin.reap([self.judge(lease, alone) for lease in held])
+    @rule(held=st.lists(leases, min_size=1, max_size=2), exclusive=st.booleans())
+    def reap_some(self, held: list[Lease], exclusive: bool) -> None:
+        self.twin.reap([self.judge(lease, exclusive) for lease in held])
 
     def silent(self) -> list[Record]:
         """The leases that nobody renewed in time."""
@@ -54,9 +54,9 @@ class Machine(MoneyMachine):
         return [r for r in self.twin.model.in_hand() if now_ms - r.seen_ms >= LEASE_MS]
 
     @precondition(lambda self: self.silent())
-    @rule(alone=st.booleans())
-    def reap_silent(self, alone: bool) -> None:
-        self.twin.reap([self.judge((r.id, r.token), alone) for r in self.silent()])
+    @rule(exclusive=st.booleans())
+    def reap_silent(self, exclusive: bool) -> None:
+        self.twin.reap([self.judge((r.id, r.token), exclusive) for r in self.silent()])
 
     @precondition(lambda self: self.twin.model.in_hand())
     @rule(data=st.data())
@@ -67,15 +67,15 @@ class Machine(MoneyMachine):
         self.twin.start([(record.id, record.token) for record in held])
         for record in held:
             self.twin.age(record.id, LEASE_MS + 1000)
-        self.twin.reap([self.judge((r.id, r.token), alone=True) for r in held if r.in_hand])
+        self.twin.reap([self.judge((r.id, r.token), exclusive=True) for r in held if r.in_hand])
         self.twin.pass_time(5 * STEP_MS)
         self.twin.promote()
 
-    def judge(self, lease: Lease, alone: bool) -> Verdict:
+    def judge(self, lease: Lease, exclusive: bool) -> Verdict:
         record = self.twin.model.tasks[lease[0]]
         lanes = {number: lane for lane, number in self.twin.model.lanes.items()}
-        moved = replace(lanes[record.lane], alone=True) if alone else None
-        return replace(lost(record, lease[1]), alone=moved, breaker=SOON)
+        moved = replace(lanes[record.lane], exclusive=True) if exclusive else None
+        return replace(lost(record, lease[1]), exclusive=moved, breaker=SOON)
 
     # operators
 
@@ -206,7 +206,7 @@ class Machine(MoneyMachine):
             self.twin.flush_scripts()
 
 
-def machine(server: Server, scripts: Mapping[str, Script]) -> type[Machine]:
+def machine(server: Server, scripts: Library) -> type[Machine]:
     """The machine on a server, with scripts of the caller's choice."""
 
     class Here(Machine):

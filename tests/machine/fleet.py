@@ -7,16 +7,16 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from rqueue.model.attempt import Failed, Lost, Reason
-from rqueue.model.blame import PoisonRule
-from rqueue.model.state import State
-from rqueue.policy.capability import Offer, serves
-from rqueue.policy.retry import Again, Bury, Facts, RetryRules, decide
-from rqueue.testing.conversation import Answer, Claim
-from rqueue.testing.records import Lease, Record, Verdict
+from rqueue.task.attempt.blame import PoisonRule
+from rqueue.task.attempt.outcome import Failed, Lost, Reason
+from rqueue.task.attempt.retry import DeadLetter, Facts, RetryLater, RetryRules, decide
+from rqueue.task.lane import Offer, serves
+from rqueue.task.state import State
 from tests.machine.hands import Hands
 from tests.machine.invariants import MAX_ATTEMPTS
 from tests.machine.twin import HANDOFF_MS, PARK_MS
+from tests.reference.conversation import Answer, Claim
+from tests.reference.records import Lease, Record, Verdict
 
 RULES = RetryRules(max_attempts=MAX_ATTEMPTS, poison=PoisonRule())
 # Whether there is an archive, and whether whoever ends a task says so.
@@ -118,9 +118,9 @@ def verdict(record: Record, token: str, outcome: Failed | Lost) -> Verdict:
     failed_by = tuple(record.failed_by.split())
     facts = Facts(record.attempts, record.reclaims, failed_by, record.owner)
     decision = decide(outcome, facts, RULES, Random(1))
-    delay_ms = round(decision.delay_sec * 1000) if isinstance(decision, Again) else None
+    delay_ms = round(decision.delay_sec * 1000) if isinstance(decision, RetryLater) else None
     text = f"attempt {decision.attempts} of {record.id}"
-    poison = isinstance(decision, Bury) and decision.poison
+    poison = isinstance(decision, DeadLetter) and decision.poison
     return Verdict(
         record.id,
         token,

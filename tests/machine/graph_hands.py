@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rqueue.store.planting import dependents, letters
-from rqueue.store.scripts import Argument
-from rqueue.store.shard import FREED
-from rqueue.store.submits import lanes_text
-from rqueue.testing import dags, planting, spawning
-from rqueue.testing.records import Draft
-from rqueue.testing.spawning import Spawn
+from rqueue.core.submit import lanes_text
+from rqueue.dags.submit import dependents, letters
+from rqueue.store.library import Argument
+from rqueue.store.shard import ANSWER_LIMITS
 from tests.machine.hands import Hands
 from tests.machine.twin import MANY, MAX_LANES, MAX_NODES, TTL_MS
 from tests.machine.wire import compact
 from tests.machine.words import asks
 from tests.machine.words import place as placed
+from tests.reference import dags, planting, spawning
+from tests.reference.records import Draft
+from tests.reference.spawning import Spawn
 
 SPAWNED = ("parent", "token", "wait", "rule", "steps", "gather", "part")
 KEPT_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Sown:
+class PlantedQueue:
     """A DAG as its producer sends it: what is said of it, and its tasks, each after its parents."""
 
     dag: str
@@ -65,12 +65,13 @@ class GraphHands(Hands):
         )
         return found
 
-    def plant(self, sown: Sown, drafts: Sequence[Draft]) -> list[Any]:
+    def plant(self, planted_queue: PlantedQueue, drafts: Sequence[Draft]) -> list[Any]:
         """Sends a part of a DAG."""
-        lanes = list(dict.fromkeys(draft.lane for draft in sown.drafts))
+        lanes = list(dict.fromkeys(draft.lane for draft in planted_queue.drafts))
         args: dict[str, Argument] = {
-            "dag": sown.dag,
-            "facts": compact([word for pair in sown.facts.items() for word in pair]) or "[]",
+            "dag": planted_queue.dag,
+            "facts": compact([word for pair in planted_queue.facts.items() for word in pair])
+            or "[]",
             "lanes": lanes_text(tuple(lanes)),
             "max_lanes": MAX_LANES,
             "follow": "",
@@ -80,8 +81,10 @@ class GraphHands(Hands):
         return self.both(
             "submit",
             args,
-            lambda: planting.plant(self.model, sown.dag, drafts, facts=sown.facts, lanes=lanes),
-            [sown.row(draft, lanes) for draft in drafts],
+            lambda: planting.plant(
+                self.model, planted_queue.dag, drafts, facts=planted_queue.facts, lanes=lanes
+            ),
+            [planted_queue.row(draft, lanes) for draft in drafts],
         )
 
     def commit(self, dag: str, total: str, *, limit: int = MANY) -> list[Any]:
@@ -105,7 +108,7 @@ class GraphHands(Hands):
             "max_nodes": MAX_NODES,
             "lanes": lanes_text(tuple(lanes)),
             "max_lanes": MAX_LANES,
-            **FREED,
+            **ANSWER_LIMITS,
         }
         rows = [
             (

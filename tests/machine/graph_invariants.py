@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rqueue.model.state import FINAL, IN_HAND, State
-from tests.machine.graph_projection import TOLD
+from rqueue.task.state import FINAL, LEASED, State
+from tests.machine.graph_projection import UNBLOCK_LIMIT
 from tests.machine.projection import View
 
-RUNS = {State.READY, *IN_HAND}
+RUNS = {State.READY, *LEASED}
 # After these a DAG hands out again what it did not before them.
 OPENS = {"unhold", "revive"}
 
@@ -30,7 +30,11 @@ class Edges:
         for task, waits in before.waits.items():
             parents = waits & set(before.tasks)
             found = after.tasks.get(task)
-            over = found is None or found["state"] in FINAL or TOLD in after.waits.get(task, ())
+            over = (
+                found is None
+                or found["state"] in FINAL
+                or UNBLOCK_LIMIT in after.waits.get(task, ())
+            )
             if parents and not over:
                 self.told(task, parents, before, after)
         gates(verb, before, after)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from rqueue.model.dag import Trigger
-from rqueue.model.lane import Lane
-from rqueue.testing.records import Draft, Lease, Special
-from rqueue.testing.spawning import Spawn
+from rqueue.task.dag import Trigger
+from rqueue.task.lane import Lane
 from tests.machine.fleet import Seat, failed
-from tests.machine.graph_hands import GraphHands, Sown
+from tests.machine.graph_hands import GraphHands, PlantedQueue
 from tests.machine.twin import MANY, STEP_MS
 from tests.machine.wire import Wire
+from tests.reference.records import Draft, Lease, Special
+from tests.reference.spawning import Spawn
 
 LANE = Lane("a", 0.0)
 ROOT, LEFT, ALARM, LAST, ELSEWHERE, DAG = (f"{number:026}" for number in range(1, 7))
@@ -40,7 +40,7 @@ class GraphScene:
             a_draft(ALARM, ROOT, trigger="one_failed"),
             a_draft(LAST, LEFT, ALARM, trigger="all_done"),
         ]
-        self.sown = Sown(DAG, {"on_failure": policy}, drafts)
+        self.planted_queue = PlantedQueue(DAG, {"on_failure": policy}, drafts)
         self.old: Lease = (ROOT, "1:none")
 
     @property
@@ -63,7 +63,7 @@ class GraphScene:
             self.twin.fail([failed(record, record.token, permanent=True, after_ms=0)])
 
     def write(self, at: int, to: int) -> object:
-        return self.twin.plant(self.sown, self.sown.drafts[at:to])
+        return self.twin.plant(self.planted_queue, self.planted_queue.drafts[at:to])
 
     def commit(self, *, limit: int = MANY) -> object:
         return self.twin.commit(DAG, "4", limit=limit)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rqueue.model.state import State
-from rqueue.testing.model import Model
-from rqueue.testing.verbs.dags import fields_of
+from rqueue.task.state import State
 from tests.machine.money_projection import OF_MONEY
 from tests.machine.wire import Dump, times
+from tests.reference.model import Model
+from tests.reference.verbs.dags import fields_of
 
 # What stands for the parents of a task that is about to be given up: which of them are left is a
 # matter of the order in which they told it.
-TOLD = "@told"
+UNBLOCK_LIMIT = "@told"
 
 
 def dag_in(flags: str) -> str:
@@ -42,7 +42,7 @@ def server_edges(dump: Dump) -> dict[str, Any]:
     }
     return {
         "waits": {
-            task: found & {"@time"} | {TOLD} if task in told else found
+            task: found & {"@time"} | {UNBLOCK_LIMIT} if task in told else found
             for task, found in dump.named("waits:").items()
         },
         "dependents": {parent: found for parent, found in dependents.items() if found},
@@ -91,7 +91,7 @@ def model_edges(model: Model) -> dict[str, Any]:
     for record in model.tasks.values():
         told = record.id in model.cancelling or record.doomed
         if record.waits:
-            waits[record.id] = record.waits & {"@time"} | {TOLD} if told else record.waits
+            waits[record.id] = record.waits & {"@time"} | {UNBLOCK_LIMIT} if told else record.waits
         # Of a DAG that is being dropped, parents go before their children.
         for parent in record.waits & tasks if not told else ():
             if record.trigger == "all_success":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -10,21 +10,20 @@ import redis
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from rqueue.model.dag import Trigger
-from rqueue.model.lane import Lane
-from rqueue.model.limit import Limit
-from rqueue.model.state import State
-from rqueue.model.turns import Rules
-from rqueue.store.scripts import Script
-from rqueue.testing.records import Draft, Record, Special
-from rqueue.testing.spawning import Spawn
+from rqueue.store.library import Library
+from rqueue.task.dag import Trigger
+from rqueue.task.lane import Lane
+from rqueue.task.limits import Limit, Rules
+from rqueue.task.state import State
 from tests.machine.fleet import ARCHIVES, Seat, failed
-from tests.machine.graph_hands import GraphHands, Sown
+from tests.machine.graph_hands import GraphHands, PlantedQueue
 from tests.machine.graph_invariants import at_rest
 from tests.machine.hands import Dependents
 from tests.machine.invariants import unchanged
 from tests.machine.twin import MANY, STEP_MS
 from tests.machine.wire import Wire
+from tests.reference.records import Draft, Record, Special
+from tests.reference.spawning import Spawn
 from tests.servers import Server
 
 LANE, KEYED = Lane("a", 0.0), Lane("a", 0.0, keyed=True)
@@ -48,15 +47,15 @@ class GraphMachine(RuleBasedStateMachine):
     """The rules. What they act on is drawn from what is there; most of it by its state."""
 
     url: ClassVar[str]
-    scripts: ClassVar[Mapping[str, Script]]
+    scripts: ClassVar[Library]
 
     def __init__(self) -> None:
         super().__init__()
         self.client = redis.Redis.from_url(self.url, protocol=2)
         self.made = 0
         self.seats = [Seat(number) for number in range(2)]
-        self.writing: dict[str, Sown] = {}
-        self.sown: list[Sown] = []
+        self.writing: dict[str, PlantedQueue] = {}
+        self.planted_queue: list[PlantedQueue] = []
         self.waits: dict[str, Spawn] = {}
 
     def teardown(self) -> None:
@@ -102,14 +101,14 @@ class GraphMachine(RuleBasedStateMachine):
         for _ in range(size):
             drafts.append(self.node(data, [draft.id for draft in drafts]))
         threshold = data.draw(st.sampled_from([{}, {}, {"threshold": "0.5"}, {"threshold": "1"}]))
-        sown = Sown(self.id(), {"on_failure": policy, **threshold}, drafts)
+        planted_queue = PlantedQueue(self.id(), {"on_failure": policy, **threshold}, drafts)
         at = data.draw(st.integers(0, size))
         for part in (drafts[:at], drafts[at:]):
-            if part and self.twin.plant(sown, part) != ["OK"]:
-                self.twin.drop(sown.dag)
+            if part and self.twin.plant(planted_queue, part) != ["OK"]:
+                self.twin.drop(planted_queue.dag)
                 return
-        self.writing[sown.dag] = sown
-        self.sown.append(sown)
+        self.writing[planted_queue.dag] = planted_queue
+        self.planted_queue.append(planted_queue)
         if whole:
             self.commit(data)
 
@@ -137,9 +136,9 @@ class GraphMachine(RuleBasedStateMachine):
     def commit(self, data: st.DataObject) -> None:
         """Sent twice; what one call cannot reach is left."""
         dag = data.draw(st.sampled_from(sorted(self.writing)))
-        sown, limit = self.writing.pop(dag), data.draw(LIMITS)
-        assert self.twin.commit(dag, str(len(sown.drafts) + 1))[0] == "STATE"
-        assert self.twin.commit(dag, str(len(sown.drafts)), limit=limit)[0] == "OK"
+        planted_queue, limit = self.writing.pop(dag), data.draw(LIMITS)
+        assert self.twin.commit(dag, str(len(planted_queue.drafts) + 1))[0] == "STATE"
+        assert self.twin.commit(dag, str(len(planted_queue.drafts)), limit=limit)[0] == "OK"
 
     @precondition(lambda self: self.writing)
     @rule(data=st.data(), limit=st.sampled_from([ONE_TASK, MANY]))
@@ -151,16 +150,16 @@ class GraphMachine(RuleBasedStateMachine):
             _, more = self.twin.drop(dag, limit=limit)
         del self.writing[dag]
 
-    @precondition(lambda self: self.sown)
+    @precondition(lambda self: self.planted_queue)
     @rule(data=st.data())
     def submit_again(self, data: st.DataObject) -> None:
         """G9: a part that is sent again changes nothing, whatever has become of the DAG."""
-        sown = data.draw(st.sampled_from(self.sown))
-        known = all(draft.id in self.twin.model.tasks for draft in sown.drafts)
+        planted_queue = data.draw(st.sampled_from(self.planted_queue))
+        known = all(draft.id in self.twin.model.tasks for draft in planted_queue.drafts)
         before, stamp = self.twin.view, self.twin.view.writing
         if not known:
             return
-        self.twin.plant(sown, sown.drafts)
+        self.twin.plant(planted_queue, planted_queue.drafts)
         unchanged("G9 dag/submit", before, replace(self.twin.view, writing=stamp))
 
     @rule(data=st.data(), trigger=TRIGGERS)
@@ -373,7 +372,7 @@ class GraphMachine(RuleBasedStateMachine):
             self.twin.complete([(record.id, record.token, b"r") for record in held])
 
 
-def graph_machine(server: Server, scripts: Mapping[str, Script]) -> type[GraphMachine]:
+def graph_machine(server: Server, scripts: Library) -> type[GraphMachine]:
     """The machine on a server, with scripts of the caller's choice."""
 
     class Here(GraphMachine):

@@ -6,25 +6,19 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from rqueue.model.state import FINAL
-from rqueue.store.outbox import GROUP
-from rqueue.store.scripts import Argument
-from rqueue.store.shard import FREED
-from rqueue.testing import (
-    cancelling,
-    noting,
-    operating,
-    passing,
-    telling,
-)
-from rqueue.testing.records import Lease
-from rqueue.testing.rounds import Turned
-from rqueue.testing.verbs import working
-from rqueue.testing.verbs.words import Asked
+from rqueue.core.outbox import GROUP
+from rqueue.store.library import Argument
+from rqueue.store.shard import ANSWER_LIMITS
+from rqueue.task.state import FINAL
 from tests.machine.invariants import unchanged
 from tests.machine.projection import first_line
-from tests.machine.twin import AGAIN_MS, EVENTS, FOR_EVER_MS, MANY, TTL_MS, Twin
+from tests.machine.twin import EVENTS, FOR_EVER_MS, MANY, RECHECK_MS, TTL_MS, Twin
 from tests.machine.wire import KEYS
+from tests.reference import cancelling, noting, operating, passing, telling
+from tests.reference.records import Lease
+from tests.reference.rounds import Exchanged
+from tests.reference.verbs import working
+from tests.reference.verbs.words import Asked
 
 Dependents = Literal["cascade", "unblock"]
 # A decision with all that may be said of it.
@@ -43,7 +37,7 @@ class Hands(Twin):
             "limit": MANY,
             "how": self.how,
             "request": request,
-            **FREED,
+            **ANSWER_LIMITS,
         }
         rows = [(task,) for task in tasks]
         if dependents == "unblock":
@@ -82,7 +76,7 @@ class Hands(Twin):
 
         def tidied() -> None:
             if not any(map(self.model.lane, self.model.lines)):
-                self.model.turned = Turned()
+                self.model.turned = Exchanged()
 
         args: dict[str, Argument] = {"silent_ms": TTL_MS}
         names = [("turned",)]
@@ -164,11 +158,11 @@ class Hands(Twin):
         self.by_hand("run_now", "task/run_now", args, request=request)
 
     def expire(self) -> int:
-        args: dict[str, Argument] = {"limit": MANY, "how": self.how, "again_ms": AGAIN_MS}
+        args: dict[str, Argument] = {"limit": MANY, "how": self.how, "again_ms": RECHECK_MS}
         found: int = self.step(
             "expire",
             lambda: self.wire.run("task/expire", args)[2],
-            lambda: passing.expire(self.model, again_ms=AGAIN_MS),
+            lambda: passing.expire(self.model, again_ms=RECHECK_MS),
         )
         return found
 
@@ -252,7 +246,7 @@ class Hands(Twin):
         )
         return found
 
-    def read_mail(self, box: str) -> str | None:
+    def read_mailbox(self, box: str) -> str | None:
         """The next line of a box, taken by its reader."""
         line: Any = self.wire.client.lpop(KEYS.mail(box))
         lines = self.model.boxes.get(box, [])

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rqueue.model.budget import DAY, WORKER
-from rqueue.model.state import FINAL, IN_HAND, State
-from rqueue.testing.records import Special
+from rqueue.budgets.accounts import DAY, WORKER
+from rqueue.task.state import FINAL, LEASED, State
 from tests.machine.projection import View
+from tests.reference.records import Special
 
 MAX_ATTEMPTS = 3
 Task = Mapping[str, Any]
@@ -71,9 +71,7 @@ class Guarantees:
         assert (task, found["token"]) not in self.claims, f"G5: {task} has an old token again"
         self.claims.add((task, found["token"]))
         assert found["epoch"] == was["epoch"] + 1, f"G5: the epoch of {task} did not rise by one"
-        assert was["state"] not in IN_HAND or verb in REISSUES, (
-            f"G3: {verb} took {task} from a hand"
-        )
+        assert was["state"] not in LEASED or verb in REISSUES, f"G3: {verb} took {task} from a hand"
 
     def fair_attempts(self, verb: str, was: Task, found: Task) -> None:
         """G8: attempts are bounded, and only fail and reap spend them."""
@@ -104,7 +102,7 @@ def not_early(verb: str, before: View, after: View, now_ms: int) -> None:
     """G14: nothing leaves its wait before its time, unless it is told to."""
     for task, due_ms in before.delayed.items():
         state = after.tasks[task]["state"]
-        if state == State.READY or state in IN_HAND:
+        if state == State.READY or state in LEASED:
             assert due_ms <= now_ms or verb == "run_now", f"G14: {verb} let {task} run early"
 
 

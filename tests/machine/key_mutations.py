@@ -6,115 +6,117 @@ from tests.machine.wire import Mutation
 
 KEY_MUTATIONS = {
     "a limit lets one more begin": Mutation(
-        "include/rate_left.lua", "return limit[2] - used", "return limit[2] + 1 - used"
+        "lib/limits/limits.lua", "return limit[2] - used", "return limit[2] + 1 - used"
     ),
     "a limit forgets what began": Mutation(
-        "include/count_passed.lua", "elseif gate.rate > 0 then", "elseif false then"
+        "lib/limits/gates.lua", "elseif gate.rate > 0 then", "elseif false then"
     ),
     "a limit lets one more be in hand": Mutation(
-        "include/limit_gate.lua", "at_once - in_hand_of(root, what)", "at_once + 1"
+        "lib/limits/limits.lua", "at_once - running_of_type(root, what)", "at_once + 1"
     ),
     "a limit of a key lets one more be in hand": Mutation(
-        "include/key_gate.lua", "at_once - hand_of(root, type, key)", "at_once + 1"
+        "lib/limits/limits.lua", "at_once - running_of_tenant(root, type, key)", "at_once + 1"
     ),
     "who waits for a place is forgotten": Mutation(
-        "include/let_in.lua", 'redis.call("ZADD", root .. "wakes", 0, what)', ""
+        "lib/limits/wake.lua", 'redis.call("ZADD", root .. "wakes", 0, what)', ""
     ),
     "who waits for a window is forgotten": Mutation(
-        "include/limit_gate.lua", 'redis.call("ZADD", root .. "wakes", "LT", opens, what)', ""
+        "lib/limits/limits.lua", 'redis.call("ZADD", root .. "wakes", "LT", opens, what)', ""
     ),
     "who takes the last place and waits is forgotten": Mutation(
-        "include/mark_passed.lua", "limit_gate(root, now, gate.words)", ""
+        "lib/limits/gates.lua", "limits.gate(root, now, gate.words)", ""
     ),
     "what has ended is in hand for its key": Mutation(
-        "include/leave_hands.lua", 'redis.call("ZREM", root .. "hand:" .. key, unpack(own))', ""
+        "lib/lane/tenants.lua", 'redis.call("ZREM", root .. "hand:" .. key, unpack(own))', ""
     ),
     "a key that was full stays shut": Mutation(
-        "include/leave_hands.lua", 'redis.call("SREM", root .. "full", key) == 1', "false"
+        "lib/lane/tenants.lua", 'redis.call("SREM", root .. "full", key) == 1', "false"
     ),
     "a key whose time has come stays shut": Mutation(
-        "include/open_due.lua", '"-inf", now, "LIMIT"', '"-inf", 0, "LIMIT"'
+        "lib/lane/tenants.lua", '"-inf", now, "LIMIT"', '"-inf", 0, "LIMIT"'
     ),
     "a key is shut in one lane and counted in another": Mutation(
-        "include/key_gates.lua", "doors[what] or key_gate", "key_gate"
+        "lib/limits/limits.lua", "doors[what] or tenant_gate", "tenant_gate"
     ),
-    "a turn moves nothing": Mutation("include/move_on.lua", "one.step * (1 + missed)", "0"),
+    "a turn moves nothing": Mutation("lib/lane/turns.lua", "one.step * (1 + missed)", "0"),
     "a turn costs all keys the same": Mutation(
-        "include/look_at_key.lua", "rules.steps[key] or rules.step", "rules.step"
+        "lib/lane/turns.lua", "rules.steps[key] or rules.step", "rules.step"
     ),
     "a key that comes back has saved turns up": Mutation(
-        "include/line_up.lua",
+        "lib/lane/tenants.lua",
         'math.max(tonumber(were[1] or "0"), tonumber(were[i + 1] or "0"))',
         'tonumber(were[i + 1] or "0")',
     ),
     "a key that comes back has lost its turns": Mutation(
-        "include/advance_turns.lua", "if at > now then", "if false then"
+        "lib/lane/turns.lua", "if at > now then", "if false then"
     ),
     "a key that was behind makes up for all of it": Mutation(
-        "include/move_on.lua", "(1 + missed)", "1"
+        "lib/lane/turns.lua", "(1 + missed)", "1"
     ),
     "a key that was behind goes too far": Mutation(
-        "include/move_on.lua",
+        "lib/lane/turns.lua",
         "math.min(at + one.step * (1 + missed), math.max(group.now, at) + one.step)",
         "at + one.step * (1 + missed)",
     ),
     "a lane does not know what another has given": Mutation(
-        "include/advance_turns.lua", " or not one and more", ""
+        "lib/lane/turns.lua", " or not one and more", ""
     ),
     "a lane does not know what another gives in the same call": Mutation(
-        "include/next_turn.lua", "one and one.at < (given[one.key] or one.at)", "false"
+        "lib/lane/turns.lua", "one and one.at < (given[one.key] or one.at)", "false"
     ),
     "a lane looks at a key as if no other had given it something": Mutation(
-        "include/look_at_key.lua", "math.max(at, group.at[key] or at)", "at"
+        "lib/lane/turns.lua", "math.max(at, group.at[key] or at)", "at"
     ),
     "lanes of keys take no turns with each other": Mutation(
-        "include/group_turn.lua", "one.at < other.at or one.at == other.at and", "true or"
+        "lib/lane/turns.lua", "one.at < other.at or one.at == other.at and", "true or"
     ),
     "lanes of keys compete by their turns": Mutation(
-        "include/group_turn.lua", "math.min(value, best.points), best", "best.points, best"
+        "lib/lane/turns.lua", "math.min(value, best.points), best", "best.points, best"
     ),
     "what is urgent waits for the turn of its key": Mutation(
-        "include/lead_of.lua", "not id and leads.ended or id and score >= best", "true"
+        "lib/lane/heads.lua", "not id and leads.ended or id and score >= best", "true"
     ),
     "what became first in the call waits for the turn of its key": Mutation(
-        "include/lead_on.lua", "lane.group.rivals and may_pass(one.gates)", "false"
+        "lib/lane/heads.lua", "lane.group.rivals and gates.open(one.gates)", "false"
     ),
     "the turns go while there is something to give": Mutation(
         "queue/tidy.lua", "or is_over()", "or true"
     ),
     "a key that is shut has turns": Mutation(
-        "include/line_up.lua", "if not first[1] or shut[i] then", "if not first[1] then"
+        "lib/lane/tenants.lua", "if not first[1] or shut[i] then", "if not first[1] then"
     ),
     "a task that leaves its lane stays in its key": Mutation(
-        "include/drop_from_lane.lua", "found == 1 and is_keyed(lane)", "false"
+        "lib/lane/lanes.lua", "found == 1 and tasks.has_tenant(lane)", "false"
     ),
     "a task that is given stays in its key": Mutation(
-        "include/leave_key.lua",
+        "lib/lane/turns.lua",
         'redis.call("ZREM", root .. "keyed:" .. lane.number .. ":" .. one.key, unpack(one.picked))',
         "",
     ),
     "a task that moves in its lane stays where it was in its key": Mutation(
-        "include/move_in_lane.lua", "if is_keyed(lane) then", "if false then"
+        "lib/lane/lanes.lua", "tenants.rescore(root, lane, score, id)", ""
     ),
     "a task given back is in its lane alone": Mutation(
-        "include/enter_lane.lua", "if is_keyed(lane) then", "if false then"
+        "lib/lane/lanes.lua", "tenants.enter(root, lane, scores, keys or {})", ""
     ),
     "a limited service slows the type of a key down": Mutation(
-        "task/park.lua", 'is_keyed(row[3]) and "@" .. key_of(root, id) or type', "type"
+        "task/park.lua",
+        'tasks.has_tenant(row[3]) and "@" .. tasks.tenant_of(root, id) or type',
+        "type",
     ),
     "a key that is slowed down is served": Mutation(
-        "include/key_gates.lua", 'redis.call("EXISTS", root .. "slowed") == 1', "false"
+        "lib/limits/limits.lua", 'redis.call("EXISTS", root .. "slowed") == 1', "false"
     ),
 }
 # For the machine that does nothing but turns: what is broken here shows too seldom in the other.
 TURN_MUTATIONS = {
     "a key that is full lends its priority": Mutation(
-        "include/may_lead.lua", "if may_pass(gates) then", "if true then"
+        "lib/lane/heads.lua", "if gates.open(own) then", "if true then"
     ),
     "a key that is full by now lends its priority": Mutation(
-        "include/lead_of.lua", "leads.sure == id and may_pass(leads.gates)", "leads.sure == id"
+        "lib/lane/heads.lua", "leads.sure == id and gates.open(leads.gates)", "leads.sure == id"
     ),
     "a task that is no head any more stays among them": Mutation(
-        "include/may_lead.lua", "if first ~= id then", "if false then"
+        "lib/lane/heads.lua", "if first ~= id then", "if false then"
     ),
 }

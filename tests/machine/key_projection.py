@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rqueue.testing.model import Model
-from rqueue.testing.rounds import by_key
 from tests.machine.wire import Dump
+from tests.reference.model import Model
+from tests.reference.rounds import by_key
 
 NOW = "@now"
 Keyed = dict[int, dict[str, list[str]]]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rqueue.model.lane import Lane, lane_of
-from rqueue.model.limit import EACH, Limit
-from rqueue.model.state import IN_HAND
+from rqueue.task.lane import Lane, lane_of
+from rqueue.task.limits import EACH, Limit
+from rqueue.task.state import LEASED
 from tests.machine.projection import View
 
 
@@ -30,7 +30,7 @@ class Ceilings:
         held = [
             (lanes[found["lane"]], found["key"])
             for found in after.tasks.values()
-            if found["state"] in IN_HAND
+            if found["state"] in LEASED
         ]
         for limit in self.limits:
             for key in self.keys(limit):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rqueue.model.budget import DAY
-from rqueue.model.state import IN_HAND, State
-from rqueue.testing import money
-from rqueue.testing.model import Model
-from rqueue.testing.records import Record
+from rqueue.budgets.accounts import DAY
+from rqueue.task.state import LEASED, State
 from tests.machine.wire import Dump
+from tests.reference import money
+from tests.reference.model import Model
+from tests.reference.records import Record
 
 # What a DAG's hash has for its money beside what it was given: compared with the accounts.
 OF_MONEY = ("reserved", "told")
@@ -68,7 +68,7 @@ def model_money(model: Model) -> dict[str, Any]:
 
 def server_price(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
     """What a task may cost, has cost, and has set aside."""
-    reserved = found.get("reserved", "") if found["state"] in IN_HAND else ""
+    reserved = found.get("reserved", "") if found["state"] in LEASED else ""
     owed = [line.split(" ")[:2] for line in found.get("owed", "").splitlines()]
     notes = dump.content.get(f"notes:{task}", {})
     return {

@@ -8,11 +8,11 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from rqueue.model.budget import DAY, WORKER
-from rqueue.model.lane import Lane
-from rqueue.model.money import cost_class
-from rqueue.testing.records import Draft, Lease
+from rqueue.budgets.accounts import DAY, WORKER
+from rqueue.task.fields import cost_class
+from rqueue.task.lane import Lane
 from tests.machine.rules import BASES, KEYS, SEATS, WorkMachine
+from tests.reference.records import Draft, Lease
 
 # Two of one class, and one of the next.
 PRICES = st.sampled_from([(300_000, 0), (500_000, 600_000), (900_000, 0)])
@@ -94,7 +94,9 @@ class MoneyMachine(WorkMachine):
         sent again it is not counted twice.
         """
         self.notes[lease] += 1
-        seq = f"hand{lease[0]}{self.notes[lease]}" if by_hand else self.notes[lease]
+        # Runs of one task number their reports apart.
+        epoch = lease[1].partition(":")[0]
+        seq = f"hand{lease[0]}-{epoch}-{self.notes[lease]}" if by_hand else self.notes[lease]
         record = self.twin.model.tasks[lease[0]]
         before = record.notes.micro_usd
         covered = max(0, record.reserved or 0) if record.held_by(lease[1]) else 0

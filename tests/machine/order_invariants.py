@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rqueue.model.lane import Lane, lane_of
-from rqueue.model.turns import Rules
-from rqueue.testing.conversation import Claim
+from rqueue.task.lane import Lane, lane_of
+from rqueue.task.limits import Rules
 from tests.machine.projection import View
+from tests.reference.conversation import Claim
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Order:
                 or (lane.cost and after.budgets)
                 or any(limit.key is None and limit.bears_on(lane.type) for limit in limits)
             )
-            if left and not (lane.keyed or lane.alone or shut):
+            if left and not (lane.keyed or lane.exclusive or shut):
                 yield left[0]
 
     def beside_plain(self) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from rqueue.model.lane import Lane
-from rqueue.model.limit import Limit
-from rqueue.model.turns import Rules
-from rqueue.testing.records import Draft, Lease, Special
+from rqueue.task.lane import Lane
+from rqueue.task.limits import Limit, Rules
 from tests.machine.fleet import Seat, failed, lost
 from tests.machine.hands import Hands
 from tests.machine.twin import STEP_MS
 from tests.machine.wire import Wire
+from tests.reference.records import Draft, Lease, Special
 
 LANE, OF_KEYS = Lane("a", 0.0), Lane("a", 0.0, keyed=True)
 # One task of a key at a time: whatever ends it lets the next one in.
@@ -48,7 +47,7 @@ class Scene:
 
     def reap(self, lease: Lease) -> None:
         verdict = lost(self.twin.model.tasks["T1"], lease[1])
-        self.twin.reap([replace(verdict, alone=replace(self.lane, alone=True))])
+        self.twin.reap([replace(verdict, exclusive=replace(self.lane, exclusive=True))])
 
     def later(self) -> Scene:
         """Everything that waits for time has waited long enough; leases are silent."""

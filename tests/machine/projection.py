@@ -8,11 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rqueue.model.lane import signature
-from rqueue.model.state import IN_HAND, State
-from rqueue.testing.breaking import Breaker, Slow
-from rqueue.testing.model import Model
-from rqueue.testing.records import Record
+from rqueue.task.lane import signature
+from rqueue.task.state import LEASED, State
 from tests.machine.graph_projection import (
     dag_in,
     model_dags,
@@ -23,6 +20,9 @@ from tests.machine.graph_projection import (
 from tests.machine.key_projection import model_keys, server_keys
 from tests.machine.money_projection import model_money, model_price, server_money, server_price
 from tests.machine.wire import Dump, times
+from tests.reference.breaking import Breaker, Slow
+from tests.reference.model import Model
+from tests.reference.records import Record
 
 NO_COUNTERS = ("submitted", "outbox")
 
@@ -60,7 +60,7 @@ class View:
     memos: dict[str, tuple[int, str, str]]
     boxes: dict[str, list[str]]
     watchers: dict[str, set[str]]
-    alone: dict[str, str]
+    exclusive: dict[str, str]
     drained: set[str]
     paused: set[str]
     breakers: dict[str, dict[str, str]]
@@ -130,7 +130,7 @@ def of_server(dump: Dump) -> View:
         },
         boxes={box: in_turn(map(first_line, ls)) for box, ls in dump.named("mail:").items()},
         watchers=dump.named("watchers:"),
-        alone={
+        exclusive={
             worker: found["alone"]
             for worker, found in dump.named("worker:").items()
             if "alone" in found
@@ -221,7 +221,7 @@ def server_task(dump: Dump, task: str, found: dict[str, str]) -> dict[str, Any]:
     more = json.loads(found.get("more", "{}"))
     pieces = [found[name] for name in sorted(found) if name.startswith("def")]
     holder = found.get("holder", "0 0 ").split(" ")
-    in_hand = found["state"] in IN_HAND
+    in_hand = found["state"] in LEASED
     token = found.get("token", "")
     return {
         "state": found["state"],
@@ -272,7 +272,7 @@ def of_model(model: Model) -> View:
         spawned={task: record.spawned for task, record in tasks.items() if record.spawned},
         gathering={t: record.gathering for t, record in tasks.items() if record.gathering},
         handoffs={f"{task}:{epoch}": due for (task, epoch), due in model.handoffs.items()},
-        stream=Counter(record.id for record in model.among(State.READY, *IN_HAND)),
+        stream=Counter(record.id for record in model.among(State.READY, *LEASED)),
         pending=Counter((record.id, record.owner) for record in model.in_hand()),
         keys={sha: (key.task, key.until_ms is not None) for sha, key in model.keys.items()},
         names=dict(model.names),
@@ -288,7 +288,7 @@ def of_model(model: Model) -> View:
         },
         boxes={box: in_turn(lines) for box, lines in model.boxes.items() if lines},
         watchers=dict(model.watchers),
-        alone=dict(model.alone),
+        exclusive=dict(model.exclusive),
         drained=set(model.drained),
         paused=set(model.paused),
         breakers=model_breakers(model),

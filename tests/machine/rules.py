@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -17,16 +17,15 @@ from hypothesis.stateful import (
     rule,
 )
 
-from rqueue.model.lane import Lane
-from rqueue.model.limit import Limit
-from rqueue.model.state import State
-from rqueue.model.turns import Rules, Turns
-from rqueue.store.scripts import Script
-from rqueue.testing.records import Draft, Lease, Special
+from rqueue.store.library import Library
+from rqueue.task.lane import Lane
+from rqueue.task.limits import Limit, Rules, Turns
+from rqueue.task.state import State
 from tests.machine.fleet import ARCHIVES, Seat, failed, mailed
 from tests.machine.hands import Hands
 from tests.machine.invariants import unchanged
 from tests.machine.wire import Wire
+from tests.reference.records import Draft, Lease, Special
 
 KEYED = [Lane("a", 0.0, keyed=True), Lane("b", 6.0, keyed=True)]
 LANES = [Lane("a", 0.0), Lane("a", 6.0), Lane("b", 0.0), *KEYED]
@@ -74,7 +73,7 @@ class WorkMachine(RuleBasedStateMachine):
     tasks = Bundle("tasks")
     leases = Bundle("leases")
     url: ClassVar[str]
-    scripts: ClassVar[Mapping[str, Script]]
+    scripts: ClassVar[Library]
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,8 +214,8 @@ class WorkMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self.twin.model.boxes.get(s.box) for s in self.seats))
     @rule(target=leases, at=SEATS)
-    def read_mail(self, at: int) -> object:
-        return multiple(*mailed(self.twin.read_mail(self.seats[at].box)))
+    def read_mailbox(self, at: int) -> object:
+        return multiple(*mailed(self.twin.read_mailbox(self.seats[at].box)))
 
     @rule(at=SEATS, what=st.sampled_from(["mail is lost", "claim is not sent yet", "death"]))
     def mishap(self, at: int, what: str) -> None:

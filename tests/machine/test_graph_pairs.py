@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from rqueue.store.scripts import Script
+from rqueue.store.library import Library
 from tests.machine.again import any_two
 from tests.machine.graph_pairs import MOVES, STATES, graph_scene
 from tests.machine.wire import Wire, clockwork
@@ -21,12 +21,12 @@ SCENES += [(s, p) for s in ("running", "dead", "suspended") for p in ("fail_fast
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Script]:
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return clockwork(tmp_path_factory.mktemp("pairs") / "lua")
 
 
 @pytest.fixture
-def wire(valkey: Server, scripts: dict[str, Script]) -> Iterator[Wire]:
+def wire(valkey: Server, scripts: Library) -> Iterator[Wire]:
     with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
         yield Wire(client, scripts)
 

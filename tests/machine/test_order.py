@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from rqueue.model.lane import Lane
-from rqueue.testing.records import Draft
+from rqueue.task.lane import Lane
 from tests.machine.fleet import Seat
 from tests.machine.hands import Hands
 from tests.machine.order_invariants import Order
 from tests.machine.wire import Wire, clockwork
+from tests.reference.records import Draft
 from tests.servers import Server
 
 PLAIN, KEYED = Lane("a", 0.0), Lane("a", 0.0, keyed=True)

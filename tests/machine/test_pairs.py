@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from rqueue.model.lane import Lane
-from rqueue.store.scripts import Script
+from rqueue.store.library import Library
+from rqueue.task.lane import Lane
 from tests.machine.again import any_two
 from tests.machine.pairs import LANE, MOVES, OF_KEYS, STATES, scene_in
 from tests.machine.wire import Wire, clockwork
@@ -20,12 +20,12 @@ from tests.servers import Server
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Script]:
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return clockwork(tmp_path_factory.mktemp("pairs") / "lua")
 
 
 @pytest.fixture
-def wire(valkey: Server, scripts: dict[str, Script]) -> Iterator[Wire]:
+def wire(valkey: Server, scripts: Library) -> Iterator[Wire]:
     with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
         yield Wire(client, scripts)
 

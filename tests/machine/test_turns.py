@@ -11,7 +11,7 @@ import pytest
 from hypothesis.stateful import run_state_machine_as_test
 from redis.exceptions import ResponseError
 
-from rqueue.store.scripts import folder
+from rqueue.store.library import PACKAGE
 from tests.machine.key_mutations import TURN_MUTATIONS
 from tests.machine.test_machine import NIGHTLY, PROFILE
 from tests.machine.test_mutations import FINDER
@@ -31,7 +31,7 @@ def test_claims_take_the_turns_that_the_model_takes(valkey: Server, tmp_path: Pa
 def test_what_is_to_be_broken_is_there(name: str) -> None:
     mutation = TURN_MUTATIONS[name]
 
-    assert mutation.old in (folder() / mutation.file).read_text()
+    assert mutation.old in ((PACKAGE.parent / "lua") / mutation.file).read_text()
 
 
 @pytest.mark.slow

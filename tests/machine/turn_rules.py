@@ -4,22 +4,21 @@ whom. It comes to more of that than the one with all rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import redis
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from rqueue.model.lane import Lane
-from rqueue.model.turns import Rules
-from rqueue.store.scripts import Script
-from rqueue.testing.records import Draft
+from rqueue.store.library import Library
+from rqueue.task.lane import Lane
+from rqueue.task.limits import Rules
 from tests.machine.fleet import Seat
 from tests.machine.hands import Hands
 from tests.machine.rules import KEYED, KEYS, LANES, RULES, SEATS
 from tests.machine.twin import STEP_MS
 from tests.machine.wire import Wire
+from tests.reference.records import Draft
 from tests.servers import Server
 
 BASES = st.sampled_from([10_000_000, 50_000_000, 90_000_000])
@@ -30,7 +29,7 @@ class TurnMachine(RuleBasedStateMachine):
     """Tasks of a few keys beside plain ones, and workers that claim, complete and give back."""
 
     url: ClassVar[str]
-    scripts: ClassVar[Mapping[str, Script]]
+    scripts: ClassVar[Library]
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +93,7 @@ class TurnMachine(RuleBasedStateMachine):
         self.twin.promote()
 
 
-def turn_machine(server: Server, scripts: Mapping[str, Script]) -> type[TurnMachine]:
+def turn_machine(server: Server, scripts: Library) -> type[TurnMachine]:
     """The machine on a server, with scripts of the caller's choice."""
 
     class Here(TurnMachine):

@@ -6,21 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rqueue.model.lane import signature
-from rqueue.model.turns import Rules
+from rqueue.core.submit import Row, lanes_text, special
 from rqueue.store.lanes import lane_words
-from rqueue.store.scripts import Argument
-from rqueue.store.shard import FREED
-from rqueue.store.submits import Row, lanes_text, special
-from rqueue.testing import claiming, passing, settling, submitting
-from rqueue.testing.breaking import type_of
-from rqueue.testing.conversation import Answer, Claim
-from rqueue.testing.limits import limits_of
-from rqueue.testing.model import Model
-from rqueue.testing.records import Draft, Lease, Limits, Verdict
-from rqueue.testing.rounds import line_up
-from rqueue.testing.verbs import VERBS
-from rqueue.testing.verbs.words import Asked
+from rqueue.store.library import Argument
+from rqueue.store.shard import ANSWER_LIMITS
+from rqueue.task.lane import signature
+from rqueue.task.limits import Rules
 from tests.machine.graph_invariants import Edges
 from tests.machine.invariants import Guarantees, unchanged, within_budget
 from tests.machine.limit_invariants import Ceilings
@@ -28,11 +19,20 @@ from tests.machine.order_invariants import Order
 from tests.machine.projection import of_model, of_server
 from tests.machine.wire import KEYS, Wire, compact
 from tests.machine.words import answer_of, asks, fields, place, priced
+from tests.reference import claiming, passing, settling, submitting
+from tests.reference.breaking import type_of
+from tests.reference.conversation import Answer, Claim
+from tests.reference.limits import limits_of
+from tests.reference.model import Model
+from tests.reference.records import Draft, Lease, Limits, Verdict
+from tests.reference.rounds import line_up
+from tests.reference.verbs import VERBS
+from tests.reference.verbs.words import Asked
 
 # Time passes in tens of seconds; every limit lies between two of them.
 STEP_MS = 10_000
 MOST_PARKS = 3
-LEASE_MS, HANDOFF_MS, PARK_MS, AGAIN_MS = 35_000, 15_000, 25_000, 5_000
+LEASE_MS, HANDOFF_MS, PARK_MS, RECHECK_MS = 35_000, 15_000, 25_000, 5_000
 LIMITS = Limits(claim_ms=25_000, timeout_ms=35_000, grace_ms=10_000)
 TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 10, 3, 100, 1000
 FOR_EVER_MS = 10**12
@@ -112,7 +112,7 @@ class Twin:
     def asked_for(
         self, verb: str, script: str, args: dict[str, Argument], rows: Rows = ()
     ) -> list[Any]:
-        each = self.wire.scripts[script].each
+        each = self.wire.library.moves[script].each
         asked = Asked(args, [dict(zip(each, row, strict=True)) for row in rows])
         found: list[Any] = self.step(
             verb,
@@ -265,7 +265,9 @@ class Twin:
             return answer
         if call.seq <= last or answer.word == "LANES":
             unchanged("G9 claim", before, self.view)
-        elif not any(grant.task == self.model.alone.get(call.consumer) for grant in answer.grants):
+        elif not any(
+            grant.task == self.model.exclusive.get(call.consumer) for grant in answer.grants
+        ):
             fresh = [g.task for g in answer.grants if before.tasks[g.task]["state"] == "READY"]
             Order(call, fresh, self.view, self.wire.now_ms, self.rules).check()
             within_budget(fresh, self.view)
@@ -314,7 +316,7 @@ class Twin:
             archive=int(self.archive),
             keep=KEEP,
             events=EVENTS,
-            **FREED,
+            **ANSWER_LIMITS,
         )
 
     def park(self, leases: Sequence[tuple[str, str, int]], slow_ms: int = 0) -> list[str]:
@@ -327,18 +329,20 @@ class Twin:
             lambda: settling.park(self.model, rows, MOST_PARKS),
             events=EVENTS,
             parks=MOST_PARKS,
-            **FREED,
+            **ANSWER_LIMITS,
         )
 
     def release(self, leases: Sequence[Lease]) -> list[str]:
-        return self.words("release", leases, lambda: settling.release(self.model, leases), **FREED)
+        return self.words(
+            "release", leases, lambda: settling.release(self.model, leases), **ANSWER_LIMITS
+        )
 
     def reap(self, verdicts: Sequence[Verdict]) -> list[str]:
         """G6: what was taken had been silent for a lease, by the server's own count."""
         verdicts = self.typed(verdicts)
         idle = {verdict.task: self.idle(verdict.task) for verdict in verdicts}
         rows = [
-            (*fields(verdict), signature(verdict.alone) if verdict.alone else "")
+            (*fields(verdict), signature(verdict.exclusive) if verdict.exclusive else "")
             for verdict in verdicts
         ]
         words = self.words(

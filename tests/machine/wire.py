@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import ResponseError
 
 from rqueue.store.keys import Keys
-from rqueue.store.scripts import Argument, Script, folder, load, names
+from rqueue.store.library import PACKAGE, Argument, Library, build
 
 KEYS = Keys("rq", "machine")
 CLOCK = "clock"
-# `{name}` is the include that it stands for.
-READ_CLOCK = f"""local function {{name}}()
-  return tonumber(redis.call("GET", "{CLOCK}"))
+READ_CLOCK = f"""function values.{{name}}()
+  local text = redis.call("GET", "{CLOCK}")
+  return tonumber(text), text
 end
 """
 DUMP = """
@@ -61,17 +61,18 @@ class Mutation:
     new: str
 
 
-def clockwork(where: Path, *mutations: Mutation) -> dict[str, Script]:
+def clockwork(where: Path, *mutations: Mutation) -> Library:
     """The scripts with the test's clock, from a copy in `where`, changed as asked."""
-    shutil.copytree(folder(), where)
-    for name in ("now_ms", "entry_ms"):
-        (where / "include" / f"{name}.lua").write_text(READ_CLOCK.replace("{name}", name))
+    shutil.copytree(PACKAGE.parent / "lua", where)
+    with (where / "lib" / "core" / "values.lua").open("a") as values:
+        for name in ("now_ms", "entry_ms"):
+            values.write(READ_CLOCK.replace("{name}", name))
     for mutation in mutations:
         path = where / mutation.file
         text = path.read_text()
         assert mutation.old in text, f"{mutation.file} has no such text any more"
         path.write_text(text.replace(mutation.old, mutation.new))
-    return {name: load(name, where, strict=True) for name in names(where)}
+    return build(where)
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Wire:
     """A plain client and the scripts; what it sends is counted by nobody and retried never."""
 
     client: redis.Redis
-    scripts: Mapping[str, Script]
+    library: Library
     now_ms: int = 1_800_000_000_000
 
     def reset(self) -> None:
@@ -106,15 +107,16 @@ class Wire:
         self, name: str, args: Mapping[str, Argument], rows: Sequence[Sequence[Argument]] = ()
     ) -> list[Any]:
         """A script's reply as text, its first word included."""
-        script = self.scripts[name]
+        script = self.library.moves[name]
         keys = {key: getattr(KEYS, key)() for key in script.keys}
         words = script.pack(keys, {"root": KEYS.root, **args}, rows)
         pipe = self.client.pipeline(transaction=False)
         pipe.set(CLOCK, self.now_ms)
-        pipe.execute_command("EVALSHA", script.sha, *words)
+        pipe.execute_command(script.verb, script.function, *words)
         reply = pipe.execute(raise_on_error=False)[1]
-        if isinstance(reply, NoScriptError):
-            reply = self.client.execute_command("EVAL", script.source, *words)
+        if isinstance(reply, ResponseError) and "Function not found" in str(reply):
+            self.client.function_load(self.library.source)
+            reply = self.client.execute_command(script.verb, script.function, *words)
         if isinstance(reply, Exception):
             raise reply
         return list(as_text(reply))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rqueue.model.lane import Lane
-from rqueue.store.claims import grant
-from rqueue.testing.conversation import Answer, Grant
-from rqueue.testing.records import Draft, Special, Verdict
+from rqueue.core.claim import grant
+from rqueue.task.lane import Lane
 from tests.machine.wire import compact
+from tests.reference.conversation import Answer, Grant
+from tests.reference.records import Draft, Special, Verdict
 
 
 def fields(verdict: Verdict) -> tuple[Any, ...]:

@@ -15,17 +15,10 @@ import pytest
 from redis import asyncio as aredis
 from redis import exceptions as driver
 
-from rqueue.errors import (
-    ConfigError,
-    Overloaded,
-    RQueueError,
-    ScriptFault,
-    StoreUnavailable,
-)
-from rqueue.store.address import parse
-from rqueue.store.connection import Client, Connection, connect, wrap
-from rqueue.store.faults import translate, translated
-from rqueue.store.server import read_info
+from rqueue.errors import ConfigError, Overloaded, RQueueError, ScriptFault, StoreUnavailable
+from rqueue.store.connection import Connection, connect, read_info, wrap
+from rqueue.store.errors import translate, translated
+from rqueue.store.url import Client, parse
 from tests import servers
 from tests.servers import Server
 
@@ -42,7 +35,8 @@ async def test_a_call_reaches_every_kind_of_server(connection: Connection) -> No
     assert info.cluster == connection.cluster
 
 
-async def test_the_driver_is_configured_by_us(connection: Connection) -> None:
+async def test_the_driver_is_configured_by_us(server: Server) -> None:
+    connection = server.connection(timeout_sec=10)
     await connection.call(ping)
 
     for client in (connection.client, connection.clients().blocking):
@@ -59,6 +53,7 @@ async def test_the_driver_is_configured_by_us(connection: Connection) -> None:
         assert options["health_check_interval"] > 0
     assert timeout_of(connection.client) == 5
     assert timeout_of(connection.clients().blocking) == 10
+    await connection.aclose()
 
 
 def timeout_of(client: Client) -> float:
@@ -269,6 +264,9 @@ async def test_the_fake_can_be_wrapped(fake: aredis.Redis) -> None:
         (driver.OutOfMemoryError("command not allowed"), Overloaded),
         (driver.AuthenticationError("x"), ConfigError),
         (driver.NoPermissionError("x"), ConfigError),
+        (driver.ResponseError("ACL failure in script: No permissions"), ConfigError),
+        (driver.ResponseError("ERR ACL failure in script: No permissions"), ConfigError),
+        (driver.ResponseError("The user executing the script can't run this"), ConfigError),
         (driver.ResponseError("WRONGTYPE hush"), ScriptFault),
         (driver.ResponseError("unknown command 'hush'"), ScriptFault),
         (driver.ClusterCrossSlotError("hush"), ScriptFault),
@@ -287,7 +285,7 @@ def test_every_fault_of_the_driver_has_one_of_ours(
     assert "hush" not in str(caught.value)
 
 
-def test_an_error_of_ours_passes_as_it_is() -> None:
+def test_an_error_of_rqueue_is_not_translated() -> None:
     ours = StoreUnavailable("x")
 
     assert translate(ours) is ours
@@ -310,7 +308,7 @@ def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert "hush" not in repr(parse(url))
 
 
-def test_an_address_keeps_what_the_url_says() -> None:
+def test_an_address_has_the_parts_of_the_url() -> None:
     address = parse("redis+sentinel://us%3Aer:p%40ss@a:1/main?db=4")
 
     assert address.db == 4
@@ -353,7 +351,7 @@ async def test_tls_is_verified() -> None:
 
 @asynccontextmanager
 async def a_server_that_drops(first: int) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server that hangs up instead of answering its first INCRs."""
+    """A server that closes the connection instead of answering its first INCRs."""
     seen: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Calls end in their time, whatever the server does: away, silent or stopped."""
+"""Calls end within their timeout when the server is away, silent or stopped."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SLACK_SEC = 0.6
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that takes connections and never says a word."""
+    """A server that accepts connections and never replies."""
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
         yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Server]:
-    """A server that no other test needs, so that it may be stopped."""
+    """A server of this test only, so that it may be stopped."""
     (port,) = servers.free_ports(1)
     server = servers.start_port("valkey", tmp_path, port)
     yield server
@@ -43,7 +43,7 @@ def own(tmp_path: Path) -> Iterator[Server]:
 
 @contextmanager
 def stopped(server: Server) -> Iterator[None]:
-    """The server alive and deaf: SIGSTOP."""
+    """The server's process stopped by SIGSTOP."""
     os.kill(server.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -52,7 +52,7 @@ def stopped(server: Server) -> Iterator[None]:
 
 
 async def seconds_until_refused(call: Any) -> float:
-    """How long a call took to say that the server does not answer."""
+    """How long a call took to raise StoreUnavailable."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(StoreUnavailable):
@@ -65,15 +65,16 @@ def is_in_time(taken: float) -> bool:
 
 
 def asking(connection: Connection) -> list[Any]:
-    """Every way to call."""
+    """Every way to send a call."""
     return [
-        connection.ask_one(["PING"], what="one"),
-        connection.ask([["PING"], ["PING"]], what="two"),
+        connection.execute_one(["PING"], what="one"),
+        connection.execute([["PING"], ["PING"]], what="two"),
         connection.call(lambda client: client.execute_command("PING")),
     ]
 
 
-async def test_a_server_that_never_speaks_is_given_up_in_time(silent: str) -> None:
+@pytest.mark.alone
+async def test_a_silent_server_is_given_up_in_time(silent: str) -> None:
     connection = connect(silent, timeout_sec=TIMEOUT_SEC)
 
     async with asyncio.timeout(10):
@@ -83,7 +84,8 @@ async def test_a_server_that_never_speaks_is_given_up_in_time(silent: str) -> No
     await connection.aclose()
 
 
-async def test_a_cluster_that_never_speaks_is_given_up_in_time(silent: str) -> None:
+@pytest.mark.alone
+async def test_a_silent_cluster_is_given_up_in_time(silent: str) -> None:
     connection = connect(silent.replace("redis://", "redis+cluster://"), timeout_sec=TIMEOUT_SEC)
 
     async with asyncio.timeout(10):
@@ -104,16 +106,17 @@ async def test_a_sentinel_that_never_speaks_is_passed_over(
     mute = silent.removeprefix("redis://")
     connection = connect(f"redis+sentinel://{mute},127.0.0.1:{watch}/main", timeout_sec=4)
     try:
-        assert await connection.ask_one(["PING"], what="one") == b"PONG"
+        assert await connection.execute_one(["PING"], what="one") == b"PONG"
     finally:
         await connection.aclose()
         sentinel.stop()
         master.stop()
 
 
-async def test_many_who_call_at_once_do_not_wait_for_each_other(silent: str) -> None:
+@pytest.mark.alone
+async def test_concurrent_calls_do_not_wait_for_each_other(silent: str) -> None:
     connection = connect(silent, timeout_sec=TIMEOUT_SEC)
-    calls = [connection.ask_one(["PING"], what="one") for _ in range(100)]
+    calls = [connection.execute_one(["PING"], what="one") for _ in range(100)]
 
     async with asyncio.timeout(10):
         taken = await asyncio.gather(*map(seconds_until_refused, calls))
@@ -122,6 +125,7 @@ async def test_many_who_call_at_once_do_not_wait_for_each_other(silent: str) -> 
     await connection.aclose()
 
 
+@pytest.mark.alone
 async def test_many_enqueues_to_a_silent_server_end_in_time(silent: str) -> None:
     queue = Queue("silent", url=silent, call_timeout_sec=TIMEOUT_SEC)
     calls = [queue.enqueue("code", n) for n in range(100)]
@@ -133,6 +137,7 @@ async def test_many_enqueues_to_a_silent_server_end_in_time(silent: str) -> None
     await queue.aclose()
 
 
+@pytest.mark.alone
 async def test_a_server_that_stops_is_given_up_in_time_and_taken_up_again(own: Server) -> None:
     queue = Queue("stopped", url=own.url, call_timeout_sec=TIMEOUT_SEC)
     await queue.enqueue("code")
@@ -149,10 +154,10 @@ async def test_a_server_that_stops_is_given_up_in_time_and_taken_up_again(own: S
 
 async def test_a_call_that_outlasts_a_short_stop_is_answered(own: Server) -> None:
     connection = connect(own.url, timeout_sec=10)
-    await connection.ask_one(["PING"], what="one")
+    await connection.execute_one(["PING"], what="one")
 
     with stopped(own):
-        call = asyncio.create_task(connection.ask_one(["PING"], what="one"))
+        call = asyncio.create_task(connection.execute_one(["PING"], what="one"))
         await asyncio.sleep(0)
 
     assert await call == b"PONG"
@@ -163,20 +168,20 @@ async def test_a_bulk_may_take_longer_as_long_as_replies_come() -> None:
     async with a_server(each_sec=TIMEOUT_SEC / 20) as url:
         connection = connect(url, timeout_sec=TIMEOUT_SEC)
 
-        replies = await connection.ask([["INCR", "n"]] * 50, what="many")
+        replies = await connection.execute([["INCR", "n"]] * 50, what="many")
 
         assert replies == [b"OK"] * 50
         await connection.aclose()
 
 
-async def test_a_bulk_that_breaks_off_is_told_once() -> None:
+async def test_an_interrupted_bulk_raises_once() -> None:
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
     async with a_server(last=30) as url:
         connection = connect(url, timeout_sec=TIMEOUT_SEC)
 
         with pytest.raises(StoreUnavailable):
-            await connection.ask([["INCR", "n"]] * 50, what="many")
+            await connection.execute([["INCR", "n"]] * 50, what="many")
 
         await connection.aclose()
     gc.collect()
@@ -185,7 +190,9 @@ async def test_a_bulk_that_breaks_off_is_told_once() -> None:
 
 @asynccontextmanager
 async def a_server(*, each_sec: float = 0, last: int = 1000) -> AsyncIterator[str]:
-    """A server that takes its time for each INCR, and hangs up after the last it wants to hear."""
+    """A server that delays its reply to each INCR, and closes the connection after
+    `last` of them.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard = 0

@@ -1,4 +1,4 @@
-"""The shared line: what one caller does wrong harms no other."""
+"""The shared connection: an error of one caller does not affect others."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from redis.asyncio import Redis
 from redis.exceptions import BusyLoadingError
 
 from rqueue.errors import ScriptFault
-from rqueue.store.clients import Clients
 from rqueue.store.connection import Connection
+from rqueue.store.pool import Clients
 from rqueue.store.wire import checked
-from tests.house import House
+from tests.harness import Harness
 
 
-async def test_what_cannot_be_packed_shifts_nobodys_reply(house: House) -> None:
-    handles = await house.queue.enqueue_many([house.queue.call("code", n) for n in range(3)])
+async def test_a_command_that_cannot_be_packed_shifts_no_reply(harness: Harness) -> None:
+    handles = await harness.queue.enqueue_many([harness.queue.call("code", n) for n in range(3)])
     bad: Any = object()
 
     with pytest.raises((TypeError, ScriptFault)):
-        await house.queue.shard.run("queue/pause", {"what": bad, "request": "r", "memo_ms": 1})
-    found = await asyncio.gather(*(house.task(handle.id) for handle in handles))
+        await harness.queue._internals.shard.run(
+            "queue/pause", {"what": bad, "request": "r", "memo_ms": 1}
+        )
+    found = await asyncio.gather(*(harness.task(handle.id) for handle in handles))
 
     assert [task.payload for task in found] == [0, 1, 2]
 
@@ -32,7 +34,7 @@ def test_a_server_that_loads_its_data_answers_an_error() -> None:
         checked([BusyLoadingError("Redis is loading the dataset in memory")])
 
 
-def test_the_clients_of_a_closed_loop_are_let_go() -> None:
+def test_the_clients_of_a_closed_loop_are_dropped() -> None:
     def opener() -> Clients:
         # As a client that is connected: its transport holds its loop.
         client: Any = Redis()
@@ -55,18 +57,18 @@ async def test_reads_that_go_together_are_answered_in_their_order(connection: Co
         ("GET", f"{{t}}{n}") for n in range(50)
     ]
 
-    found = await connection.ask_together(commands, what="many")
+    found = await connection.execute_together(commands, what="many")
 
     assert [bytes(one) for one in found[50:]] == [b"%d" % n for n in range(50)]
-    assert await connection.ask_together([], what="none") == []
+    assert await connection.execute_together([], what="none") == []
 
 
-async def test_of_reads_that_go_together_an_error_is_told_and_shifts_nobodys_reply(
+async def test_an_error_among_reads_that_go_together_is_raised_and_shifts_no_reply(
     connection: Connection,
 ) -> None:
-    await connection.ask_together([("RPUSH", "{t}list", "x")], what="many")
+    await connection.execute_together([("RPUSH", "{t}list", "x")], what="many")
 
     with pytest.raises(ScriptFault, match="WRONGTYPE"):
-        await connection.ask_together([("GET", "{t}list"), ("LLEN", "{t}list")], what="many")
+        await connection.execute_together([("GET", "{t}list"), ("LLEN", "{t}list")], what="many")
 
-    assert await connection.ask_together([("LLEN", "{t}list")], what="one") == [1]
+    assert await connection.execute_together([("LLEN", "{t}list")], what="one") == [1]

@@ -7,13 +7,14 @@ from typing import Any
 
 from rqueue import Context, Queue, Reject, Retry, RetryPolicy
 
+SETTINGS: dict[str, Any] = {"retry": RetryPolicy.fixed(10), "max_result_bytes": 1024}
+
 
 class Shop:
     """One queue with handlers that end in every way. `seen` is what they were called with."""
 
-    def __init__(self, url: str, **settings: Any) -> None:
-        settings = {"retry": RetryPolicy.fixed(10), "max_result_bytes": 1024, **settings}
-        self.queue = queue = Queue("shop", url=url, **settings)
+    def __init__(self, url: str, *, queue: Queue | None = None, **settings: Any) -> None:
+        self.queue = queue = queue or Queue("shop", url=url, **{**SETTINGS, **settings})
         self.seen: list[Any] = []
         self.resize = queue.task("resize")(self.resized)
         self.plain = queue.task("plain")(self.counted)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rqueue import Context, Queue
 from rqueue.errors import ArtifactRefused
-from rqueue.model.attempt import Reason
+from rqueue.task.attempt.outcome import Reason
 from rqueue.testing import memory
 
 LARGE = "x" * 400_000
@@ -31,7 +31,7 @@ async def test_what_handlers_put_is_noted_and_read(tmp_path: Path) -> None:
 
         reference = str(await good.result(timeout=5))
         assert await queue.artifacts.get(reference) == b"abc"
-        assert [one.name for one in await queue.artifacts.of(good.id)] == ["0.txt", "1.txt"]
+        assert [one.name for one in await queue.artifacts.list(good.id)] == ["0.txt", "1.txt"]
         assert ArtifactRefused.__name__ in ((await bad.task()).last_error or "")
         folder = held.folder
         assert folder.is_dir()
@@ -73,7 +73,7 @@ async def test_what_nothing_names_is_swept_when_its_time_has_come() -> None:
         await held.run_until_idle()
         (task,) = held.tasks()
         await queue.enqueue("keeps", {"file": task.result})
-        other = await queue.runtime.shelf.put(b"orphan", task=task.id)
+        other = await queue._internals.runtime.shelf.put(b"orphan", task=task.id)
 
         assert (await queue.artifacts.sweep()).found == []
         held.advance(timedelta(days=40).total_seconds())

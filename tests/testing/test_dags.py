@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from rqueue import Context, State
-from rqueue.errors import InvalidGraph
-from rqueue.model.dag import OnFailure
+from rqueue.dags import store as dag_store
+from rqueue.errors import DagNotFound, InvalidGraph
+from rqueue.task.dag import OnFailure
 from rqueue.testing import Memory
 from tests.testing.shop import Shop
 
@@ -42,7 +43,7 @@ async def test_all_of_a_dag_is_refused_or_none(shop: Shop, held: Memory) -> None
         await dag.submit()
 
     assert held.tasks() == []
-    assert held.model.dags == {}
+    assert [found async for found in dag_store.walk(held.queue._internals.shard)] == []
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ async def test_a_dead_task_that_lives_again_takes_its_dag_with_it(shop: Shop, he
     await held.run_until_idle()
     good.append(True)
 
-    await shop.queue.revive(first.id)
+    await shop.queue.dead.retry(first.id)
     await held.run_until_idle()
 
     assert ((await dag.status()).status, shop.seen) == ("completed", [1])
@@ -121,7 +122,8 @@ async def test_a_parent_waits_for_what_it_spawns(shop: Shop, held: Memory) -> No
     await held.run_until_idle()
 
     assert await handle.result() == [2, 3]
-    assert held.model.dags[handle.id.ulid].status == "completed"
+    dag = (await handle.task()).dag_id
+    assert (await dag_store.read(held.queue._internals.shard, dag)).status == "completed"
 
 
 async def test_one_dag_follows_another_once(shop: Shop, held: Memory) -> None:
@@ -154,4 +156,5 @@ async def test_time_lets_an_ended_dag_go(shop: Shop, held: Memory) -> None:
     held.advance(shop.queue.settings.result_ttl_sec + 1)
 
     assert held.tasks() == []
-    assert held.model.graph(dag.id.ulid) is None
+    with pytest.raises(DagNotFound):
+        await dag.status()

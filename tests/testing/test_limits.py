@@ -56,7 +56,7 @@ async def test_a_type_that_fails_is_given_a_rest() -> None:
     with memory(queue) as box:
         await queue.enqueue_many([one.call(n) for n in range(4)])
         await box.run_until_idle()
-        (breaker,) = await queue.breakers()
+        (breaker,) = await queue.limits.breakers()
         assert (breaker.state, breaker.failures) == ("open", 2)
         assert (await queue.counts())[State.READY] == 2
 
@@ -64,7 +64,7 @@ async def test_a_type_that_fails_is_given_a_rest() -> None:
         box.advance(61)
         await box.run_until_idle()
         assert (await queue.counts())[State.COMPLETED] == 2
-        assert await queue.breakers() == []
+        assert await queue.limits.breakers() == []
 
 
 async def test_a_limited_task_is_set_aside_and_comes_back() -> None:
@@ -102,13 +102,13 @@ async def test_a_slow_down_is_seen_and_lifted() -> None:
         await box.run_until_idle()
         await queue.enqueue_many([one.call(n) for n in range(1, 5)])
         await box.run_until_idle()
-        (slow,) = await queue.slowdowns()
+        (slow,) = await queue.limits.slowdowns()
         assert (slow.type, slow.resting, ran) == ("one", True, [0])
 
-        assert await queue.lift_slowdown("one")
+        assert await queue.limits.lift_slowdown("one")
         await box.run_until_idle()
         assert ran == [0, 1, 2, 3, 4]
-        assert await queue.slowdowns() == []
+        assert await queue.limits.slowdowns() == []
 
 
 async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is() -> None:
@@ -119,7 +119,7 @@ async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is() -> None:
         (lease,) = await queue.claim(worker="w1")
         state = await lease.fail("rate_limit", retry_after=60)
         task = await handle.task()
-        (slow,) = await queue.slowdowns()
+        (slow,) = await queue.limits.slowdowns()
 
     assert (state, task.attempts, task.parks, slow.type) == (State.RETRYING, 0, 1, "code")
 
@@ -139,7 +139,7 @@ async def test_a_slow_down_of_a_key_is_lifted_by_itself() -> None:
             await box.run_until_idle()
         assert ran == ["acme", "beta"]
 
-        assert await queue.lift_slowdown(key="acme")
+        assert await queue.limits.lift_slowdown(key="acme")
         await box.run_until_idle()
         assert ran == ["acme", "beta", "acme"]
 

@@ -19,7 +19,7 @@ from rqueue.errors import (
     TooManyLanes,
     WrongState,
 )
-from rqueue.model.ids import new_task_id
+from rqueue.task.ids import new_task_id
 from rqueue.testing import Memory, memory
 from tests.testing.shop import Shop
 
@@ -139,15 +139,15 @@ async def test_a_dead_task_is_revived_and_discarded(held: Memory) -> None:
     (lease,) = await queue.claim(worker="w1")
     await lease.fail("error")
 
-    assert await queue.revive(handle.id, payload={"n": 2}) is State.READY
+    assert await queue.dead.edit(handle.id, {"n": 2}) is State.READY
     (lease,) = await queue.claim(worker="w1")
     await lease.fail("error")
-    await queue.discard(handle.id, "enough")
+    await queue.dead.discard(handle.id, "enough")
 
     task = await handle.task()
     assert (task.life, task.payload, task.cancel_reason) == (2, {"n": 2}, "enough")
     with pytest.raises(WrongState):
-        await queue.discard((await queue.enqueue("code")).id)
+        await queue.dead.discard((await queue.enqueue("code")).id)
 
 
 async def test_the_queue_is_operated(held: Memory) -> None:
@@ -168,7 +168,7 @@ async def test_the_queue_is_operated(held: Memory) -> None:
     assert len(await queue.claim(worker="w1", types=["other"])) == 1
     held.advance(5)
     assert await handle.status() is State.READY
-    swept = await queue.cancel_many(type="code")
+    swept = await queue.purge(states=None, type="code")
     assert (swept.found, swept.done) == (1, 1)
 
 
@@ -258,7 +258,7 @@ def test_the_queue_is_as_before_afterwards(shop: Shop) -> None:
         async def new() -> None: ...
 
     assert vars(shop.queue) == before
-    assert "new" in shop.queue.registry.handlers
+    assert "new" in shop.queue._internals.registry.handlers
     assert [len(found.tasks()) for found in (outer, inner)] == [1, 1]
 
 

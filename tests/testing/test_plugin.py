@@ -32,7 +32,7 @@ def test_eager(rqueue_eager):
     assert resize.sync.enqueue("b.png").result() == "B.PNG"
 
 def test_nothing_is_left(rqueue_memory):
-    assert queue.runtime.connection.address != "memory"
+    assert queue._internals.runtime.connection.address != "memory"
     assert rqueue_memory(queue).tasks() == []
 """
 COROUTINES = """

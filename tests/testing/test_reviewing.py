@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from rqueue import Queue, Reject, State
+from rqueue.dead import reviews
 from rqueue.errors import WrongState
-from rqueue.store import reviews
 from rqueue.testing import memory
 
 
@@ -32,23 +32,27 @@ async def test_the_dead_are_clustered_resolved_and_the_log_is_kept(queue: Queue)
         ]
         await server.run_until_idle()
 
-        (cluster,) = await queue.dead_clusters()
-        await queue.resolve(first, "modify_and_retry", payload={"row": 11}, cause="invalid_task")
-        await queue.resolve(second, "escalate")
+        (cluster,) = await queue.dead.clusters()
+        await queue.dead.decide(
+            first, "modify_and_retry", payload={"row": 11}, cause="invalid_task"
+        )
+        await queue.dead.decide(second, "escalate")
         later = server.now + timedelta(hours=1)
-        await queue.resolve(third, "wait", not_before=later)
+        await queue.dead.decide(third, "wait", not_before=later)
         await server.run_until_idle()
 
         assert (cluster.tasks, cluster.pattern) == (3, "row <n> has no key")
         states = [(await queue.get(task)).state for task in (first, second, third)]
         assert states == [State.COMPLETED, State.DEAD_LETTERED, State.PENDING]
-        log = [review async for review in queue.reviews()]
+        log = [review async for review in queue.dead.reviews()]
         assert [(one.task, one.resolution, one.by) for one in log] == [
             (first, "modify_and_retry", "human:ada"),
             (second, "escalate", "human:ada"),
             (third, "wait", "human:ada"),
         ]
-        assert [review async for review in queue.reviews(until=later - timedelta(hours=2))] == []
+        assert [
+            review async for review in queue.dead.reviews(until=later - timedelta(hours=2))
+        ] == []
 
 
 async def test_a_dead_task_is_cancelled_when_it_is_given_up_not_when_it_died(queue: Queue) -> None:
@@ -58,7 +62,7 @@ async def test_a_dead_task_is_cancelled_when_it_is_given_up_not_when_it_died(que
         died = server.now
         server.advance(3600)
 
-        await queue.resolve(task, "cancel")
+        await queue.dead.decide(task, "cancel")
 
         found = await queue.get(task)
         assert (found.cancelled_at, found.updated_at) == (died + timedelta(hours=1), died)
@@ -68,13 +72,13 @@ async def test_what_the_archive_has_is_let_go(queue: Queue) -> None:
     with memory(queue) as server:
         task = (await queue.enqueue("import", {"row": 1})).id
         await server.run_until_idle()
-        await queue.resolve_many("escalate")
-        await queue.resolve(task, "delete")
-        first, second = await reviews.page(queue.shard, limit=5)
+        await queue.dead.decide_many("escalate")
+        await queue.dead.decide(task, "delete")
+        first, second = await reviews.page(queue._internals.shard, limit=5)
 
-        assert await reviews.page(queue.shard, after=first.entry) == [second]
-        assert await reviews.reviewed(queue.shard, [first.entry, "1-1"]) == 1
-        assert await reviews.page(queue.shard) == [second]
+        assert await reviews.page(queue._internals.shard, after=first.entry) == [second]
+        assert await reviews.reviewed(queue._internals.shard, [first.entry, "1-1"]) == 1
+        assert await reviews.page(queue._internals.shard) == [second]
 
 
 async def test_who_waits_for_a_dead_task_is_told(queue: Queue) -> None:
@@ -83,9 +87,9 @@ async def test_who_waits_for_a_dead_task_is_told(queue: Queue) -> None:
         child = (await queue.enqueue("import", {"row": 12}, depends_on=[task])).id
         await server.run_until_idle()
 
-        assert await queue.review_desk.waiting_for(task, limit=9) == (1, [child])
+        assert await queue._internals.dead.waiting_for(task, limit=9) == (1, [child])
         with pytest.raises(WrongState):
-            await queue.resolve(child, "retry")
+            await queue.dead.decide(child, "retry")
 
 
 async def test_attempts_have_their_time_and_cost(queue: Queue) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rqueue import Call, Context, Queue, RQueueError
 from rqueue.errors import Forbidden
-from rqueue.store.roles import set_role
+from rqueue.fleet.roles import set_role
 from rqueue.testing import memory
 
 AGENT = "agent:coder"
@@ -26,21 +26,21 @@ async def test_an_agent_creates_nothing() -> None:
         with pytest.raises(Forbidden):
             await queue.enqueue("code")
         with pytest.raises(Forbidden):
-            await queue.submit_plan(PLAN)
+            await queue.dags.submit(PLAN)
         assert box.tasks() == []
         for named in (AGENT, "human:ada"):
             with pytest.raises(Forbidden):
-                await queue.set_role(named, "human")
+                await queue.roles.set(named, "human")
             with pytest.raises(Forbidden):
-                await queue.drop_role(named)
-        assert await queue.roles() == {}
-        await set_role(queue.shard, AGENT, "human", by=None)
-        assert await queue.roles() == {AGENT: "human"}
+                await queue.roles.drop(named)
+        assert await queue.roles.list() == {}
+        await set_role(queue._internals.shard, AGENT, "human", by=None)
+        assert await queue.roles.list() == {AGENT: "human"}
         await queue.enqueue("code")
-        await queue.submit_plan(PLAN)
+        await queue.dags.submit(PLAN)
         assert [task.spec.created_by for task in box.tasks()] == [AGENT, AGENT]
-        await queue.drop_role(AGENT)
-        assert await queue.roles() == {}
+        await queue.roles.drop(AGENT)
+        assert await queue.roles.list() == {}
         with pytest.raises(Forbidden):
             await queue.enqueue("code")
 
@@ -59,7 +59,7 @@ async def test_it_spawns_in_its_own_name() -> None:
 
     with memory(queue) as box:
         await queue.enqueue("parent")
-        await queue.set_role(AGENT, "agent")
+        await queue.roles.set(AGENT, "agent")
         await box.run_until_idle(types=["parent"])
         assert [task.spec.created_by for task in box.tasks(type="code")] == [AGENT]
     assert [str(error).split(" and")[0] for error in refused] == [f"{AGENT} has the role agent"]

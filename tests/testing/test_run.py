@@ -11,7 +11,7 @@ import pytest
 
 from rqueue import Context, Middleware, State, depends
 from rqueue.errors import InvalidTask, TaskDead
-from rqueue.model.attempt import Completed, Failed
+from rqueue.task.attempt.outcome import Completed, Failed
 from rqueue.testing import Memory, memory
 from tests.testing.shop import Shop
 
@@ -175,8 +175,8 @@ async def test_what_hangs_into_workers_hangs_in_here(shop: Shop, held: Memory) -
     async def price(cents: int, currency: str = depends(unit)) -> str:
         return f"{cents} {currency}"
 
-    shop.queue.hooks.middleware.append(Told())
-    shop.queue.hooks.lifespans.append(lifespan)
+    shop.queue._internals.hooks.middleware.append(Told())
+    shop.queue._internals.hooks.lifespans.append(lifespan)
     handle = await price.enqueue(5)
     await held.run_until_idle()
 

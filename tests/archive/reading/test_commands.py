@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from rqueue.cli import archive_export
-from rqueue.cli.archive_table import columns
-from rqueue.model.forms import view
-from rqueue.model.ids import new_task_id
+from rqueue.cli.archive import export
+from rqueue.cli.archive.table import columns
+from rqueue.task.forms import view
+from rqueue.task.ids import new_task_id
 from tests.archive.reading.library import Library, founded
 from tests.cli.conftest import Shell
-from tests.client.test_reviewing import trace
-from tests.house import NAME
+from tests.dead.test_admin import trace
+from tests.harness import NAME
 from tests.postgres import Database
 from tests.servers import Server
 
@@ -230,7 +230,7 @@ async def test_events_are_listed(books: Library, shell: Shell) -> None:
 async def test_an_export_has_all_that_fit_and_leaves_one_file(
     books: Library, shell: Shell, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_export, "TOGETHER", 2)
+    monkeypatch.setattr(export, "TOGETHER", 2)
     tasks = await some(books)
     before = set(Path.cwd().iterdir())
 

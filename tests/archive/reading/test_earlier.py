@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rqueue.errors import ConfigError, StoreUnavailable
-from rqueue.services.roster import roster
-from rqueue.settings import Settings
+from rqueue.services import scheduler_services
+from rqueue.settings.load import Settings
 from tests.archive.reading.library import Library, founded
 from tests.postgres import Database
 from tests.servers import Server
@@ -46,7 +46,7 @@ async def test_what_completed_once_is_not_done_again(long_window: Library) -> No
 
     assert (again.id, again.created) == (task.id, False)
     assert await again.result(timeout=5) is None
-    assert await long_window.house.client.keys("*task:*") == []
+    assert await long_window.harness.client.keys("*task:*") == []
     other = await long_window.queue.enqueue("code", idempotency_key="order-8")
     assert other.created
 
@@ -66,7 +66,7 @@ async def test_what_died_or_was_cancelled_never_blocks(long_window: Library) -> 
     waiting = await long_window.queue.enqueue("code", delay=60, idempotency_key="cancelled")
     await waiting.cancel()
     gone = await long_window.dead(idempotency_key="discarded")
-    await long_window.queue.discard(gone.id)
+    await long_window.queue.dead.discard(gone.id)
     await long_window.moved()
 
     for key in ("dead", "cancelled", "discarded"):
@@ -90,7 +90,7 @@ async def test_many_are_asked_for_by_one_question(
 ) -> None:
     done = [(await long_window.completed(idempotency_key=f"k{n}")).id for n in range(3)]
     await long_window.moved()
-    past = long_window.queue.runtime.past
+    past = long_window.queue._internals.runtime.archive_reader
     assert past is not None
     asked: list[list[str]] = []
     rows = past.rows
@@ -114,12 +114,16 @@ async def test_many_are_asked_for_by_one_question(
 async def test_the_inbox_asks_as_well(long_window: Library) -> None:
     task = await long_window.completed(idempotency_key="order-7")
     await long_window.moved()
-    house = long_window.house
+    harness = long_window.harness
     for key in ("order-7", "order-8"):
         document = json.dumps({"type": "code", "idempotency_key": key})
-        await house.client.xadd(house.keys.inbox(), {"task": document})
+        await harness.client.xadd(harness.keys.inbox(), {"task": document})
 
-    (inbox,) = [one for one in roster(long_window.queue.place, "s1") if one.name == "inbox"]
+    (inbox,) = [
+        one
+        for one in scheduler_services(long_window.queue._internals.service_parts, "s1")
+        if one.name == "inbox"
+    ]
     await inbox.tick()
 
     live = [found.spec.idempotency_key async for found in long_window.queue.find()]
@@ -132,14 +136,14 @@ async def test_without_the_archive_a_key_is_refused_and_nothing_is_sent(
 ) -> None:
     async with founded(valkey, own_pg, dedupe_archive=True, call_timeout_sec=1) as library:
         own_pg.stop()
-        before = await library.house.dump()
+        before = await library.harness.dump()
 
         with pytest.raises(StoreUnavailable):
             await library.queue.enqueue("code", idempotency_key="k")
         with pytest.raises(StoreUnavailable):
             await library.queue.enqueue_many([{"type": "code", "idempotency_key": "k"}])
 
-        assert await library.house.dump() == before
+        assert await library.harness.dump() == before
         assert (await library.queue.enqueue("code")).created
         own_pg.start()
         assert (await library.queue.enqueue("code", idempotency_key="k")).created
@@ -150,6 +154,6 @@ async def test_a_queue_that_does_not_ask_pays_nothing(
 ) -> None:
     await one_library.completed(idempotency_key="k")
     await one_library.moved()
-    monkeypatch.setattr(one_library.queue.runtime.past, "rows", None)
+    monkeypatch.setattr(one_library.queue._internals.runtime.archive_reader, "rows", None)
 
     assert (await one_library.queue.enqueue("code", idempotency_key="k")).created

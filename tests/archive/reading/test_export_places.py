@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rqueue.model.task import Task
+from rqueue.task.task import Task
 from tests.archive.reading.library import Library
 from tests.cli.conftest import Shell
-from tests.house import NAME
+from tests.harness import NAME
 from tests.postgres import Database
 from tests.servers import Server
 

@@ -17,28 +17,28 @@ from rqueue.errors import (
     TaskNotFound,
     WrongState,
 )
-from rqueue.model.forms import view
-from rqueue.model.ids import new_dag_id, new_task_id
+from rqueue.task.forms import view
+from rqueue.task.ids import new_dag_id, new_task_id
 from tests.archive.reading.library import Library, founded
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.postgres import Database
 from tests.servers import Server
 
 
-async def test_a_queue_without_an_archive_asks_nobody(alone: House) -> None:
-    assert alone.queue.runtime.past is None
+async def test_a_queue_without_an_archive_asks_nobody(alone: Harness) -> None:
+    assert alone.queue._internals.runtime.archive_reader is None
     with pytest.raises(TaskNotFound):
         await alone.queue.get(new_task_id())
     with pytest.raises(DagNotFound):
-        await alone.queue.dag_desk.graph(new_dag_id())
+        await alone.queue.dags.show(new_dag_id())
     with pytest.raises(ConfigError, match="RQUEUE_POSTGRES_URL"):
-        _ = alone.queue.archived
+        await alone.queue.archive.count()
 
 
 async def test_a_producer_that_does_not_know_the_archive_asks_nobody(valkey: Server) -> None:
-    async with opened(valkey, archive="postgres") as house:
+    async with opened(valkey, archive="postgres") as harness:
         with pytest.raises(TaskNotFound):
-            await house.queue.get(new_task_id())
+            await harness.queue.get(new_task_id())
 
 
 async def test_an_archive_that_is_away_is_told_apart_from_a_task_that_is_nowhere(
@@ -57,7 +57,7 @@ async def test_an_archive_that_is_away_is_told_apart_from_a_task_that_is_nowhere
             with pytest.raises(StoreUnavailable):
                 await library.queue.get(name)
         with pytest.raises(StoreUnavailable):
-            await library.queue.archived.count()
+            await library.queue.archive.count()
 
         own_pg.start()
         assert (await library.queue.get(task.id)).result == 7
@@ -67,7 +67,7 @@ async def test_an_archive_without_tables_says_what_to_do(
     valkey: Server, bare_postgres: Database
 ) -> None:
     async with founded(valkey, bare_postgres, migrated=False) as library:
-        desk = library.queue.archived
+        desk = library.queue.archive
         with pytest.raises(ConfigError, match="rqueue archive migrate"):
             await library.queue.get(new_task_id())
         with pytest.raises(ConfigError, match="rqueue archive migrate"):
@@ -80,7 +80,7 @@ async def test_an_archive_of_an_older_release_says_what_to_do(one_library: Libra
     one_library.sql("DROP VIEW rqueue.spending")
 
     with pytest.raises(ConfigError, match="rqueue archive migrate"):
-        await one_library.queue.archived.spend()
+        await one_library.queue.archive.spend()
 
 
 async def test_a_role_without_rights_is_told_so(valkey: Server, postgres: Database) -> None:
@@ -88,14 +88,14 @@ async def test_a_role_without_rights_is_told_so(valkey: Server, postgres: Databa
         library.sql("CREATE ROLE visitor LOGIN")
         url = postgres.url.replace("://rqueue", "://visitor")
         assert url != postgres.url
-        async with opened(valkey, postgres_url=url) as house:
+        async with opened(valkey, postgres_url=url) as harness:
             with pytest.raises(ConfigError, match="role"):
-                await house.queue.get(new_task_id())
+                await harness.queue.get(new_task_id())
         library.sql("GRANT USAGE ON SCHEMA rqueue TO visitor")
         library.sql("GRANT SELECT ON ALL TABLES IN SCHEMA rqueue TO visitor")
-        async with opened(valkey, postgres_url=url) as house:
-            assert await house.queue.archived.count() == 0
-            assert await house.queue.archived.spend(("type", "day")) == []
+        async with opened(valkey, postgres_url=url) as harness:
+            assert await harness.queue.archive.count() == 0
+            assert await harness.queue.archive.spend(("type", "day")) == []
         library.sql("DROP OWNED BY visitor")
         library.sql("DROP ROLE visitor")
 
@@ -109,14 +109,14 @@ async def test_a_result_is_found_wherever_it_is(library: Library) -> None:
 
     queue: Queue = library.queue
     handle = type(waiting)
-    assert await handle(task.id, True, queue).result(timeout=5) == {"a": 1}
-    assert await handle(task.id, True, queue).status() == "COMPLETED"
+    assert await handle(task.id, True, queue._internals).result(timeout=5) == {"a": 1}
+    assert await handle(task.id, True, queue._internals).status() == "COMPLETED"
     with pytest.raises(TaskDead, match="it broke"):
-        await handle(dead.id, True, queue).result(timeout=5)
+        await handle(dead.id, True, queue._internals).result(timeout=5)
     with pytest.raises(TaskCancelled, match="no longer"):
-        await handle(waiting.id, True, queue).result(timeout=5)
-    assert await queue.view("mine", "A") == view(task, "A")
-    assert await queue.view(task.id, "C") == view(task, "C")
+        await handle(waiting.id, True, queue._internals).result(timeout=5)
+    assert await (await queue.handle("mine")).view("A") == view(task, "A")
+    assert await (await queue.handle(task.id)).view("C") == view(task, "C")
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ async def test_a_result_is_found_wherever_it_is(library: Library) -> None:
     [
         lambda queue, id: queue.set_priority(id, 1),
         lambda queue, id: queue.edit(id, {"a": 2}),
-        lambda queue, id: queue.revive(id),
+        lambda queue, id: queue.dead.retry(id),
         lambda queue, id: queue.reschedule(id, delay=1),
-        lambda queue, id: queue.discard(id),
+        lambda queue, id: queue.dead.discard(id),
     ],
 )
 async def test_what_is_only_in_the_archive_cannot_be_changed(
@@ -156,20 +156,20 @@ async def test_a_dag_that_has_left_redis_is_drawn_from_the_archive(library: Libr
         (lease,) = await queue.claim(worker="w1")
         await lease.start()
         await lease.complete()
-    before = await queue.dag_desk.graph(dag.id)
+    before = await queue.dags.show(dag.id)
     lone = await library.completed()
     await library.moved()
 
-    found = await queue.dag_desk.graph(dag.id)
+    found = await queue.dags.show(dag.id)
     assert found.dag == before.dag
     assert found.dag.status == "completed"
-    assert {id: sorted(up) for id, up in found.parents.items()} == {
-        id: sorted(up) for id, up in before.parents.items()
+    assert {id: sorted(up) for id, up in found.dependencies.items()} == {
+        id: sorted(up) for id, up in before.dependencies.items()
     }
-    assert (await queue.dag_desk.graph(end.id)).dag == before.dag
-    assert (await queue.dag_desk.get(str(lone.id))).total == 1
+    assert (await queue.dags.show(end.id)).dag == before.dag
+    assert (await queue.dags.status(str(lone.id))).total == 1
     with pytest.raises(DagNotFound):
-        await queue.dag_desk.graph(new_dag_id())
+        await queue.dags.show(new_dag_id())
 
 
 async def test_a_connection_that_is_cut_is_an_outage_and_the_next_call_works(

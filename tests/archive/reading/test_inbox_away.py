@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from rqueue.services import inbox as service
-from rqueue.services.inbox import Inbox, InboxDone
-from rqueue.store import inbox as store
+from rqueue.inbox import reader as service
+from rqueue.inbox import store
+from rqueue.inbox.reader import Inbox, InboxDone
 from rqueue.testing.clock import ManualClock
 from tests.archive.reading.library import Library, founded
-from tests.inbox import age, held, left, payloads, refused, send
+from tests.inbox_entries import age, held, left, payloads, refused, send
 from tests.postgres import Database
 from tests.servers import Server
 
@@ -30,16 +30,18 @@ class Desk:
     """An inbox whose archive is away until it is back."""
 
     def __init__(self, library: Library, database: Database) -> None:
-        self.house = library.house
+        self.harness = library.harness
         self.database = database
-        self.clock = ManualClock(library.queue.clock.now())
+        self.clock = ManualClock(library.queue._internals.clock.now())
         self.inbox = self.another("r1")
 
     def another(self, reader: str) -> Inbox:
-        queue = self.house.queue
-        earlier = queue.runtime.earlier
+        queue = self.harness.queue
+        earlier = queue._internals.runtime.earlier
         assert earlier is not None
-        return Inbox(queue.shard, queue.settings, clock=self.clock, reader=reader, earlier=earlier)
+        return Inbox(
+            queue._internals.shard, queue.settings, clock=self.clock, reader=reader, earlier=earlier
+        )
 
     def is_back(self) -> None:
         self.database.start()
@@ -61,76 +63,76 @@ async def desk(valkey: Server, own_pg: Database) -> AsyncIterator[Desk]:
 
 
 async def test_tasks_without_a_key_are_taken_as_ever(desk: Desk) -> None:
-    house = desk.house
-    await send(house, keyed(1))
-    await send(house, plain(2))
-    await send(house, plain(3), keyed(4))
+    harness = desk.harness
+    await send(harness, keyed(1))
+    await send(harness, plain(2))
+    await send(harness, plain(3), keyed(4))
 
     assert await desk.inbox.tick() == InboxDone(taken=1, withheld=2)
-    await send(house, plain(5))
-    await send(house, keyed(6))
+    await send(harness, plain(5))
+    await send(harness, keyed(6))
     assert await desk.inbox.tick() == InboxDone(taken=1, withheld=3)
-    assert (await payloads(house), await left(house)) == ([2, 5], 3)
+    assert (await payloads(harness), await left(harness)) == ([2, 5], 3)
 
     desk.is_back()
     assert await desk.inbox.tick() == InboxDone(taken=4)
-    assert sorted(await payloads(house)) == [1, 2, 3, 4, 5, 6]
-    assert (await refused(house), await left(house)) == ([], 0)
+    assert sorted(await payloads(harness)) == [1, 2, 3, 4, 5, 6]
+    assert (await refused(harness), await left(harness)) == ([], 0)
 
 
 async def test_the_archive_is_not_asked_by_each_tick(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await send(desk.house, keyed(1))
+    await send(desk.harness, keyed(1))
     assert await desk.inbox.tick() == InboxDone(withheld=1)
 
-    monkeypatch.setattr(desk.inbox.memory.past, "completed", None)
+    monkeypatch.setattr(desk.inbox.completed.archive, "completed", None)
 
     assert await desk.inbox.tick() == InboxDone(withheld=1)
 
 
 async def test_who_waits_for_one_that_waits_is_not_refused(desk: Desk) -> None:
-    house = desk.house
-    await send(house, keyed(1, external_id="parent"))
-    await send(house, plain(2, depends_on=["parent"]))
-    await send(house, plain(3), plain(4, depends_on=["parent"]))
-    await send(house, plain(5, depends_on=["nobody"]))
+    harness = desk.harness
+    await send(harness, keyed(1, external_id="parent"))
+    await send(harness, plain(2, depends_on=["parent"]))
+    await send(harness, plain(3), plain(4, depends_on=["parent"]))
+    await send(harness, plain(5, depends_on=["nobody"]))
 
     assert await desk.inbox.tick() == InboxDone(withheld=4)
-    assert (await payloads(house), await refused(house)) == ([], [])
+    assert (await payloads(harness), await refused(harness)) == ([], [])
 
     desk.is_back()
     assert await desk.inbox.tick() == InboxDone(taken=4, rejected=1)
-    assert sorted(await payloads(house)) == [1, 2, 3, 4]
+    assert sorted(await payloads(harness)) == [1, 2, 3, 4]
 
 
 async def test_what_is_behind_whole_pages_of_keys_is_reached(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(store.PAGE + 5):
-        await send(desk.house, keyed(number))
-    await send(desk.house, plain("last"))
+        await send(desk.harness, keyed(number))
+    await send(desk.harness, plain("last"))
 
     assert await desk.inbox.tick() == InboxDone(taken=1, withheld=store.PAGE + 5)
-    assert await payloads(desk.house) == ["last"]
+    assert await payloads(desk.harness) == ["last"]
 
     monkeypatch.setattr(service, "MOST_WITHHELD", 3)
-    await send(desk.house, plain("beyond"))
+    await send(desk.harness, plain("beyond"))
     assert (await desk.inbox.tick()).taken == 0
     desk.is_back()
     assert (await desk.inbox.tick()).taken == store.PAGE + 6
 
 
 async def test_another_reader_goes_on_with_what_waits(desk: Desk) -> None:
-    house = desk.house
-    entry = await send(house, keyed(1))
+    harness = desk.harness
+    entry = await send(harness, keyed(1))
     assert await desk.inbox.tick() == InboxDone(withheld=1)
-    await send(house, plain(2))
+    await send(harness, plain(2))
     other = desk.another("r2")
     assert await other.tick() == InboxDone()
 
-    await age(house, "r1", entry)
+    await age(harness, "r1", entry)
 
     assert await other.tick() == InboxDone(taken=1, withheld=1)
-    assert await held(house) == {entry: "r2"}
-    assert await payloads(house) == [2]
+    assert await held(harness) == {entry: "r2"}
+    assert await payloads(harness) == [2]

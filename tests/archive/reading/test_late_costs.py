@@ -35,16 +35,16 @@ async def late(lease: Lease, usd: float = 0.25, **cost: Any) -> None:
 
 async def reaped(library: Library, **options: Any) -> Lease:
     """A run whose worker was silent for too long."""
-    await library.house.reaper.tick()
+    await library.harness.reaper.tick()
     lease = await library.lease(**{"max_attempts": 1, **options})
-    await library.house.age(lease, 3600)
-    await library.house.reaper.tick()
+    await library.harness.age(lease, 3600)
+    await library.harness.reaper.tick()
     return lease
 
 
 async def revived(library: Library, lease: Lease, worker: str = "w2") -> Lease:
     """The first run of the next life."""
-    await library.queue.revive(lease.id)
+    await library.queue.dead.retry(lease.id)
     (found,) = await library.queue.claim(worker=worker)
     await found.start()
     return found
@@ -72,7 +72,7 @@ def quarantined(library: Library) -> list[tuple[Any, ...]]:
 async def test_a_cost_that_is_told_before_a_revival_is_the_life_befores(counted: Library) -> None:
     lease = await reaped(counted)
     await late(lease, model="big")
-    await counted.queue.revive(lease.id)
+    await counted.queue.dead.retry(lease.id)
 
     await counted.archive()
 
@@ -106,8 +106,8 @@ async def test_a_cost_that_is_told_in_the_next_life_is_the_life_befores(
 async def test_a_run_of_two_lives_before_is_known_by_its_life(counted: Library) -> None:
     first = await reaped(counted)
     second = await revived(counted, first)
-    await counted.house.age(second, 3600)
-    await counted.house.reaper.tick()
+    await counted.harness.age(second, 3600)
+    await counted.harness.reaper.tick()
     third = await revived(counted, second, "w3")
     await late(first, 1)
     await late(second, 2)
@@ -127,8 +127,8 @@ async def test_a_cost_is_kept_though_redis_has_forgotten_its_task(counted: Libra
     await counted.queue.cancel(lease.id)
     await counted.archive()
     await late(lease)
-    await counted.house.client.delete(
-        counted.house.keys.task(lease.id.ulid), counted.house.keys.notes(lease.id.ulid)
+    await counted.harness.client.delete(
+        counted.harness.keys.task(lease.id.ulid), counted.harness.keys.notes(lease.id.ulid)
     )
 
     await counted.archive()
@@ -171,7 +171,7 @@ async def test_a_dead_task_that_is_given_up_keeps_its_late_cost(counted: Library
     lease = await reaped(counted)
     await counted.archive()
     await late(lease)
-    await counted.queue.discard(lease.id)
+    await counted.queue.dead.discard(lease.id)
 
     await counted.archive()
 
@@ -193,7 +193,7 @@ async def test_each_life_shows_what_had_been_spent_till_its_end(
     if moved:
         await counted.forget()
 
-    found = await counted.queue.archived.lives(lease.id)
+    found = await counted.queue.archive.lives(lease.id)
 
     assert [(one.state, one.cost_usd, one.tokens_used.input) for one in found] == [
         (State.COMPLETED, 3, 15), (State.DEAD_LETTERED, 1, 10),

@@ -10,14 +10,14 @@ import pytest
 
 from rqueue import State
 from rqueue.archive import reader as reading
-from rqueue.errors import InvalidTask
-from rqueue.model.ids import TaskId, new_dag_id
+from rqueue.errors import InvalidTask, TaskNotFound
+from rqueue.task.ids import TaskId, new_dag_id
 from tests.archive.reading.library import Library
 
 
 async def ids(library: Library, **sought: Any) -> list[TaskId]:
-    found = [task.id async for task in library.queue.archived.find(**sought)]
-    assert await library.queue.archived.count(**sought) == len(found)
+    found = [task.id async for task in library.queue.archive.search(**sought)]
+    assert await library.queue.archive.count(**sought) == len(found)
     return found
 
 
@@ -44,14 +44,14 @@ async def test_what_cannot_be_is_refused_at_the_door(
     one_library: Library, sought: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidTask) as refused:
-        await anext(one_library.queue.archived.find(**sought))
+        await anext(one_library.queue.archive.search(**sought))
 
     assert refused.value.field == field
 
 
 async def test_an_unknown_word_is_no_filter(one_library: Library) -> None:
     with pytest.raises(TypeError):
-        await one_library.queue.archived.count(kind="code")  # type: ignore[call-arg]
+        await one_library.queue.archive.count(kind="code")  # type: ignore[call-arg]
 
 
 HOSTILE = (
@@ -108,8 +108,8 @@ async def test_quotes_are_found_across_the_payload(one_library: Library) -> None
 
 async def test_text_is_found_in_any_case_and_in_what_no_json_is(one_library: Library) -> None:
     lease = await one_library.lease()
-    key = one_library.house.keys.task(lease.id.ulid)
-    await one_library.house.client.hset(key, "def0", b"\xff Needle \x00 {")
+    key = one_library.harness.keys.task(lease.id.ulid)
+    await one_library.harness.client.hset(key, "def0", b"\xff Needle \x00 {")
     await lease.complete()
     loud = await one_library.completed(payload="a NEEDLE here")
     await one_library.archive()
@@ -159,7 +159,7 @@ async def test_time_is_that_of_the_end(library: Library) -> None:
 async def test_only_the_newest_life_is_found_unless_all_are_asked_for(library: Library) -> None:
     dead = await library.dead()
     await library.archive()
-    await library.queue.revive(dead.id)
+    await library.queue.dead.retry(dead.id)
     (lease,) = await library.queue.claim(worker="w2")
     await lease.start()
     await lease.complete()
@@ -187,7 +187,7 @@ async def test_pages_join_without_gap_or_overlap(
 
     assert found == sorted((handle.id for handle in handles), reverse=True)
     for limit in (1, 3, 4, 20, 50):
-        some = [task.id async for task in library.queue.archived.find(limit=limit)]
+        some = [task.id async for task in library.queue.archive.search(limit=limit)]
         assert some == found[:limit]
 
 
@@ -197,7 +197,8 @@ async def test_another_queues_tasks_are_not_found(one_library: Library) -> None:
     one_library.sql("UPDATE rqueue.task_lives SET queue = 'another'")
 
     assert await ids(one_library) == []
-    assert await one_library.queue.archived.reader.get(task.id) is None
+    with pytest.raises(TaskNotFound):
+        await one_library.queue.archive.get(task.id)
 
 
 async def test_the_blocking_twin_reads_as_well(one_library: Library) -> None:
@@ -205,7 +206,7 @@ async def test_the_blocking_twin_reads_as_well(one_library: Library) -> None:
     await one_library.archive()
 
     def blocking() -> tuple[object, ...]:
-        desk = one_library.queue.sync.archived
-        return desk.get(task.id).id, [one.id for one in desk.find()], desk.count(), desk.spend()
+        desk = one_library.queue.sync.archive
+        return desk.get(task.id).id, [one.id for one in desk.search()], desk.count(), desk.spend()
 
     assert await asyncio.to_thread(blocking) == (task.id, [task.id], 1, [])

@@ -9,26 +9,26 @@ from typing import Any
 import pytest
 
 from rqueue import Context, Lease, State
-from rqueue.archive import events as eventing
+from rqueue.archive import reports as eventing
 from rqueue.errors import InvalidTask
 from tests.archive.reading.library import Library, founded
 from tests.postgres import Database
 from tests.servers import Server
-from tests.services.working import ended as done
-from tests.services.working import working
+from tests.worker.working import ended as done
+from tests.worker.working import working
 
 
 async def again(library: Library, lease: Lease, worker: str) -> Lease:
     """The next attempt of a task that has failed."""
-    await library.house.make_due(lease.id)
-    await library.house.promoter.tick()
+    await library.harness.make_due(lease.id)
+    await library.harness.promoter.tick()
     (found,) = await library.queue.claim(worker=worker)
     await found.start()
     return found
 
 
 async def sums(library: Library, *by: Any, **wanted: Any) -> list[tuple[Any, ...]]:
-    found = await library.queue.archived.spend(by, **wanted)
+    found = await library.queue.archive.spend(by, **wanted)
     return [(*(getattr(one, name) for name in by), one.cost_usd, one.tokens) for one in found]
 
 
@@ -40,7 +40,7 @@ async def test_what_cannot_be_summed_is_refused(
     one_library: Library, wanted: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidTask):
-        await one_library.queue.archived.spend(**wanted)
+        await one_library.queue.archive.spend(**wanted)
 
 
 async def test_where_nothing_was_spent_there_is_no_sum(library: Library) -> None:
@@ -81,7 +81,7 @@ async def test_lives_add_up_and_count_nothing_twice(library: Library) -> None:
     await lease.spend(0.5, tokens_in=10)
     await lease.fail("error", "no", permanent=True)
     await library.archive()
-    await library.queue.revive(lease.id)
+    await library.queue.dead.retry(lease.id)
     (second,) = await library.queue.claim(worker="w2")
     await second.start()
     await second.spend(0.25, tokens_in=3)
@@ -175,7 +175,7 @@ async def test_events_tell_what_agents_did(
         await library.archive()
 
         async def found(**wanted: Any) -> list[Any]:
-            return [event async for event in library.queue.archived.events(**wanted)]
+            return [event async for event in library.queue.archive.events(**wanted)]
 
         everything = await found()
         assert [event.task_id for event in everything] == [*reversed(many), dead.id, lease.id]

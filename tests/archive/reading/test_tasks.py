@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rqueue import Task
+from rqueue.core.notes import note, step
 from rqueue.errors import TaskNotFound
-from rqueue.model.ids import new_task_id
-from rqueue.model.note import Note
-from rqueue.store.notes import note
-from rqueue.store.steps import step
+from rqueue.task.ids import new_task_id
+from rqueue.task.task import Note
 from tests.archive.reading.library import Library
 
 # What depends on the moment of reading.
@@ -37,9 +36,9 @@ async def test_a_task_that_is_nowhere_is_not_found(library: Library) -> None:
         with pytest.raises(TaskNotFound):
             await library.queue.get(name)
         with pytest.raises(TaskNotFound):
-            await library.queue.archived.get(name)
+            await library.queue.archive.get(name)
         with pytest.raises(TaskNotFound):
-            await library.queue.archived.lives(name)
+            await library.queue.archive.lives(name)
 
 
 async def test_a_plain_task_is_the_same(library: Library) -> None:
@@ -68,8 +67,8 @@ async def test_a_task_with_every_option_is_the_same(library: Library) -> None:
 async def test_a_task_that_failed_before_it_completed_is_the_same(library: Library) -> None:
     lease = await library.lease(max_attempts=3)
     await lease.fail("timeout", "too slow\nby 'far' \x00\t")
-    await library.house.make_due(lease.id)
-    await library.house.promoter.tick()
+    await library.harness.make_due(lease.id)
+    await library.harness.promoter.tick()
     (lease,) = await library.queue.claim(worker="w2", types=["code"])
     await lease.start()
     await lease.complete("done")
@@ -82,7 +81,7 @@ async def test_a_task_that_failed_before_it_completed_is_the_same(library: Libra
 async def test_a_dead_task_is_the_same_and_so_is_one_that_was_discarded(library: Library) -> None:
     dead = await library.dead(error="bytes \udcff and \u2028", tags=["x"])
     gone = await library.dead()
-    await library.queue.discard(gone.id, "not worth it")
+    await library.queue.dead.discard(gone.id, "not worth it")
 
     await same(library, dead, await library.queue.get(gone.id))
 
@@ -100,8 +99,8 @@ async def test_a_cancelled_task_is_the_same(library: Library) -> None:
 async def test_what_a_task_said_of_itself_is_the_same(library: Library) -> None:
     lease = await library.lease()
     said = Note(progress={"at": 3}, checkpoint=[1, "\ud7ff"], line="so far", usd=0.25, tokens_in=7)
-    await note(library.queue.shard, lease.held, said, seq=1)
-    await step(library.queue.shard, lease.held, "fetch", b'"done"')
+    await note(library.queue._internals.shard, lease.held, said, seq=1)
+    await step(library.queue._internals.shard, lease.held, "fetch", b'"done"')
     await lease.complete({"ok": True})
     task = await library.queue.get(lease.id)
 
@@ -127,7 +126,7 @@ async def test_the_tasks_of_a_dag_are_the_same(library: Library) -> None:
 async def test_each_life_is_found_and_the_newest_stands_for_the_task(library: Library) -> None:
     first = await library.dead(external_id="mine")
     await library.archive()
-    await library.queue.revive(first.id)
+    await library.queue.dead.retry(first.id)
     (lease,) = await library.queue.claim(worker="w2", types=["code"])
     await lease.start()
     await lease.complete("at last")
@@ -135,11 +134,11 @@ async def test_each_life_is_found_and_the_newest_stands_for_the_task(library: Li
     await library.moved()
 
     assert facts(await library.queue.get(str(first.id.uuid))) == facts(second)
-    assert facts(await library.queue.archived.get("mine", life=1)) == facts(first)
-    lives = await library.queue.archived.lives("mine")
+    assert facts(await library.queue.archive.get("mine", life=1)) == facts(first)
+    lives = await library.queue.archive.lives("mine")
     assert [facts(life) for life in lives] == [facts(second), facts(first)]
     with pytest.raises(TaskNotFound):
-        await library.queue.archived.get(first.id, life=3)
+        await library.queue.archive.get(first.id, life=3)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +148,9 @@ async def test_a_definition_that_cannot_be_read_is_told_as_redis_tells_it(
     one_library: Library, damage: bytes
 ) -> None:
     lease = await one_library.lease("code", {"a": 1})
-    key = one_library.house.keys.task(lease.id.ulid)
-    await one_library.house.client.hset(key, "def0", damage)
-    await one_library.house.client.hset(key, "odd", b"\xfe")
+    key = one_library.harness.keys.task(lease.id.ulid)
+    await one_library.harness.client.hset(key, "def0", damage)
+    await one_library.harness.client.hset(key, "odd", b"\xfe")
     await lease.complete()
     task = await one_library.queue.get(lease.id)
 

@@ -12,14 +12,14 @@ import pytest
 from psycopg.rows import dict_row
 
 from rqueue import Task
-from rqueue.archive.partitions import Month
-from rqueue.model.attempt import AttemptRecord
-from rqueue.model.forms import Form, automechanica, reference, view
-from rqueue.model.ids import DagId, TaskId, new_dag_id, new_task_ids
-from rqueue.model.scale import from_native
-from rqueue.model.spec import TaskSpec
-from rqueue.model.state import FINAL
-from rqueue.store.artifacts import attach
+from rqueue.archive.schema import Month
+from rqueue.core.notes import attach
+from rqueue.task.attempt.outcome import AttemptRecord
+from rqueue.task.forms import Form, automechanica, reference, view
+from rqueue.task.ids import DagId, TaskId, new_dag_id, new_task_ids
+from rqueue.task.priority import from_native
+from rqueue.task.spec import TaskSpec
+from rqueue.task.state import FINAL
 from tests.archive.reading.library import Library, founded
 from tests.postgres import Database
 from tests.servers import Server
@@ -88,17 +88,17 @@ async def a_few(library: Library) -> list[Task]:
     lease = await library.lease("other", [1], max_attempts=2)
     await lease.spend(0.25, tokens_in=3, tokens_out=4)
     await lease.fail("timeout", "too 'slow'")
-    await library.house.make_due(lease.id)
-    await library.house.promoter.tick()
+    await library.harness.make_due(lease.id)
+    await library.harness.promoter.tick()
     (again,) = await library.queue.claim(worker="w2", types=["other"])
     await again.start()
     await again.complete([1, {"a": None}])
     dead = await library.dead(error="it broke", priority=80)
     gone = await library.dead(agent_name="FitmentAgent")
-    await library.queue.discard(gone.id, "not worth it")
+    await library.queue.dead.discard(gone.id, "not worth it")
     waiting = await library.queue.enqueue("code", delay=60)
     await waiting.cancel("no longer")
-    await library.queue.chain(library.queue.call("code", {"n": 1}), library.queue.call("code"))
+    await library.queue.dags.chain(library.queue.call("code", {"n": 1}), library.queue.call("code"))
     for _ in range(2):
         (lease,) = await library.queue.claim(worker="w1", types=["code"])
         await lease.start()
@@ -127,9 +127,9 @@ async def test_the_view_of_tasks_has_every_field_as_the_model_shows_it(library: 
 
 async def test_a_discarded_task_was_cancelled_when_it_was_given_up(library: Library) -> None:
     dead = await library.dead()
-    await library.queue.discard(dead.id)
-    key = library.house.keys.task(dead.id.ulid)
-    await library.house.client.hincrby(key, "discarded", 3_600_000)
+    await library.queue.dead.discard(dead.id)
+    key = library.harness.keys.task(dead.id.ulid)
+    await library.harness.client.hincrby(key, "discarded", 3_600_000)
     task = await library.queue.get(dead.id)
 
     await library.archive()
@@ -147,10 +147,10 @@ async def test_what_was_put_and_a_result_that_is_an_artifact_are_named(
         lease = await library.lease()
         for name in ("a.txt", "b.txt"):
             artifact = await library.queue.artifacts.put(name, name=name)
-            await attach(library.queue.shard, lease.held, artifact)
+            await attach(library.queue._internals.shard, lease.held, artifact)
         await lease.complete("x" * 2000)
         whole = await library.queue.get(lease.id)
-        task = await library.queue.desk.get(lease.id)
+        task = await library.queue._internals.operations.get(lease.id)
         await library.moved()
 
         row = row_of(library, task)
@@ -286,9 +286,9 @@ async def test_a_hostile_definition_keeps_no_row_from_being_read(library: Librar
         b"\xff\x00",
     ):
         lease = await library.lease()
-        key = library.house.keys.task(lease.id.ulid)
-        await library.house.client.hset(key, "def0", text)
-        await library.house.client.hset(key, "odd", b"\xfe\xff\x00")
+        key = library.harness.keys.task(lease.id.ulid)
+        await library.harness.client.hset(key, "def0", text)
+        await library.harness.client.hset(key, "odd", b"\xfe\xff\x00")
         await lease.complete()
     assert await library.archive() == 7
 

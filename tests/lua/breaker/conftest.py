@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.house import House, opened
+from tests.harness import Harness, opened
 from tests.servers import Server
 
 
 @pytest.fixture
-async def house(server: Server) -> AsyncIterator[House]:
+async def harness(server: Server) -> AsyncIterator[Harness]:
     """A house whose types have breakers."""
     async with opened(server, breakers={}) as found:
         yield found

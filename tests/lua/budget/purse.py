@@ -5,37 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from rqueue import Lease
-from tests.house import House
+from tests.harness import Harness
 
 CENT = 10_000
 
 
-async def account(house: House, name: str = "day") -> dict[str, int]:
+async def account(harness: Harness, name: str = "day") -> dict[str, int]:
     """What was spent and is set aside with an account."""
-    return await figures(house, house.keys.budget(name))
+    return await figures(harness, harness.keys.budget(name))
 
 
-async def dag_account(house: House, dag: str) -> dict[str, int]:
+async def dag_account(harness: Harness, dag: str) -> dict[str, int]:
     """The same of a DAG."""
-    return await figures(house, house.keys.dag(dag[-26:]))
+    return await figures(harness, harness.keys.dag(dag[-26:]))
 
 
-async def figures(house: House, key: str) -> dict[str, int]:
-    spent, reserved = await house.client.hmget(key, "spent", "reserved")
+async def figures(harness: Harness, key: str) -> dict[str, int]:
+    spent, reserved = await harness.client.hmget(key, "spent", "reserved")
     return {"spent": int(spent or 0), "reserved": int(reserved or 0)}
 
 
-async def costing(house: House, *usd: float, **options: Any) -> list[str]:
+async def costing(harness: Harness, *usd: float, **options: Any) -> list[str]:
     """New tasks that are expected to cost so much."""
     return [
-        (await house.queue.enqueue("code", {}, estimated_cost_usd=each, **options)).id
+        (await harness.queue.enqueue("code", {}, estimated_cost_usd=each, **options)).id
         for each in usd
     ]
 
 
-async def claimed(house: House, n: int = 10, worker: str = "w1") -> list[Lease]:
+async def claimed(harness: Harness, n: int = 10, worker: str = "w1") -> list[Lease]:
     """What a worker for everything is given."""
-    return await house.queue.claim(worker=worker, n=n)
+    return await harness.queue.claim(worker=worker, n=n)
 
 
 def ids(leases: list[Lease]) -> list[str]:

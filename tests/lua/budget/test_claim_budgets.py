@@ -4,105 +4,109 @@ from __future__ import annotations
 
 import pytest
 
-from tests.house import House
+from tests.harness import Harness
 from tests.lua.budget.purse import CENT, account, claimed, costing, ids
 from tests.lua.rows import everything
 
 
-async def test_what_is_claimed_is_set_aside(house: House) -> None:
-    await costing(house, 0.10, 0.25)
+async def test_what_is_claimed_is_set_aside(harness: Harness) -> None:
+    await costing(harness, 0.10, 0.25)
 
-    leases = await claimed(house)
+    leases = await claimed(harness)
 
     assert len(leases) == 2
-    assert await account(house) == {"spent": 0, "reserved": 35 * CENT}
+    assert await account(harness) == {"spent": 0, "reserved": 35 * CENT}
 
 
-async def test_a_task_that_costs_nothing_has_no_account(house: House) -> None:
-    await house.queue.enqueue("code")
+async def test_a_task_that_costs_nothing_has_no_account(harness: Harness) -> None:
+    await harness.queue.enqueue("code")
 
-    await claimed(house)
+    await claimed(harness)
 
-    assert not [key for key in await everything(house) if key.startswith("budget")]
-
-
-async def test_the_most_it_may_cost_is_set_aside_where_nothing_is_estimated(house: House) -> None:
-    await house.queue.enqueue("code", {}, max_cost_usd=0.5)
-
-    await claimed(house)
-
-    assert (await account(house))["reserved"] == 50 * CENT
+    assert not [key for key in await everything(harness) if key.startswith("budget")]
 
 
-async def test_a_day_pays_no_more_than_it_may_cost(house: House) -> None:
-    await house.queue.set_budget(1.0)
-    tasks = await costing(house, 0.4, 0.4, 0.4)
+async def test_the_most_it_may_cost_is_set_aside_where_nothing_is_estimated(
+    harness: Harness,
+) -> None:
+    await harness.queue.enqueue("code", {}, max_cost_usd=0.5)
 
-    assert ids(await claimed(house)) == tasks[:2]
-    assert await claimed(house, worker="w2") == []
-    assert (await account(house))["reserved"] == 80 * CENT
+    await claimed(harness)
 
-
-async def test_a_batch_pays_to_the_last_cent_and_no_further(house: House) -> None:
-    await house.queue.set_budget(1.0)
-    tasks = await costing(house, 0.5, 0.5, 0.5)
-
-    assert ids(await claimed(house)) == tasks[:2]
-    assert (await house.queue.budgets()).day.remaining_usd == 0
+    assert (await account(harness))["reserved"] == 50 * CENT
 
 
-async def test_a_cheaper_one_behind_a_dear_one_is_given(house: House) -> None:
-    await house.queue.set_budget(1.0)
-    _, cheap = await costing(house, 1.2, 1.0)
+async def test_a_day_pays_no_more_than_it_may_cost(harness: Harness) -> None:
+    await harness.queue.budgets.set(1.0)
+    tasks = await costing(harness, 0.4, 0.4, 0.4)
 
-    assert ids(await claimed(house)) == [cheap]
-
-
-async def test_a_poor_worker_is_not_blocked_behind_dear_tasks(house: House) -> None:
-    await house.queue.set_budget(0.05, worker="poor")
-    dear = await costing(house, *[3.0] * 150)
-    (cheap,) = await costing(house, 0.05, priority=90)
-
-    assert ids(await claimed(house, worker="poor")) == [cheap]
-    assert ids(await claimed(house, worker="rich")) == dear[:10]
+    assert ids(await claimed(harness)) == tasks[:2]
+    assert await claimed(harness, worker="w2") == []
+    assert (await account(harness))["reserved"] == 80 * CENT
 
 
-async def test_what_costs_nothing_is_given_to_who_has_nothing_left(house: House) -> None:
-    await house.queue.set_budget(0.0, worker="w1")
-    await costing(house, 0.01)
-    free = (await house.queue.enqueue("code", {})).id
+async def test_a_batch_pays_to_the_last_cent_and_no_further(harness: Harness) -> None:
+    await harness.queue.budgets.set(1.0)
+    tasks = await costing(harness, 0.5, 0.5, 0.5)
 
-    assert ids(await claimed(house)) == [free]
-
-
-async def test_an_overdrawn_worker_is_given_nothing_at_all(house: House) -> None:
-    await house.queue.set_budget(0.1, worker="w1")
-    lease = await house.running()
-    await spent(house, lease, 0.2)
-    free = (await house.queue.enqueue("code", {})).id
-
-    assert await claimed(house) == []
-    assert ids(await claimed(house, worker="w2")) == [free]
+    assert ids(await claimed(harness)) == tasks[:2]
+    assert (await harness.queue.budgets.list()).day.remaining_usd == 0
 
 
-async def spent(house: House, lease: object, usd: float) -> None:
+async def test_a_cheaper_one_behind_a_dear_one_is_given(harness: Harness) -> None:
+    await harness.queue.budgets.set(1.0)
+    _, cheap = await costing(harness, 1.2, 1.0)
+
+    assert ids(await claimed(harness)) == [cheap]
+
+
+async def test_a_poor_worker_is_not_blocked_behind_dear_tasks(harness: Harness) -> None:
+    await harness.queue.budgets.set(0.05, worker="poor")
+    dear = await costing(harness, *[3.0] * 150)
+    (cheap,) = await costing(harness, 0.05, priority=90)
+
+    assert ids(await claimed(harness, worker="poor")) == [cheap]
+    assert ids(await claimed(harness, worker="rich")) == dear[:10]
+
+
+async def test_what_costs_nothing_is_given_to_who_has_nothing_left(harness: Harness) -> None:
+    await harness.queue.budgets.set(0.0, worker="w1")
+    await costing(harness, 0.01)
+    free = (await harness.queue.enqueue("code", {})).id
+
+    assert ids(await claimed(harness)) == [free]
+
+
+async def test_an_overdrawn_worker_is_given_nothing_at_all(harness: Harness) -> None:
+    await harness.queue.budgets.set(0.1, worker="w1")
+    lease = await harness.running()
+    await spent(harness, lease, 0.2)
+    free = (await harness.queue.enqueue("code", {})).id
+
+    assert await claimed(harness) == []
+    assert ids(await claimed(harness, worker="w2")) == [free]
+
+
+async def spent(harness: Harness, lease: object, usd: float) -> None:
     """The worker of a lease is overdrawn."""
-    await house.client.hset(house.keys.budget("worker=w1"), "spent", round(usd * 1_000_000))
+    await harness.client.hset(harness.keys.budget("worker=w1"), "spent", round(usd * 1_000_000))
 
 
-async def test_a_workers_budget_is_its_names_not_its_processes(house: House) -> None:
-    await house.queue.set_budget(1.0, worker="w1")
-    await costing(house, 0.6, 0.6)
+async def test_a_workers_budget_is_its_names_not_its_processes(harness: Harness) -> None:
+    await harness.queue.budgets.set(1.0, worker="w1")
+    await costing(harness, 0.6, 0.6)
 
-    assert len(await claimed(house, n=1)) == 1
-    assert await claimed(house, n=1) == []
+    assert len(await claimed(harness, n=1)) == 1
+    assert await claimed(harness, n=1) == []
 
 
 @pytest.mark.parametrize("way", ["complete", "fail", "release", "park", "cancel", "reap"])
-async def test_what_is_not_spent_comes_back_when_it_leaves_the_hand(house: House, way: str) -> None:
-    await house.queue.set_budget(5.0, worker="w1")
-    await costing(house, 0.6)
-    (lease,) = await claimed(house)
+async def test_what_is_not_spent_comes_back_when_it_leaves_the_hand(
+    harness: Harness, way: str
+) -> None:
+    await harness.queue.budgets.set(5.0, worker="w1")
+    await costing(harness, 0.6)
+    (lease,) = await claimed(harness)
     await lease.start()
 
     match way:
@@ -115,51 +119,51 @@ async def test_what_is_not_spent_comes_back_when_it_leaves_the_hand(house: House
         case "park":
             await lease.park(60)
         case "cancel":
-            await house.queue.cancel(lease.id)
+            await harness.queue.cancel(lease.id)
         case _:
-            await house.age(lease, 3600)
-            await house.reaper.tick()
+            await harness.age(lease, 3600)
+            await harness.reaper.tick()
 
-    assert await account(house) == {"spent": 0, "reserved": 0}
-    assert await account(house, "worker=w1") == {"spent": 0, "reserved": 0}
+    assert await account(harness) == {"spent": 0, "reserved": 0}
+    assert await account(harness, "worker=w1") == {"spent": 0, "reserved": 0}
 
 
-async def test_a_hand_off_that_nobody_began_gives_its_money_back(house: House) -> None:
-    waiting = await house.queue.claim(worker="w1")
+async def test_a_hand_off_that_nobody_began_gives_its_money_back(harness: Harness) -> None:
+    waiting = await harness.queue.claim(worker="w1")
     assert waiting == []
-    await costing(house, 0.6)
-    (lease,) = await claimed(house)
+    await costing(harness, 0.6)
+    (lease,) = await claimed(harness)
 
     await lease.release()
 
-    assert (await account(house))["reserved"] == 0
+    assert (await account(harness))["reserved"] == 0
 
 
-async def test_yesterdays_spending_is_not_todays(house: House) -> None:
-    await house.queue.set_budget(1.0)
-    await house.client.hset(
-        house.keys.budget("day"), mapping={"spent": 2_000_000, "date": 1, "reserved": 0}
+async def test_yesterdays_spending_is_not_todays(harness: Harness) -> None:
+    await harness.queue.budgets.set(1.0)
+    await harness.client.hset(
+        harness.keys.budget("day"), mapping={"spent": 2_000_000, "date": 1, "reserved": 0}
     )
-    (task,) = await costing(house, 0.5)
+    (task,) = await costing(harness, 0.5)
 
-    assert (await house.queue.budgets()).day.spent_usd == 0
-    assert ids(await claimed(house)) == [task]
+    assert (await harness.queue.budgets.list()).day.spent_usd == 0
+    assert ids(await claimed(harness)) == [task]
 
 
-async def test_a_task_keeps_its_cost_class_when_it_runs_alone(house: House) -> None:
-    await house.queue.set_budget(0.3)
-    (task,) = await costing(house, 0.25, max_attempts=5)
+async def test_a_task_keeps_its_cost_class_when_it_runs_alone(harness: Harness) -> None:
+    await harness.queue.budgets.set(0.3)
+    (task,) = await costing(harness, 0.25, max_attempts=5)
     for _ in range(2):
-        (lease,) = await claimed(house)
+        (lease,) = await claimed(harness)
         await lease.start()
-        await house.age(lease, 3600)
-        await house.reaper.tick()
-        await house.make_due(task)
-        await house.promoter.tick()
+        await harness.age(lease, 3600)
+        await harness.reaper.tick()
+        await harness.make_due(task)
+        await harness.promoter.tick()
 
-    lanes = [key for key in await everything(house) if key.startswith("lane:")]
+    lanes = [key for key in await everything(harness) if key.startswith("lane:")]
     assert len(lanes) == 1
-    await house.queue.set_budget(0.2)
-    assert await claimed(house) == []
-    await house.queue.set_budget(0.25)
-    assert ids(await claimed(house)) == [task]
+    await harness.queue.budgets.set(0.2)
+    assert await claimed(harness) == []
+    await harness.queue.budgets.set(0.25)
+    assert ids(await claimed(harness)) == [task]

@@ -9,16 +9,16 @@ import pytest
 
 from rqueue import Lease
 from rqueue.errors import LeaseLost
-from tests.house import House
+from tests.harness import Harness
 
 
-async def lost(house: House) -> Lease:
+async def lost(harness: Harness) -> Lease:
     """A run whose worker was silent for too long, and whose task died of it."""
-    await house.reaper.tick()
-    lease = await house.running(max_attempts=1)
+    await harness.reaper.tick()
+    lease = await harness.running(max_attempts=1)
     await lease.spend(0.5, tokens_in=10)
-    await house.age(lease, 3600)
-    await house.reaper.tick()
+    await harness.age(lease, 3600)
+    await harness.reaper.tick()
     return lease
 
 
@@ -27,95 +27,95 @@ async def tell(lease: Lease, usd: float = 0.25) -> None:
         await lease.spend(usd, tokens_in=3, tokens_out=4, model="org/big")
 
 
-async def lines(house: House) -> list[tuple[str, dict[str, Any]]]:
+async def lines(harness: Harness) -> list[tuple[str, dict[str, Any]]]:
     """The lines about late costs: life, and what is told."""
     found = []
-    for _, entry in await house.client.xrange(house.keys.outbox()):
+    for _, entry in await harness.client.xrange(harness.keys.outbox()):
         for value in entry.values():
             life, word, told = value.decode().split(" ", 2)
             found += [(life, json.loads(told))] if word == "COST" else []
     return found
 
 
-async def notes(house: House, lease: Lease) -> dict[str, str]:
-    found = await house.client.hgetall(house.keys.notes(lease.id.ulid))
+async def notes(harness: Harness, lease: Lease) -> dict[str, str]:
+    found = await harness.client.hgetall(harness.keys.notes(lease.id.ulid))
     return {name.decode(): value.decode() for name, value in found.items()}
 
 
-async def owed(house: House, lease: Lease) -> str | None:
-    found = await house.client.hget(house.keys.task(lease.id.ulid), "owed")
+async def owed(harness: Harness, lease: Lease) -> str | None:
+    found = await harness.client.hget(harness.keys.task(lease.id.ulid), "owed")
     return None if found is None else found.decode()
 
 
-async def test_the_line_has_all_that_the_archive_keeps(archived_house: House) -> None:
-    lease = await lost(archived_house)
-    counted = int(await archived_house.client.hget(archived_house.keys.stats(), "outbox"))
+async def test_the_line_has_all_that_the_archive_keeps(archived_harness: Harness) -> None:
+    lease = await lost(archived_harness)
+    counted = int(await archived_harness.client.hget(archived_harness.keys.stats(), "outbox"))
 
     await tell(lease)
     await tell(lease)
 
-    ((life, told),) = await lines(archived_house)
+    ((life, told),) = await lines(archived_harness)
     assert (life, int(told.pop("at")) > 0, told.pop("seq")) == ("1", True, "0")
     assert told == {
         "token": lease.token, "owner": "w1", "model": "org/big", "micro_usd": "250000",
         "tokens_in": "3", "tokens_out": "4",
     }  # fmt: skip
-    assert int(await archived_house.client.hget(archived_house.keys.stats(), "outbox")) == (
+    assert int(await archived_harness.client.hget(archived_harness.keys.stats(), "outbox")) == (
         counted + 1
     )
-    found = await notes(archived_house, lease)
+    found = await notes(archived_harness, lease)
     assert (found["micro_usd"], found["tokens_in"], found["tokens_out"]) == ("750000", "13", "4")
     assert (found["late"], found["late_in"], found["late_out"]) == ("250000", "3", "4")
     assert "before" not in found
-    assert await owed(archived_house, lease) is None
+    assert await owed(archived_harness, lease) is None
 
 
-async def test_a_life_before_is_named_and_left_out_of_this_one(archived_house: House) -> None:
-    lease = await lost(archived_house)
-    await archived_house.queue.revive(lease.id)
-    before = await owed(archived_house, lease)
-    (again,) = await archived_house.queue.claim(worker="w2")
+async def test_a_life_before_is_named_and_left_out_of_this_one(archived_harness: Harness) -> None:
+    lease = await lost(archived_harness)
+    await archived_harness.queue.dead.retry(lease.id)
+    before = await owed(archived_harness, lease)
+    (again,) = await archived_harness.queue.claim(worker="w2")
     await again.start()
 
     await tell(lease)
 
     assert before is not None
     assert before.split(" ")[1].endswith("*1")
-    ((life, told),) = await lines(archived_house)
+    ((life, told),) = await lines(archived_harness)
     assert (life, told["owner"]) == ("1", "w1")
-    found = await notes(archived_house, lease)
+    found = await notes(archived_harness, lease)
     assert (found["before"], found["before_in"], found["before_out"]) == ("750000", "13", "4")
     assert "late" not in found
 
 
-async def test_a_new_life_begins_with_nothing_told_late(archived_house: House) -> None:
-    lease = await lost(archived_house)
+async def test_a_new_life_begins_with_nothing_told_late(archived_harness: Harness) -> None:
+    lease = await lost(archived_harness)
     await tell(lease)
 
-    await archived_house.queue.revive(lease.id)
+    await archived_harness.queue.dead.retry(lease.id)
 
-    found = await notes(archived_house, lease)
+    found = await notes(archived_harness, lease)
     assert (found["before"], found["before_in"], found["before_out"]) == ("750000", "13", "4")
     assert not {"late", "late_in", "late_out"} & set(found)
 
 
-async def test_tokens_alone_are_counted_and_told(archived_house: House) -> None:
-    lease = await lost(archived_house)
+async def test_tokens_alone_are_counted_and_told(archived_harness: Harness) -> None:
+    lease = await lost(archived_harness)
 
     await tell(lease, usd=0)
     await tell(lease)
 
-    ((_, told),) = await lines(archived_house)
+    ((_, told),) = await lines(archived_harness)
     assert (told["micro_usd"], told["tokens_in"], told["tokens_out"]) == ("0", "3", "4")
-    found = await notes(archived_house, lease)
+    found = await notes(archived_harness, lease)
     assert (found["micro_usd"], found["tokens_in"], found["tokens_out"]) == ("500000", "13", "4")
 
 
-async def test_without_an_archive_it_is_the_lifes_own(house: House) -> None:
-    lease = await lost(house)
+async def test_without_an_archive_it_is_the_lifes_own(harness: Harness) -> None:
+    lease = await lost(harness)
 
     await tell(lease)
 
-    assert await house.client.xlen(house.keys.outbox()) == 0
-    found = await notes(house, lease)
+    assert await harness.client.xlen(harness.keys.outbox()) == 0
+    found = await notes(harness, lease)
     assert (found["micro_usd"], "late" in found) == ("750000", False)

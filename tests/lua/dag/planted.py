@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from rqueue import Lease
-from rqueue.client.drafts import Drafter
 from rqueue.clock import SYSTEM
-from rqueue.model.ids import TaskId, new_dag_id, new_task_ids
-from rqueue.services.keeper import Keeper
-from rqueue.store import planting
-from rqueue.store.planting import Node, Planting, Row
+from rqueue.core.submit import Draft
+from rqueue.dags import submit as dag_submit
+from rqueue.dags.resumer import Resumer
+from rqueue.dags.submit import DagDraft, Node, Row
+from rqueue.producer.drafts import Drafter
 from rqueue.store.shard import ending
-from rqueue.store.submits import Draft
-from tests.house import House
+from rqueue.task.ids import TaskId, new_dag_id, new_task_ids
+from tests.harness import Harness
 from tests.lua.rows import BASE, DEFINITION, PLAIN, to_json
-from tests.lua.task.afterwards import afterwards, ask
+from tests.lua.task.keys_after import afterwards, ask
 
 Edges = Mapping[str, Sequence[str]]
 TRIES = 100
@@ -30,8 +30,8 @@ DIAMOND: Edges = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 class Planted:
     """A DAG of a test: what is sent of it, and its tasks by name."""
 
-    house: House
-    planting: Planting
+    harness: Harness
+    planting: DagDraft
     ids: Mapping[str, TaskId]
 
     @property
@@ -45,12 +45,14 @@ class Planted:
 
     def parts(self) -> list[list[Row]]:
         """Its tasks as they are sent, in portions."""
-        return list(planting.pages(planting.numbered(self.planting.nodes, (PLAIN,))))
+        return list(dag_submit.pages(dag_submit.numbered(self.planting.nodes, (PLAIN,))))
 
     async def write(self, rows: Sequence[Row]) -> list[Any]:
         """The reply to one part."""
-        args, rows = planting.asked(self.house.queue.shard, self.planting, (PLAIN,), rows)
-        return await ask(self.house, "dag/submit", args, rows)
+        args, rows = dag_submit.asked(
+            self.harness.queue._internals.shard, self.planting, (PLAIN,), rows
+        )
+        return await ask(self.harness, "dag/submit", args, rows)
 
     async def written(self) -> Planted:
         """All of it written, nothing committed."""
@@ -62,16 +64,16 @@ class Planted:
         """The reply to one call of commit."""
         number = len(self.planting.nodes) if total is None else total
         args: dict[str, Any] = {"dag": self.dag, "total": number, "limit": limit, "tries": TRIES}
-        return await ask(self.house, "dag/commit", args)
+        return await ask(self.harness, "dag/commit", args)
 
     async def drop(self, *, limit: int = 250, idle_ms: int = 0) -> list[Any]:
         """The reply to one call of drop."""
         args: dict[str, Any] = {"dag": self.dag, "limit": limit, "idle_ms": idle_ms}
-        return await ask(self.house, "dag/drop", args)
+        return await ask(self.harness, "dag/drop", args)
 
     async def cancel(self, reason: str = "", *, limit: int = 250, request: str = "r") -> list[Any]:
         """The reply to one call of cancel."""
-        how = ending(self.house.queue.shard.terms)
+        how = ending(self.harness.queue._internals.shard.terms)
         args: dict[str, Any] = {
             "dag": self.dag,
             "reason": reason,
@@ -79,25 +81,27 @@ class Planted:
             "how": how,
             "request": request,
         }
-        return await ask(self.house, "dag/cancel", args)
+        return await ask(self.harness, "dag/cancel", args)
 
     async def hold(self, *, begin: int = 1, limit: int = 250) -> list[Any]:
         """The reply to one call of hold."""
-        return await ask(self.house, "dag/hold", {"dag": self.dag, "limit": limit, "begin": begin})
+        return await ask(
+            self.harness, "dag/hold", {"dag": self.dag, "limit": limit, "begin": begin}
+        )
 
     async def unhold(self, *, begin: int = 1, limit: int = 250) -> list[Any]:
         """The reply to one call of unhold."""
         args: dict[str, Any] = {"dag": self.dag, "limit": limit, "tries": TRIES, "begin": begin}
-        return await ask(self.house, "dag/unhold", args)
+        return await ask(self.harness, "dag/unhold", args)
 
     async def forget(self, *, limit: int = 250, archive: int = 0) -> list[Any]:
         """The reply to one call of forget."""
         args: dict[str, Any] = {"dag": self.dag, "limit": limit, "archive": archive, "ttl": 60_000}
-        return await ask(self.house, "dag/forget", args)
+        return await ask(self.harness, "dag/forget", args)
 
     async def field(self, name: str) -> str | None:
         """A field of its hash."""
-        found = await self.house.client.hget(self.house.keys.dag(self.dag), name)
+        found = await self.harness.client.hget(self.harness.keys.dag(self.dag), name)
         return None if found is None else found.decode()
 
     async def facts(self) -> tuple[str | None, ...]:
@@ -107,9 +111,9 @@ class Planted:
 
     async def states(self) -> dict[str, str]:
         """The state of each task by its name; those that are gone are left out."""
-        keys = self.house.keys
+        keys = self.harness.keys
         found = {
-            name: await self.house.client.hget(keys.task(task.ulid), "state")
+            name: await self.harness.client.hget(keys.task(task.ulid), "state")
             for name, task in self.ids.items()
         }
         return {name: state.decode() for name, state in found.items() if state is not None}
@@ -120,17 +124,17 @@ class Planted:
 
     async def after(self) -> dict[str, Any]:
         """Every key, see `afterwards`."""
-        return await afterwards(self.house, **self.names)
+        return await afterwards(self.harness, **self.names)
 
     async def steps(self) -> dict[str, str]:
         """What is begun with it and unfinished, by verb."""
-        found = await self.house.client.hgetall(self.house.keys.unfinished())
+        found = await self.harness.client.hgetall(self.harness.keys.unfinished())
         words = {name.decode().split(" ")[0]: at.decode() for name, at in found.items()}
         return {verb: at for verb, at in words.items() if verb != "rank"}
 
 
 def a_plant(
-    house: House,
+    harness: Harness,
     edges: Edges,
     *,
     more: Mapping[str, Mapping[str, Any]] | None = None,
@@ -144,7 +148,7 @@ def a_plant(
     ids = dict(zip(edges, new_task_ids(len(edges)), strict=True))
     kept, wishes, others = more or {}, asks or {}, outside or {}
     triggered = {name for name, facts in kept.items() if "trigger" in facts}
-    flags, below = planting.letters(edges, triggered), planting.dependents(edges, triggered)
+    flags, below = dag_submit.letters(edges, triggered), dag_submit.dependents(edges, triggered)
     nodes = [
         Node(
             ids[name],
@@ -155,7 +159,7 @@ def a_plant(
                 to_json(dict(kept.get(name, {}))),
                 to_json(dict(wishes.get(name, {}))),
             ),
-            parents=[ids[parent].ulid for parent in parents],
+            dependencies=[ids[parent].ulid for parent in parents],
             outside=others.get(name, ()),
             flags=flags[name],
             below=ids[below[name]].ulid if name in below else "",
@@ -164,13 +168,13 @@ def a_plant(
     ]
     facts = {"on_failure": "hold", **facts}
     words = [word for pair in facts.items() for word in pair]
-    return Planted(house, Planting(new_dag_id(), words, nodes, follow), ids)
+    return Planted(harness, DagDraft(new_dag_id(), words, nodes, follow), ids)
 
 
-async def planted(house: House, edges: Edges, **options: Any) -> Planted:
+async def planted(harness: Harness, edges: Edges, **options: Any) -> Planted:
     """A DAG that is committed."""
-    plant = a_plant(house, edges, **options)
-    await planting.submit(house.queue.shard, plant.planting)
+    plant = a_plant(harness, edges, **options)
+    await dag_submit.submit(harness.queue._internals.shard, plant.planting)
     return plant
 
 
@@ -182,9 +186,9 @@ def fan(width: int, *, to_one: bool = False) -> Edges:
     return {"a": [], **{name: ["a"] for name in names}}
 
 
-async def running(house: House, n: int = 1) -> list[Lease]:
+async def running(harness: Harness, n: int = 1) -> list[Lease]:
     """The next tasks, started."""
-    leases = list(await house.queue.claim(worker="w1", n=n))
+    leases = list(await harness.queue.claim(worker="w1", n=n))
     for lease in leases:
         await lease.start()
     return leases
@@ -197,7 +201,7 @@ async def run(plant: Planted, **ends: str) -> None:
     held: dict[str, Lease] = {}
     for name in ends:
         while name not in held:
-            leases = await running(plant.house, 100)
+            leases = await running(plant.harness, 100)
             assert leases, f"{name} cannot run: {await plant.states()}"
             held |= {by_id.get(lease.id, lease.id): lease for lease in leases}
         lease = held.pop(name)
@@ -206,10 +210,10 @@ async def run(plant: Planted, **ends: str) -> None:
         await lease.release()
 
 
-async def settled(house: House) -> None:
+async def settled(harness: Harness) -> None:
     """Lets the services take every step that was left to them."""
-    runtime = house.queue.runtime
-    keeper = Keeper(house.queue.shard, Drafter(runtime.settings, SYSTEM))
+    runtime = harness.queue._internals.runtime
+    keeper = Resumer(harness.queue._internals.shard, Drafter(runtime.settings, SYSTEM))
     for _ in range(3):
-        await house.promoter.tick()
+        await harness.promoter.tick()
         await keeper.tick()

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import pytest
 
-from rqueue.store.outbox import GROUP
-from rqueue.store.scripts import Argument
-from tests.house import House
+from rqueue.core.outbox import GROUP
+from rqueue.store.library import Argument
+from tests.harness import Harness
 from tests.lua.dag.planted import Planted, fan, planted, run, running, settled
 from tests.lua.rows import pttl
-from tests.lua.task.afterwards import afterwards, ask, expiring
+from tests.lua.task.keys_after import afterwards, ask, expiring
 
 CHAIN = {"a": [], "b": ["a"]}
 
 
 async def ending(plant: Planted) -> set[str]:
-    return await expiring(plant.house, **plant.names)
+    return await expiring(plant.harness, **plant.names)
 
 
-async def archived(house: House, *over: str) -> None:
+async def archived(harness: Harness, *over: str) -> None:
     """The archive has seen everything that has ended, and that these DAGs are over."""
-    entries = await house.client.xrange(house.keys.outbox())
+    entries = await harness.client.xrange(harness.keys.outbox())
     args: dict[str, Argument] = {"group": GROUP, "ttl": 60_000, "dags": " ".join(over)}
-    await ask(house, "queue/archived", args, [(entry,) for entry, _ in entries])
+    await ask(harness, "queue/archived", args, [(entry,) for entry, _ in entries])
 
 
-async def test_nothing_expires_before_the_end(house: House) -> None:
-    plant = await planted(house, CHAIN)
-    (lease,) = await running(house)
+async def test_nothing_expires_before_the_end(harness: Harness) -> None:
+    plant = await planted(harness, CHAIN)
+    (lease,) = await running(harness)
     await lease.complete("out")
 
-    await settled(house)
+    await settled(harness)
 
     assert await ending(plant) == set()
-    assert (await afterwards(house, **plant.names))["result:a"] == '"out"'
+    assert (await afterwards(harness, **plant.names))["result:a"] == '"out"'
 
 
-async def test_everything_expires_after_it(house: House) -> None:
+async def test_everything_expires_after_it(harness: Harness) -> None:
     more = {"a": {"ext": "own", "tags": ["t"]}}
-    plant = await planted(house, CHAIN, more=more, follow="{}")
-    (lease,) = await running(house)
+    plant = await planted(harness, CHAIN, more=more, follow="{}")
+    (lease,) = await running(harness)
     await lease.complete("out")
-    await house.queue.cancel(plant.ids["b"])
-    await house.promoter.tick()
+    await harness.queue.cancel(plant.ids["b"])
+    await harness.promoter.tick()
     assert await plant.steps() == {"forget": "0"}
 
     assert await plant.forget() == ["OK", 0]
@@ -50,13 +50,13 @@ async def test_everything_expires_after_it(house: House) -> None:
     assert await ending(plant) == {
         "task:a", "task:b", "result:a", "dag:D", "members:D", "follow:D", "ext:own",
     }  # fmt: skip
-    assert 30_000 < await pttl(house, f"task:{plant.ids['a'].ulid}") <= 60_000
+    assert 30_000 < await pttl(harness, f"task:{plant.ids['a'].ulid}") <= 60_000
     found = await plant.after()
     assert not {"unfinished", "tag:t"} & set(found)
 
 
-async def test_many_go_in_bounded_steps(house: House) -> None:
-    plant = await planted(house, fan(5))
+async def test_many_go_in_bounded_steps(harness: Harness) -> None:
+    plant = await planted(harness, fan(5))
     await plant.cancel("no need")
 
     assert [await plant.forget(limit=4) for _ in range(3)] == [["OK", 1], ["OK", 0], ["OK", 0]]
@@ -64,32 +64,32 @@ async def test_many_go_in_bounded_steps(house: House) -> None:
     assert len(await ending(plant)) == 8
 
 
-async def test_a_task_may_ask_to_be_kept_longer(house: House) -> None:
-    plant = await planted(house, {"a": []}, more={"a": {"ttl": 120_000}})
+async def test_a_task_may_ask_to_be_kept_longer(harness: Harness) -> None:
+    plant = await planted(harness, {"a": []}, more={"a": {"ttl": 120_000}})
     await run(plant, a="done")
 
     await plant.forget()
 
-    assert await pttl(house, f"task:{plant.ids['a'].ulid}") > 60_000
+    assert await pttl(harness, f"task:{plant.ids['a'].ulid}") > 60_000
 
 
-async def test_the_archive_lets_go_of_what_it_sees_after_the_end(archived_house: House) -> None:
-    house = archived_house
-    plant = await planted(house, CHAIN)
+async def test_the_archive_lets_go_of_what_it_sees_after_the_end(archived_harness: Harness) -> None:
+    harness = archived_harness
+    plant = await planted(harness, CHAIN)
     await run(plant, a="done", b="done")
     await plant.forget(archive=1)
     assert await ending(plant) == set()
 
-    await archived(house, "other", plant.dag)
+    await archived(harness, "other", plant.dag)
 
     assert {"dag:D", "members:D", "task:a", "task:b"} <= await ending(plant)
 
 
-async def test_what_the_archive_saw_before_the_end_goes_with_it(archived_house: House) -> None:
-    house = archived_house
-    plant = await planted(house, CHAIN)
+async def test_what_the_archive_saw_before_the_end_goes_with_it(archived_harness: Harness) -> None:
+    harness = archived_harness
+    plant = await planted(harness, CHAIN)
     await run(plant, a="done")
-    await archived(house)
+    await archived(harness)
     assert await ending(plant) == set()
     assert (await plant.after())["task:a"]["archived"] == "1"
     await run(plant, b="done")
@@ -97,18 +97,18 @@ async def test_what_the_archive_saw_before_the_end_goes_with_it(archived_house: 
     await plant.forget(archive=1)
 
     assert await ending(plant) == {"task:a"}
-    await archived(house, plant.dag)
+    await archived(harness, plant.dag)
     assert {"dag:D", "members:D", "task:a", "task:b"} <= await ending(plant)
 
 
 async def test_a_dag_that_the_archive_saw_first_goes_with_the_last_step(
-    archived_house: House,
+    archived_harness: Harness,
 ) -> None:
-    house = archived_house
-    plant = await planted(house, fan(3))
+    harness = archived_harness
+    plant = await planted(harness, fan(3))
     await plant.cancel("no need")
 
-    await archived(house, plant.dag)
+    await archived(harness, plant.dag)
 
     assert "dag:D" not in await ending(plant)
     assert (await plant.after())["dag:D"]["archived"] == "1"
@@ -116,37 +116,37 @@ async def test_a_dag_that_the_archive_saw_first_goes_with_the_last_step(
     assert {"dag:D", "members:D"} <= await ending(plant)
 
 
-async def test_the_archive_lets_go_of_what_has_outlived_its_dag(archived_house: House) -> None:
-    house = archived_house
-    plant = await planted(house, {"a": []})
+async def test_the_archive_lets_go_of_what_has_outlived_its_dag(archived_harness: Harness) -> None:
+    harness = archived_harness
+    plant = await planted(harness, {"a": []})
     await run(plant, a="done")
-    await house.client.delete(house.keys.dag(plant.dag))
+    await harness.client.delete(harness.keys.dag(plant.dag))
 
-    await archived(house)
+    await archived(harness)
 
     assert await ending(plant) == {"task:a"}
 
 
-async def test_without_an_end_there_is_nothing_to_do(house: House) -> None:
-    plant = await planted(house, CHAIN)
-    before = await house.dump()
+async def test_without_an_end_there_is_nothing_to_do(harness: Harness) -> None:
+    plant = await planted(harness, CHAIN)
+    before = await harness.dump()
 
     assert await plant.forget() == ["OK", 0]
-    assert await house.dump() == before
+    assert await harness.dump() == before
     assert await ending(plant) == set()
 
 
 @pytest.mark.parametrize("swept", [True, False])
 async def test_a_dag_whose_row_does_not_say_that_it_is_over_stays(
-    archived_house: House, swept: bool
+    archived_harness: Harness, swept: bool
 ) -> None:
-    house = archived_house
-    plant = await planted(house, CHAIN)
+    harness = archived_harness
+    plant = await planted(harness, CHAIN)
     await run(plant, a="done", b="done")
     if swept:
         await plant.forget(archive=1)
 
-    await archived(house)
+    await archived(harness)
     await plant.forget(archive=1)
 
     assert await ending(plant) == {"task:a", "task:b"}

@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-from tests.house import House
+from tests.harness import Harness
 from tests.lua.dag.planted import DIAMOND, a_plant, planted
-from tests.lua.task.afterwards import ask
+from tests.lua.task.keys_after import ask
 
 
-async def listed(house: House, start: int = 0, limit: int = 10) -> tuple[int, list[str]]:
+async def listed(harness: Harness, start: int = 0, limit: int = 10) -> tuple[int, list[str]]:
     """How many were looked at, and those that were there."""
-    _, looked, *rows = await ask(house, "dag/list", {"from": start, "limit": limit})
+    _, looked, *rows = await ask(harness, "dag/list", {"from": start, "limit": limit})
     return looked, rows[::2]
 
 
-async def aged(house: House, *dags: str) -> None:
+async def aged(harness: Harness, *dags: str) -> None:
     """Lets DAGs look as if they had been committed one after the other."""
-    await house.client.zadd(house.keys.dags(), {dag: at for at, dag in enumerate(dags, 1)})
+    await harness.client.zadd(harness.keys.dags(), {dag: at for at, dag in enumerate(dags, 1)})
 
 
-async def test_the_newest_comes_first(house: House) -> None:
-    one, two, three = [(await planted(house, DIAMOND, title=name)).dag for name in "abc"]
-    await aged(house, one, two, three)
+async def test_the_newest_comes_first(harness: Harness) -> None:
+    one, two, three = [(await planted(harness, DIAMOND, title=name)).dag for name in "abc"]
+    await aged(harness, one, two, three)
 
-    assert await listed(house) == (3, [three, two, one])
-    assert await listed(house, 1, 1) == (1, [two])
-    reply = await ask(house, "dag/list", {"from": 0, "limit": 1})
+    assert await listed(harness) == (3, [three, two, one])
+    assert await listed(harness, 1, 1) == (1, [two])
+    reply = await ask(harness, "dag/list", {"from": 0, "limit": 1})
     assert reply[3][reply[3].index("title") + 1] == "c"
 
 
-async def test_what_is_still_written_is_not_listed(house: House) -> None:
-    await a_plant(house, DIAMOND).written()
+async def test_what_is_still_written_is_not_listed(harness: Harness) -> None:
+    await a_plant(harness, DIAMOND).written()
 
-    assert await listed(house) == (0, [])
-
-
-async def test_a_task_alone_is_not_listed_until_another_joins_it(house: House) -> None:
-    parent = (await house.queue.enqueue("code")).id
-    assert await listed(house) == (0, [])
-
-    await house.queue.enqueue("code", {}, depends_on=[parent])
-
-    assert await listed(house) == (1, [parent.ulid])
+    assert await listed(harness) == (0, [])
 
 
-async def test_those_that_are_gone_leave_the_list(house: House) -> None:
-    one, two = [(await planted(house, DIAMOND)).dag for _ in range(2)]
-    await aged(house, one, two)
-    await house.client.delete(house.keys.dag(two))
+async def test_a_task_alone_is_not_listed_until_another_joins_it(harness: Harness) -> None:
+    parent = (await harness.queue.enqueue("code")).id
+    assert await listed(harness) == (0, [])
 
-    assert await listed(house) == (2, [one])
-    assert await listed(house) == (1, [one])
+    await harness.queue.enqueue("code", {}, depends_on=[parent])
+
+    assert await listed(harness) == (1, [parent.ulid])
+
+
+async def test_those_that_are_gone_leave_the_list(harness: Harness) -> None:
+    one, two = [(await planted(harness, DIAMOND)).dag for _ in range(2)]
+    await aged(harness, one, two)
+    await harness.client.delete(harness.keys.dag(two))
+
+    assert await listed(harness) == (2, [one])
+    assert await listed(harness) == (1, [one])

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from rqueue import Lease
-from rqueue.model.ids import new_task_id
-from rqueue.model.lane import Lane
-from rqueue.store import dags
-from rqueue.store.scripts import Argument
-from rqueue.store.shard import FREED
-from rqueue.store.submits import lanes_text
-from tests.house import House
+from rqueue.core.submit import lanes_text
+from rqueue.dags import store as dag_store
+from rqueue.store.library import Argument
+from rqueue.store.shard import ANSWER_LIMITS
+from rqueue.task.ids import new_task_id
+from rqueue.task.lane import Lane
+from tests.harness import Harness
 from tests.lua.dag.planted import planted, running
 from tests.lua.rows import BASE, DEFINITION, PLAIN, to_json
-from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
+from tests.lua.task.keys_after import LANES, W1, afterwards, ask, mail, parked
 
 Row = tuple[str, str, str, str, str]
 FLAT_LANE = '{"rate":0.0,"type":"code"}'
@@ -36,33 +36,34 @@ def row(key: str, *, more: Any = None, base: int = BASE, **asked: Any) -> Row:
     return key, new_task_id().ulid, f"1 {base} 0", DEFINITION, special
 
 
-async def spawn(house: House, lease: Lease, rows: Sequence[Row], **changes: Any) -> list[Any]:
+async def spawn(harness: Harness, lease: Lease, rows: Sequence[Row], **changes: Any) -> list[Any]:
     """The reply to a spawn of a task that runs."""
     args: dict[str, Argument] = {
         "parent": lease.id.ulid, "token": lease.token, "wait": "", "rule": "own_dag",
-        "max_nodes": 10, "lanes": lanes_text((PLAIN,)), "max_lanes": 512, "steps": 100, **FREED,
+        "max_nodes": 10, "lanes": lanes_text((PLAIN,)), "max_lanes": 512, "steps": 100,
+        **ANSWER_LIMITS,
          "gather": "", "part": "", "keep_ms": 60_000, "who": "",
     }  # fmt: skip
     assert not set(changes) - set(args)
-    return await ask(house, "dag/spawn", args | changes, rows)
+    return await ask(harness, "dag/spawn", args | changes, rows)
 
 
-async def dag_fields(house: House, dag: str) -> dict[str, str]:
+async def dag_fields(harness: Harness, dag: str) -> dict[str, str]:
     """A DAG's own hash, its times as `*`."""
-    found = await house.client.hgetall(house.keys.dag(dag))
+    found = await harness.client.hgetall(harness.keys.dag(dag))
     times = {b"created", b"finished"}
     return {
         name.decode(): "*" if name in times else value.decode() for name, value in found.items()
     }
 
 
-async def test_one_that_was_alone_becomes_a_dag_with_what_it_adds(house: House) -> None:
-    lease = await house.running()
+async def test_one_that_was_alone_becomes_a_dag_with_what_it_adds(harness: Harness) -> None:
+    lease = await harness.running()
     new = row("one")
 
-    said = await spawn(house, lease, [new])
+    said = await spawn(harness, lease, [new])
 
-    found = await afterwards(house, P=lease.id, c=new[1])
+    found = await afterwards(harness, P=lease.id, c=new[1])
     dag = found.pop("dag:P")
     assert said == ["OK", 0, "GOING", new[1], "READY"]
     assert dag == ALONE | {"created": dag["created"], "open": "2", "status": "running",
@@ -80,13 +81,13 @@ async def test_one_that_was_alone_becomes_a_dag_with_what_it_adds(house: House) 
     }
 
 
-async def test_one_that_waits_leaves_its_worker_and_spends_nothing(house: House) -> None:
-    lease = await house.running()
+async def test_one_that_waits_leaves_its_worker_and_spends_nothing(harness: Harness) -> None:
+    lease = await harness.running()
     new = row("one")
 
-    said = await spawn(house, lease, [new], wait="success")
+    said = await spawn(harness, lease, [new], wait="success")
 
-    found = await afterwards(house, P=lease.id, c=new[1])
+    found = await afterwards(harness, P=lease.id, c=new[1])
     assert said == ["OK", 0, "SUSPENDED", new[1], "READY"]
     assert found["task:P"] == {
         "created": "*", "def0": "*", "flags": "Ps", "holder": "* * w1", "lane": "1",
@@ -97,125 +98,125 @@ async def test_one_that_waits_leaves_its_worker_and_spends_nothing(house: House)
     assert (found["waits:P"], found["dependents:c"]) == (["c"], ["P"])
     assert (found["ready"], found["blocked"]) == ((["c"], {}), ["P"])
     assert found["stats"] == {"1:PENDING": 1, "submitted": 2}
-    assert await lease_is_lost(house, lease)
+    assert await lease_is_lost(harness, lease)
 
 
-async def lease_is_lost(house: House, lease: Lease) -> bool:
+async def lease_is_lost(harness: Harness, lease: Lease) -> bool:
     """Whether no settle of the lease is taken any more."""
-    before = await house.dump()
+    before = await harness.dump()
     complete = {"archive": 0, "ttl": 1000, "limit": 10, "tries": 10, "events": 10}
     held = (lease.id.ulid, lease.token)
     said = [
-        await ask(house, "task/complete", complete, [(*held, "1")]),
-        await ask(house, "task/release", {**FREED, "tries": 10}, [held]),
+        await ask(harness, "task/complete", complete, [(*held, "1")]),
+        await ask(harness, "task/release", {**ANSWER_LIMITS, "tries": 10}, [held]),
     ]
-    return said == [["OK", 0, "LOST"]] * 2 and await house.dump() == before
+    return said == [["OK", 0, "LOST"]] * 2 and await harness.dump() == before
 
 
-async def test_it_is_ready_again_when_the_last_has_ended(house: House) -> None:
-    lease = await house.running()
+async def test_it_is_ready_again_when_the_last_has_ended(harness: Harness) -> None:
+    lease = await harness.running()
     rows = [row("one"), row("two")]
-    await spawn(house, lease, rows, wait="success")
+    await spawn(harness, lease, rows, wait="success")
 
-    one, two = await running(house, 2)
+    one, two = await running(harness, 2)
     await one.complete("x")
-    waits = (await house.task(lease.id)).state
+    waits = (await harness.task(lease.id)).state
     await two.complete("y")
 
-    (again,) = await running(house)
+    (again,) = await running(harness)
     assert (waits, again.id) == ("PENDING", lease.id)
     assert (again.task.attempts, again.task.epoch) == (0, 2)
-    found = await afterwards(house, P=lease.id)
+    found = await afterwards(harness, P=lease.id)
     assert "suspended" not in found["task:P"]
     assert not {"waits:P", "blocked"} & set(found)
     # It finds what it has spawned, and there is nothing left to wait for.
-    said = await spawn(house, again, [row("one"), row("two")], wait="success")
+    said = await spawn(harness, again, [row("one"), row("two")], wait="success")
     assert said == ["OK", 0, "GOING", rows[0][1], "COMPLETED", rows[1][1], "COMPLETED"]
     await again.complete("z")
-    assert (await dag_fields(house, lease.id.ulid))["status"] == "completed"
+    assert (await dag_fields(harness, lease.id.ulid))["status"] == "completed"
 
 
-async def test_known_keys_are_not_spawned_again(house: House) -> None:
-    lease = await house.running()
+async def test_known_keys_are_not_spawned_again(harness: Harness) -> None:
+    lease = await harness.running()
     first = row("one")
-    await spawn(house, lease, [first])
+    await spawn(harness, lease, [first])
     second = row("two")
 
-    said = await spawn(house, lease, [row("one"), second])
+    said = await spawn(harness, lease, [row("one"), second])
 
     assert said == ["OK", 0, "GOING", first[1], "READY", second[1], "READY"]
-    assert (await dag_fields(house, lease.id.ulid))["total"] == "3"
+    assert (await dag_fields(harness, lease.id.ulid))["total"] == "3"
 
 
 @pytest.mark.parametrize("wait", ["", "success"])
-async def test_a_key_that_is_there_twice_means_one_task(house: House, wait: str) -> None:
-    lease = await house.running()
+async def test_a_key_that_is_there_twice_means_one_task(harness: Harness, wait: str) -> None:
+    lease = await harness.running()
     first, second = row("one"), row("one", more={"ext": "own"})
 
-    said = await spawn(house, lease, [first, second], wait=wait)
+    said = await spawn(harness, lease, [first, second], wait=wait)
 
     assert said[3:] == [first[1], "READY"] * 2
-    assert (await dag_fields(house, lease.id.ulid))["total"] == "2"
-    found = await afterwards(house, P=lease.id, c=first[1])
+    assert (await dag_fields(harness, lease.id.ulid))["total"] == "2"
+    found = await afterwards(harness, P=lease.id, c=first[1])
     assert (found["spawned:P"], found["members:P"]) == ({"one": "c"}, ["P", "c"])
     assert not {f"task:{second[1]}", "ext:own"} & set(found)
     assert found["stats"]["submitted"] == 2
 
 
 @pytest.mark.parametrize("wait", ["", "success", "done"])
-async def test_sent_again_it_says_the_same_and_changes_nothing(house: House, wait: str) -> None:
-    lease = await house.running()
+async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness, wait: str) -> None:
+    lease = await harness.running()
     rows = [row("one"), row("two", more={"tags": ["t"]}, delay=3_600_000)]
-    first = await spawn(house, lease, rows, wait=wait)
-    before = await house.dump()
+    first = await spawn(harness, lease, rows, wait=wait)
+    before = await harness.dump()
 
-    second = await spawn(house, lease, rows, wait=wait)
+    second = await spawn(harness, lease, rows, wait=wait)
 
     assert second == first
     assert first[2] == ("SUSPENDED" if wait in ("success", "done") else "GOING")
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 async def test_sent_again_when_the_task_is_back_with_another_it_says_suspended(
-    house: House,
+    harness: Harness,
 ) -> None:
-    lease = await house.running()
+    lease = await harness.running()
     rows = [row("one")]
-    await spawn(house, lease, rows, wait="success")
-    await (await running(house))[0].complete("x")
-    await running(house)
-    before = await house.dump()
+    await spawn(harness, lease, rows, wait="success")
+    await (await running(harness))[0].complete("x")
+    await running(harness)
+    before = await harness.dump()
 
-    said = await spawn(house, lease, rows, wait="success")
+    said = await spawn(harness, lease, rows, wait="success")
 
     assert said == ["OK", 0, "SUSPENDED", rows[0][1], "COMPLETED"]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_one_that_has_left_adds_nothing(house: House) -> None:
-    lease = await house.running()
-    await spawn(house, lease, [row("one")], wait="success")
-    before = await house.dump()
+async def test_one_that_has_left_adds_nothing(harness: Harness) -> None:
+    lease = await harness.running()
+    await spawn(harness, lease, [row("one")], wait="success")
+    before = await harness.dump()
 
-    assert await spawn(house, lease, [row("two")]) == ["LOST"]
-    assert await spawn(house, lease, [row("two")], wait="success") == ["LOST"]
-    assert await house.dump() == before
+    assert await spawn(harness, lease, [row("two")]) == ["LOST"]
+    assert await spawn(harness, lease, [row("two")], wait="success") == ["LOST"]
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("state", ["stale", "claimed only", "completed", "gone"])
-async def test_only_the_holder_of_a_running_task_may(house: House, state: str) -> None:
-    lease = await (house.claimed() if state == "claimed only" else house.running())
+async def test_only_the_holder_of_a_running_task_may(harness: Harness, state: str) -> None:
+    lease = await (harness.claimed() if state == "claimed only" else harness.running())
     if state == "stale":
         await lease.release()
-        await house.queue.claim(worker="w2")
+        await harness.queue.claim(worker="w2")
     elif state == "completed":
         await lease.complete()
     elif state == "gone":
-        await house.client.delete(house.keys.task(lease.id.ulid))
-    before = await house.dump()
+        await harness.client.delete(harness.keys.task(lease.id.ulid))
+    before = await harness.dump()
 
-    assert await spawn(house, lease, [row("one")]) == ["LOST"]
-    assert await house.dump() == before
+    assert await spawn(harness, lease, [row("one")]) == ["LOST"]
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize(
@@ -229,108 +230,110 @@ async def test_only_the_holder_of_a_running_task_may(house: House, state: str) -
     ],
 )  # fmt: skip
 async def test_a_refusal_writes_nothing(
-    house: House, changes: dict[str, Any], words: list[str]
+    harness: Harness, changes: dict[str, Any], words: list[str]
 ) -> None:
-    lease = await house.running()
-    before = await house.dump()
+    lease = await harness.running()
+    before = await harness.dump()
 
-    assert await spawn(house, lease, [row("one"), row("two")], **changes) == words
-    assert await house.dump() == before
+    assert await spawn(harness, lease, [row("one"), row("two")], **changes) == words
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("wait", ["", "success"])
-async def test_one_wrong_task_keeps_all_out(house: House, wait: str) -> None:
-    lease = await house.running()
-    other = await house.queue.enqueue("code", external_id="mine")
+async def test_one_wrong_task_keeps_all_out(harness: Harness, wait: str) -> None:
+    lease = await harness.running()
+    other = await harness.queue.enqueue("code", external_id="mine")
     gone = new_task_id().ulid
-    named = row("two", more={"ext": await external(house, other.id.ulid)})
-    before = await house.dump()
+    named = row("two", more={"ext": await external(harness, other.id.ulid)})
+    before = await harness.dump()
 
-    lost = await spawn(house, lease, [row("one"), row("two", outside=[gone])], wait=wait)
-    exists = await spawn(house, lease, [row("one"), named], wait=wait)
+    lost = await spawn(harness, lease, [row("one"), row("two", outside=[gone])], wait=wait)
+    exists = await spawn(harness, lease, [row("one"), named], wait=wait)
 
     assert lost == ["PARENT", "two", gone]
     assert exists == ["EXISTS", "two", other.id.ulid]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_two_of_the_same_producers_id_keep_all_out(house: House) -> None:
-    lease = await house.running()
+async def test_two_of_the_same_producers_id_keep_all_out(harness: Harness) -> None:
+    lease = await harness.running()
     rows = [row("one", more={"ext": "own"}), row("two", more={"ext": "own"})]
-    before = await house.dump()
+    before = await harness.dump()
 
-    assert await spawn(house, lease, rows) == ["EXISTS", "two", rows[0][1]]
-    assert await house.dump() == before
+    assert await spawn(harness, lease, rows) == ["EXISTS", "two", rows[0][1]]
+    assert await harness.dump() == before
 
 
-async def external(house: House, task: str) -> str:
+async def external(harness: Harness, task: str) -> str:
     """The hash under which a task's own id is kept."""
     (key,) = [
-        key for key in await house.client.keys("*ext:*")
-        if await house.client.get(key) == task.encode()
+        key for key in await harness.client.keys("*ext:*")
+        if await harness.client.get(key) == task.encode()
     ]  # fmt: skip
     return str(key.decode().rpartition(":")[2])
 
 
 async def test_a_circle_is_found_and_one_that_is_too_long_to_look_for_is_refused(
-    house: House,
+    harness: Harness,
 ) -> None:
-    plant = await planted(house, {"p": [], "a": ["p"], "b": ["a"], "other": []})
-    (lease, *_) = [one for one in await running(house, 2) if one.id == plant.ids["p"]]
+    plant = await planted(harness, {"p": [], "a": ["p"], "b": ["a"], "other": []})
+    (lease, *_) = [one for one in await running(harness, 2) if one.id == plant.ids["p"]]
     after_b = row("s", outside=[plant.ids["b"].ulid])
-    before = await house.dump()
+    before = await harness.dump()
 
-    assert await spawn(house, lease, [row("x"), after_b], wait="success") == ["CYCLE", "s"]
+    assert await spawn(harness, lease, [row("x"), after_b], wait="success") == ["CYCLE", "s"]
     part = {"gather": "g", "part": "first"}
-    assert await spawn(house, lease, [after_b], wait="success", **part) == ["CYCLE", "s"]
-    assert await spawn(house, lease, [row("x"), after_b], wait="done", steps=1) == ["FAR", "s"]
-    assert await house.dump() == before
-    assert (await spawn(house, lease, [after_b]))[2] == "GOING"
+    assert await spawn(harness, lease, [after_b], wait="success", **part) == ["CYCLE", "s"]
+    assert await spawn(harness, lease, [row("x"), after_b], wait="done", steps=1) == ["FAR", "s"]
+    assert await harness.dump() == before
+    assert (await spawn(harness, lease, [after_b]))[2] == "GOING"
 
 
 async def test_nothing_is_followed_where_nobody_waits_for_the_one_that_spawns(
-    house: House,
+    harness: Harness,
 ) -> None:
-    lease = await house.running()
-    chain = await planted(house, {"a": [], "b": ["a"], "c": ["b"]})
+    lease = await harness.running()
+    chain = await planted(harness, {"a": [], "b": ["a"], "c": ["b"]})
     far, own = row("far", outside=[chain.ids["c"].ulid]), row("own", outside=[lease.id.ulid])
 
-    assert await spawn(house, lease, [own], wait="success") == ["CYCLE", "own"]
-    assert (await spawn(house, lease, [far], wait="success", steps=1))[2] == "SUSPENDED"
+    assert await spawn(harness, lease, [own], wait="success") == ["CYCLE", "own"]
+    assert (await spawn(harness, lease, [far], wait="success", steps=1))[2] == "SUSPENDED"
 
 
-async def test_a_circle_through_one_that_is_there_already_is_found(house: House) -> None:
-    plant = await planted(house, {"p": [], "a": ["p"]})
-    (lease,) = await running(house)
+async def test_a_circle_through_one_that_is_there_already_is_found(harness: Harness) -> None:
+    plant = await planted(harness, {"p": [], "a": ["p"]})
+    (lease,) = await running(harness)
     after_a = row("s", outside=[plant.ids["a"].ulid])
-    await spawn(house, lease, [after_a])
-    before = await house.dump()
+    await spawn(harness, lease, [after_a])
+    before = await harness.dump()
 
-    assert await spawn(house, lease, [after_a], wait="success") == ["CYCLE", "s"]
-    assert await house.dump() == before
+    assert await spawn(harness, lease, [after_a], wait="success") == ["CYCLE", "s"]
+    assert await harness.dump() == before
 
 
-async def test_a_dag_that_is_given_up_takes_no_more_and_tells_of_what_it_has(house: House) -> None:
-    plant = await planted(house, {"p": [], "a": ["p"]})
-    (lease,) = await running(house)
+async def test_a_dag_that_is_given_up_takes_no_more_and_tells_of_what_it_has(
+    harness: Harness,
+) -> None:
+    plant = await planted(harness, {"p": [], "a": ["p"]})
+    (lease,) = await running(harness)
     first = row("one")
-    await spawn(house, lease, [first])
-    await house.client.hset(house.keys.dag(plant.dag), "closing", "failed")
-    before = await house.dump()
+    await spawn(harness, lease, [first])
+    await harness.client.hset(harness.keys.dag(plant.dag), "closing", "failed")
+    before = await harness.dump()
 
-    assert await spawn(house, lease, [row("two")]) == ["CLOSED"]
-    assert await spawn(house, lease, [first]) == ["OK", 0, "GOING", first[1], "READY"]
-    assert await house.dump() == before
+    assert await spawn(harness, lease, [row("two")]) == ["CLOSED"]
+    assert await spawn(harness, lease, [first]) == ["OK", 0, "GOING", first[1], "READY"]
+    assert await harness.dump() == before
 
 
-async def test_what_waits_for_a_time_or_for_others_is_pending(house: House) -> None:
-    lease = await house.running()
-    other = (await house.queue.enqueue("code")).id.ulid
+async def test_what_waits_for_a_time_or_for_others_is_pending(harness: Harness) -> None:
+    lease = await harness.running()
+    other = (await harness.queue.enqueue("code")).id.ulid
     late, after = row("late", delay=3_600_000), row("after", outside=[other])
 
-    said = await spawn(house, lease, [late, after])
+    said = await spawn(harness, lease, [late, after])
 
-    found = await afterwards(house, P=lease.id, l=late[1], a=after[1], o=other)
+    found = await afterwards(harness, P=lease.id, l=late[1], a=after[1], o=other)
     assert said == ["OK", 0, "GOING", late[1], "PENDING", after[1], "PENDING"]
     assert (found["waits:l"], found["waits:a"]) == (["@time"], ["o"])
     assert (found["delayed"], sorted(found["blocked"])) == (["l"], ["a", "l"])
@@ -338,29 +341,31 @@ async def test_what_waits_for_a_time_or_for_others_is_pending(house: House) -> N
     assert found["stats"] == {"1:RUNNING": 1, "2:PENDING": 2, "submitted": 4}
 
 
-async def test_a_claim_that_waits_is_answered(house: House) -> None:
-    lease = await house.running()
-    waiter = await parked(house)
+async def test_a_claim_that_waits_is_answered(harness: Harness) -> None:
+    lease = await harness.running()
+    waiter = await parked(harness)
     new = row("one")
 
-    said = await spawn(house, lease, [new], lanes=lanes_text((Lane("code", 0.1),)))
+    said = await spawn(harness, lease, [new], lanes=lanes_text((Lane("code", 0.1),)))
 
-    (line,) = await mail(house, waiter)
+    (line,) = await mail(harness, waiter)
     assert said[:4] == ["OK", 0, "GOING", new[1]]
     assert line.startswith(f"tasks 1 {new[1]} ")
 
 
 @pytest.mark.parametrize(("wait", "resumed"), [("success", False), ("done", True)])
 async def test_a_death_is_an_end_for_one_that_waits_for_any(
-    house: House, wait: str, resumed: bool
+    harness: Harness, wait: str, resumed: bool
 ) -> None:
-    lease = await house.running()
-    await spawn(house, lease, [row("one")], wait=wait)
+    lease = await harness.running()
+    await spawn(harness, lease, [row("one")], wait=wait)
 
-    await (await running(house))[0].fail("error", "no", permanent=True)
-    await house.promoter.tick()
+    await (await running(harness))[0].fail("error", "no", permanent=True)
+    await harness.promoter.tick()
 
-    state = (await house.task(lease.id)).state
-    dag = await dags.read(house.queue.shard, (await house.task(lease.id)).dag_id)
+    state = (await harness.task(lease.id)).state
+    dag = await dag_store.read(
+        harness.queue._internals.shard, (await harness.task(lease.id)).dag_id
+    )
     assert state == ("READY" if resumed else "PENDING")
     assert (dag.status, dag.dead, dag.open) == ("failed", 1, 1)

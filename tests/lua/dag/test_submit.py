@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from rqueue.dags import submit as dag_submit
 from rqueue.errors import InvalidGraph, TaskNotFound
-from rqueue.model.lane import signature
-from rqueue.store import planting
 from rqueue.store.shard import ending
-from tests.house import House
+from rqueue.task.lane import signature
+from tests.harness import Harness
 from tests.lua.dag.planted import DIAMOND, a_plant, fan, planted, run
 from tests.lua.rows import BASE, DEFINITION, PLAIN, a_row, everything, submit, submitted
-from tests.lua.task.afterwards import ask
+from tests.lua.task.keys_after import ask
 
 LANE = {"lanes": {signature(PLAIN): "1", "next": "1", "version": "*"}}
 TASK = {
@@ -24,8 +24,8 @@ TASK = {
 INSIDE = TASK | {"state": "PENDING"}
 
 
-async def test_tasks_are_written_and_stand_in_no_index(house: House) -> None:
-    plant = a_plant(house, DIAMOND, title="T", follow="{}")
+async def test_tasks_are_written_and_stand_in_no_index(harness: Harness) -> None:
+    plant = a_plant(harness, DIAMOND, title="T", follow="{}")
 
     assert [await plant.write(rows) for rows in plant.parts()] == [["OK"]]
 
@@ -51,13 +51,13 @@ async def test_tasks_are_written_and_stand_in_no_index(house: House) -> None:
 
 @pytest.mark.parametrize("length", [15, 64, 65, 128, 129, 192, 193, 512, 513, 600])
 async def test_a_definition_of_any_length_is_written_and_read_whole(
-    house: House, length: int
+    harness: Harness, length: int
 ) -> None:
     definition = DEFINITION.ljust(length)
     edges = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"], "e": ["c"]}
-    plant = await a_plant(house, edges, definition=definition).written()
+    plant = await a_plant(harness, edges, definition=definition).written()
 
-    found = await everything(house)
+    found = await everything(harness)
     read = {name: found[f"task:{task.ulid}"] for name, task in plant.ids.items()}
     pieces = [[task.pop(f"def{at}", "") for at in range(8)] for task in read.values()]
     whole = "" if length > 512 else definition
@@ -78,9 +78,9 @@ async def test_a_definition_of_any_length_is_written_and_read_whole(
     assert await plant.facts() == ("completed", "0", "0", "0")
 
 
-async def test_what_leads_to_a_task_is_written_with_it(house: House) -> None:
+async def test_what_leads_to_a_task_is_written_with_it(harness: Harness) -> None:
     more = {"ext": "own", "tags": ["t"], "deadline": 99, "trigger": "all_done"}
-    plant = a_plant(house, {"a": [], "b": ["a"]}, more={"b": more}, asks={"b": {"delay": 60_000}})
+    plant = a_plant(harness, {"a": [], "b": ["a"]}, more={"b": more}, asks={"b": {"delay": 60_000}})
 
     await plant.written()
 
@@ -92,8 +92,8 @@ async def test_what_leads_to_a_task_is_written_with_it(house: House) -> None:
     assert not {"dependents:a", "delayed", "blocked"} & set(found)
 
 
-async def test_a_part_that_is_sent_again_changes_nothing(house: House) -> None:
-    plant = await a_plant(house, fan(450, to_one=True)).written()
+async def test_a_part_that_is_sent_again_changes_nothing(harness: Harness) -> None:
+    plant = await a_plant(harness, fan(450, to_one=True)).written()
     before = await plant.after()
 
     assert [await plant.write(rows) for rows in plant.parts()] == [["OK"]] * len(plant.parts())
@@ -103,45 +103,45 @@ async def test_a_part_that_is_sent_again_changes_nothing(house: House) -> None:
     assert len(before["parents:end"]) == 450
 
 
-async def test_a_part_that_comes_after_the_commit_changes_nothing(house: House) -> None:
-    plant = await planted(house, DIAMOND)
-    before = await house.dump()
+async def test_a_part_that_comes_after_the_commit_changes_nothing(harness: Harness) -> None:
+    plant = await planted(harness, DIAMOND)
+    before = await harness.dump()
 
     assert [await plant.write(rows) for rows in plant.parts()] == [["OK"]]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_another_task_for_a_committed_dag_is_refused(house: House) -> None:
-    plant = await planted(house, DIAMOND)
-    (row,) = a_plant(house, {"x": []}).parts()[0]
-    before = await house.dump()
+async def test_another_task_for_a_committed_dag_is_refused(harness: Harness) -> None:
+    plant = await planted(harness, DIAMOND)
+    (row,) = a_plant(harness, {"x": []}).parts()[0]
+    before = await harness.dump()
 
     assert await plant.write([row]) == ["STATE", "pending"]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_nobody_sees_what_is_written(house: House) -> None:
-    plant = await a_plant(house, DIAMOND).written()
-    before = await house.dump()
+async def test_nobody_sees_what_is_written(harness: Harness) -> None:
+    plant = await a_plant(harness, DIAMOND).written()
+    before = await harness.dump()
     task = plant.ids["a"]
 
     with pytest.raises(TaskNotFound):
-        await house.queue.get(task)
-    watched = await ask(house, "task/watch", {"box": "x", "keep_ms": 9}, [(task.ulid,)])
+        await harness.queue.get(task)
+    watched = await ask(harness, "task/watch", {"box": "x", "keep_ms": 9}, [(task.ulid,)])
     assert watched == ["OK", "GONE"]
-    assert not await house.queue.cancel(task)
+    assert not await harness.queue.cancel(task)
     child = a_row(ask={"parents": [task.ulid]})
-    assert await submit(house, [child]) == ["OK", 0, 0, "PARENT", task.ulid]
-    assert await house.queue.claim(worker="w1") == []
+    assert await submit(harness, [child]) == ["OK", 0, 0, "PARENT", task.ulid]
+    assert await harness.queue.claim(worker="w1") == []
 
-    after = await house.dump()
+    after = await harness.dump()
     assert {key for key in after if "waiter:" not in key and "workers" not in key} == set(before)
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-async def test_what_is_written_cannot_be_changed(house: House, name: str) -> None:
-    plant = await a_plant(house, {"a": [], "b": ["a"]}).written()
-    task, before = plant.ids[name].ulid, await house.dump()
+async def test_what_is_written_cannot_be_changed(harness: Harness, name: str) -> None:
+    plant = await a_plant(harness, {"a": [], "b": ["a"]}).written()
+    task, before = plant.ids[name].ulid, await harness.dump()
     asked: dict[str, dict[str, Any]] = {
         "set_priority": {"priority": 1, "was": BASE},
         "reschedule": {"delay": 5, "at": ""},
@@ -153,98 +153,106 @@ async def test_what_is_written_cannot_be_changed(house: House, name: str) -> Non
         },
     }  # fmt: skip
 
-    said = {verb: await ask(house, f"task/{verb}", {"task": task, **asked[verb]}) for verb in asked}
+    said = {
+        verb: await ask(harness, f"task/{verb}", {"task": task, **asked[verb]}) for verb in asked
+    }
 
     assert said == {verb: ["GONE"] for verb in asked}
-    how = ending(house.queue.shard.terms)
-    discarded = await ask(house, "task/discard", {"reason": "", "how": how}, [(task, 1, "")])
+    how = ending(harness.queue._internals.shard.terms)
+    discarded = await ask(harness, "task/discard", {"reason": "", "how": how}, [(task, 1, "")])
     assert discarded == ["OK", "GONE"]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_written_task_is_no_parent_of_another_dag(house: House) -> None:
-    hidden = await a_plant(house, {"a": []}).written()
-    other = a_plant(house, {"x": []}, outside={"x": [hidden.ids["a"].ulid]})
-    before = await house.dump()
+async def test_a_written_task_is_no_parent_of_another_dag(harness: Harness) -> None:
+    hidden = await a_plant(harness, {"a": []}).written()
+    other = a_plant(harness, {"x": []}, outside={"x": [hidden.ids["a"].ulid]})
+    before = await harness.dump()
 
     said = await other.write(other.parts()[0])
 
     assert said == ["PARENT", other.ids["x"].ulid, hidden.ids["a"].ulid]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("parent", ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "@nobody"])
 async def test_a_part_with_a_parent_that_is_not_there_writes_nothing(
-    house: House, parent: str
+    harness: Harness, parent: str
 ) -> None:
-    plant = a_plant(house, {"a": [], "b": ["a"]}, outside={"b": [parent]})
-    before = await house.dump()
+    plant = a_plant(harness, {"a": [], "b": ["a"]}, outside={"b": [parent]})
+    before = await harness.dump()
 
     said = await plant.write(plant.parts()[0])
 
     assert said[:2] == ["PARENT", plant.ids["b"].ulid]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_task_of_the_same_producers_id_is_told(house: House) -> None:
-    known = await submitted(house, more={"ext": "own"})
-    plant = a_plant(house, {"a": []}, more={"a": {"ext": "own"}})
-    before = await house.dump()
+async def test_a_task_of_the_same_producers_id_is_told(harness: Harness) -> None:
+    known = await submitted(harness, more={"ext": "own"})
+    plant = a_plant(harness, {"a": []}, more={"a": {"ext": "own"}})
+    before = await harness.dump()
 
     assert await plant.write(plant.parts()[0]) == ["EXISTS", plant.ids["a"].ulid, known]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-async def test_two_tasks_of_the_same_producers_id_are_not_taken(house: House, parts: int) -> None:
+async def test_two_tasks_of_the_same_producers_id_are_not_taken(
+    harness: Harness, parts: int
+) -> None:
     more = {"a": {"ext": "own"}, "b": {"ext": "own"}}
-    plant = a_plant(house, {"a": [], "b": []}, more=more)
+    plant = a_plant(harness, {"a": [], "b": []}, more=more)
     (rows,) = plant.parts()
     for row in rows[: parts - 1]:
         await plant.write([row])
-    before = await house.dump()
+    before = await harness.dump()
 
     said = await plant.write(rows[parts - 1 :])
 
     assert said == ["EXISTS", plant.ids["b"].ulid, plant.ids["a"].ulid]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("where", ["alone", "in another DAG"])
 async def test_an_id_that_another_task_has_is_refused_and_that_one_left_alone(
-    house: House, where: str
+    harness: Harness, where: str
 ) -> None:
-    plant = a_plant(house, {"a": [], "b": ["a"]})
+    plant = a_plant(harness, {"a": [], "b": ["a"]})
     if where == "alone":
-        await submit(house, [a_row(task=plant.ids["b"].ulid)])
+        await submit(harness, [a_row(task=plant.ids["b"].ulid)])
     else:
-        other = a_plant(house, {"b": []})
+        other = a_plant(harness, {"b": []})
         node = other.planting.nodes[0]._replace(id=plant.ids["b"])
-        await planting.submit(house.queue.shard, other.planting._replace(nodes=[node]))
-    before = await house.dump()
+        await dag_submit.submit(
+            harness.queue._internals.shard, other.planting._replace(nodes=[node])
+        )
+    before = await harness.dump()
 
     with pytest.raises(InvalidGraph):
-        await planting.submit(house.queue.shard, plant.planting)
+        await dag_submit.submit(harness.queue._internals.shard, plant.planting)
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_too_many_lanes_write_nothing(house: House) -> None:
-    await house.queue.enqueue("code")
-    plant = a_plant(house, {"a": []})
+async def test_too_many_lanes_write_nothing(harness: Harness) -> None:
+    await harness.queue.enqueue("code")
+    plant = a_plant(harness, {"a": []})
     args: dict[str, Any]
-    args, rows = planting.asked(house.queue.shard, plant.planting, (PLAIN,), plant.parts()[0])
-    before = await house.dump()
+    args, rows = dag_submit.asked(
+        harness.queue._internals.shard, plant.planting, (PLAIN,), plant.parts()[0]
+    )
+    before = await harness.dump()
 
-    assert await ask(house, "dag/submit", {**args, "max_lanes": 1}, rows) == ["LANES"]
-    assert await house.dump() == before
+    assert await ask(harness, "dag/submit", {**args, "max_lanes": 1}, rows) == ["LANES"]
+    assert await harness.dump() == before
 
 
-async def test_a_refused_part_takes_the_others_with_it(house: House) -> None:
+async def test_a_refused_part_takes_the_others_with_it(harness: Harness) -> None:
     outside = {"399": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"]}
-    plant = a_plant(house, fan(400), outside=outside)
+    plant = a_plant(harness, fan(400), outside=outside)
 
     with pytest.raises(InvalidGraph):
-        await planting.submit(house.queue.shard, plant.planting)
+        await dag_submit.submit(harness.queue._internals.shard, plant.planting)
 
     assert await plant.after() == LANE | {"stats": {}}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tests.house import House
+from tests.harness import Harness
 from tests.lua.dag.planted import Edges, planted, settled
 from tests.lua.rows import everything, submitted
-from tests.lua.task.afterwards import mail, parked
+from tests.lua.task.keys_after import mail, parked
 
 MANY: Edges = {str(at): [] for at in range(5)}
 
 
-async def test_everything_is_as_it_was_before_the_pause(house: House) -> None:
-    plant = await planted(house, {"a": [], "b": ["a"], "c": []})
+async def test_everything_is_as_it_was_before_the_pause(harness: Harness) -> None:
+    plant = await planted(harness, {"a": [], "b": ["a"], "c": []})
     before = await plant.after()
     await plant.hold()
 
@@ -20,8 +20,8 @@ async def test_everything_is_as_it_was_before_the_pause(house: House) -> None:
     assert await plant.after() == before
 
 
-async def test_it_goes_in_bounded_steps(house: House) -> None:
-    plant = await planted(house, MANY)
+async def test_it_goes_in_bounded_steps(harness: Harness) -> None:
+    plant = await planted(harness, MANY)
     await plant.hold()
 
     assert await plant.unhold(limit=2) == ["OK", 1]
@@ -33,18 +33,18 @@ async def test_it_goes_in_bounded_steps(house: House) -> None:
     assert (len(found["lane:1"]), await plant.steps(), found["stats"]) == (5, {}, {"submitted": 5})
 
 
-async def test_the_services_go_on_where_a_caller_died(house: House) -> None:
-    plant = await planted(house, MANY)
+async def test_the_services_go_on_where_a_caller_died(harness: Harness) -> None:
+    plant = await planted(harness, MANY)
     await plant.hold()
     await plant.unhold(limit=1)
 
-    await settled(house)
+    await settled(harness)
 
     assert len((await plant.after())["lane:1"]) == 5
 
 
-async def test_a_pause_that_was_begun_goes_no_further(house: House) -> None:
-    plant = await planted(house, MANY)
+async def test_a_pause_that_was_begun_goes_no_further(harness: Harness) -> None:
+    plant = await planted(harness, MANY)
     await plant.hold(limit=1)
 
     await plant.unhold()
@@ -54,8 +54,8 @@ async def test_a_pause_that_was_begun_goes_no_further(house: House) -> None:
     assert len((await plant.after())["lane:1"]) == 5
 
 
-async def test_a_pause_stops_one_that_was_begun(house: House) -> None:
-    plant = await planted(house, MANY)
+async def test_a_pause_stops_one_that_was_begun(harness: Harness) -> None:
+    plant = await planted(harness, MANY)
     await plant.hold()
     await plant.unhold(limit=2)
 
@@ -63,38 +63,38 @@ async def test_a_pause_stops_one_that_was_begun(house: House) -> None:
 
     assert await plant.steps() == {}
     assert len((await plant.after())["held:D"]) == 5
-    assert await house.queue.claim(worker="w1", n=9) == []
+    assert await harness.queue.claim(worker="w1", n=9) == []
 
 
-async def test_claims_that_wait_are_answered(house: House) -> None:
-    await submitted(house)
-    await house.queue.claim(worker="w1")
-    plant = await planted(house, {"a": []})
+async def test_claims_that_wait_are_answered(harness: Harness) -> None:
+    await submitted(harness)
+    await harness.queue.claim(worker="w1")
+    plant = await planted(harness, {"a": []})
     await plant.hold()
-    waiter = await parked(house)
+    waiter = await parked(harness)
 
     assert await plant.unhold() == ["OK", 0]
 
-    assert (await mail(house, waiter))[0].startswith(f"tasks 1 {plant.ids['a'].ulid} ")
+    assert (await mail(harness, waiter))[0].startswith(f"tasks 1 {plant.ids['a'].ulid} ")
 
 
-async def test_what_is_given_up_does_not_return(house: House) -> None:
-    plant = await planted(house, MANY)
+async def test_what_is_given_up_does_not_return(harness: Harness) -> None:
+    plant = await planted(harness, MANY)
     await plant.hold()
     await plant.cancel("no need", limit=1)
 
     assert await plant.unhold() == ["OK", 0]
 
-    assert await house.queue.claim(worker="w1", n=9) == []
-    await settled(house)
+    assert await harness.queue.claim(worker="w1", n=9) == []
+    await settled(harness)
     assert await plant.facts() == ("cancelled", "0", "0", "5")
 
 
-async def test_sent_again_it_changes_nothing(house: House) -> None:
-    plant = await planted(house, MANY)
+async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
+    plant = await planted(harness, MANY)
     await plant.hold()
     await plant.unhold()
-    before = await everything(house)
+    before = await everything(harness)
 
     assert await plant.unhold() == ["OK", 0]
-    assert await everything(house) == before
+    assert await everything(harness) == before

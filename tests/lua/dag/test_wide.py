@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from rqueue import State
-from rqueue.model.ids import new_task_ids
-from rqueue.store import dags, planting, shard, spawning, tasks
-from rqueue.store.spawning import Seedling
-from tests.house import House
+from rqueue.core import spawn as spawn_moves
+from rqueue.core import tasks
+from rqueue.core.spawn import SpawnDraft
+from rqueue.dags import store as dag_store
+from rqueue.dags import submit as dag_submit
+from rqueue.store import shard
+from rqueue.task.ids import new_task_ids
+from tests.harness import Harness
 from tests.lua.dag.planted import Planted, a_plant, fan, planted, run, running, settled
-from tests.lua.task.afterwards import ask
+from tests.lua.task.keys_after import ask
 
 WIDE = 2000
 # The server may stand still for so long.
@@ -26,42 +30,44 @@ CALL: dict[str, Any] = {"tries": 100, "events": 1000}
 
 async def complete(plant: Planted, name: str, limit: int) -> list[Any]:
     """The end of a task, with so many told in the same call."""
-    leases = await running(plant.house, 1)
+    leases = await running(plant.harness, 1)
     (lease,) = [one for one in leases if one.id == plant.ids[name]]
     args = {"archive": 0, "ttl": 60_000, "limit": limit, **CALL}
-    return await ask(plant.house, "task/complete", args, [(lease.id.ulid, lease.token, "")])
+    return await ask(plant.harness, "task/complete", args, [(lease.id.ulid, lease.token, "")])
 
 
 @pytest.mark.parametrize("trigger", ["", "all_done"])
 async def test_a_wide_fan_out_is_told_in_steps_that_anybody_takes(
-    house: House, trigger: str
+    harness: Harness, trigger: str
 ) -> None:
     edges = fan(WIDE)
     more = {name: {"trigger": trigger} for name in edges if name != "a"} if trigger else {}
-    plant = await planted(house, edges, more=more)
+    plant = await planted(harness, edges, more=more)
 
     assert await complete(plant, "a", 300) == ["OK", 1, "OK"]
 
-    told = [await house.client.zcard(house.keys.lane(1))]
-    while (await ask(house, "task/unblock", {"limit": 300, **CALL}))[1]:
-        told.append(await house.client.zcard(house.keys.lane(1)))
+    told = [await harness.client.zcard(harness.keys.lane(1))]
+    while (await ask(harness, "task/unblock", {"limit": 300, **CALL}))[1]:
+        told.append(await harness.client.zcard(harness.keys.lane(1)))
     assert told[0] == 300
     assert all(0 < after - before <= 300 for before, after in pairwise(told))
     assert told[-1] + 300 >= WIDE
-    keys, parent = house.keys, plant.ids["a"].ulid
-    assert not await house.client.exists(
+    keys, parent = harness.keys, plant.ids["a"].ulid
+    assert not await harness.client.exists(
         keys.unblocking(), keys.telling(), keys.dependents(parent), keys.heirs(parent),
         keys.blocked(),
     )  # fmt: skip
-    assert await house.client.xlen(keys.ready()) == WIDE
-    counts = await house.queue.counts()
+    assert await harness.client.xlen(keys.ready()) == WIDE
+    counts = await harness.queue.counts()
     assert (counts[State.READY], counts[State.PENDING]) == (WIDE, 0)
 
 
-async def test_the_end_of_a_wide_fan_in_frees_the_last_once(house: House) -> None:
-    plant = await planted(house, fan(1000, to_one=True))
-    assert len(await house.client.lrange(house.keys.parents(plant.ids["end"].ulid), 0, -1)) == 1000
-    leases = [*await running(house, 500), *await running(house, 500)]
+async def test_the_end_of_a_wide_fan_in_frees_the_last_once(harness: Harness) -> None:
+    plant = await planted(harness, fan(1000, to_one=True))
+    assert (
+        len(await harness.client.lrange(harness.keys.parents(plant.ids["end"].ulid), 0, -1)) == 1000
+    )
+    leases = [*await running(harness, 500), *await running(harness, 500)]
 
     await asyncio.gather(*(lease.complete() for lease in leases[:-1]))
     assert (await plant.states())["end"] == "PENDING"
@@ -70,38 +76,38 @@ async def test_the_end_of_a_wide_fan_in_frees_the_last_once(house: House) -> Non
     assert (await plant.states())["end"] == "READY"
     await run(plant, end="done")
     assert await plant.facts() == ("completed", "0", "0", "0")
-    keys = house.keys
-    assert not await house.client.exists(keys.blocked(), keys.waits(plant.ids["end"].ulid))
-    assert (await house.queue.counts())[State.COMPLETED] == 1001
+    keys = harness.keys
+    assert not await harness.client.exists(keys.blocked(), keys.waits(plant.ids["end"].ulid))
+    assert (await harness.queue.counts())[State.COMPLETED] == 1001
 
 
 async def test_parents_pass_over_one_that_waited_for_thousands_and_is_given_up(
-    house: House,
+    harness: Harness,
 ) -> None:
-    plant = await planted(house, fan(1001, to_one=True))
+    plant = await planted(harness, fan(1001, to_one=True))
     end, first = plant.ids["end"].ulid, plant.ids["0"].ulid
 
-    await house.queue.cancel(plant.ids["end"])
+    await harness.queue.cancel(plant.ids["end"])
 
-    assert not await house.client.exists(house.keys.waits(end), house.keys.blocked())
+    assert not await harness.client.exists(harness.keys.waits(end), harness.keys.blocked())
     await run(plant, **{"0": "done", "1": "dead"})
     assert (await plant.states())["end"] == "CANCELLED"
-    assert not await house.client.exists(house.keys.dependents(first))
+    assert not await harness.client.exists(harness.keys.dependents(first))
     await plant.cancel("no need", limit=2000)
-    await settled(house)
+    await settled(harness)
     assert await plant.facts() == ("failed", "0", "1", "1000")
-    await house.queue.discard(plant.ids["1"])
-    await settled(house)
+    await harness.queue.dead.discard(plant.ids["1"])
+    await settled(harness)
     assert await plant.facts() == ("cancelled", "0", "0", "1001")
-    left = [one for one in await house.client.keys("*") if b"dependents:" in one]
+    left = [one for one in await harness.client.keys("*") if b"dependents:" in one]
     assert left == []
 
 
-async def typical(house: House, calls: Awaitable[Any]) -> float:
+async def typical(harness: Harness, calls: Awaitable[Any]) -> float:
     """How long one call takes the server, in ms: the middle of those that take more than one. The
     longest says more of what else this machine does.
     """
-    client = house.client
+    client = harness.client
     await client.config_set("slowlog-max-len", 1000)
     await client.config_set("slowlog-log-slower-than", 1000)
     await client.slowlog_reset()
@@ -110,33 +116,35 @@ async def typical(house: House, calls: Awaitable[Any]) -> float:
     return float(median([one["duration"] for one in log] or [0])) / 1000
 
 
-async def drained(house: House, script: str, args: dict[str, Any]) -> None:
+async def drained(harness: Harness, script: str, args: dict[str, Any]) -> None:
     """Calls a script until it says that there is no more."""
-    while (await ask(house, script, args))[1]:
+    while (await ask(harness, script, args))[1]:
         pass
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("to_one", [False, True])
-async def test_no_step_takes_the_server_long(alone: House, to_one: bool) -> None:
+async def test_no_step_takes_the_server_long(alone: Harness, to_one: bool) -> None:
     plant = a_plant(alone, fan(2500, to_one=to_one))
-    here, dag = alone.queue.shard, plant.planting.id
+    here, dag = alone.queue._internals.shard, plant.planting.id
 
     found = {"submit": await typical(alone, plant.written())}
-    found["commit"] = await typical(alone, planting.commit(here, dag, total=2501))
+    found["commit"] = await typical(alone, dag_submit.commit(here, dag, total=2501))
     if not to_one:
-        found["complete"] = await typical(alone, complete(plant, "a", shard.TOLD))
-        rest = drained(alone, "task/unblock", {"limit": shard.TOLD, **CALL})
+        found["complete"] = await typical(alone, complete(plant, "a", shard.UNBLOCK_LIMIT))
+        rest = drained(alone, "task/unblock", {"limit": shard.UNBLOCK_LIMIT, **CALL})
         found["unblock"] = await typical(alone, rest)
-    found["cancel"] = await typical(alone, dags.cancel(here, dag, "no need"))
+    found["cancel"] = await typical(alone, dag_store.cancel(here, dag, "no need"))
     found["cascade"] = await typical(alone, alone.promoter.tick())
-    found["forget"] = await typical(alone, dags.forget(here, dag))
+    found["forget"] = await typical(alone, dag_store.forget(here, dag))
 
     assert max(found.values()) < MOST_MS, found
 
 
-async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: House) -> None:
+@pytest.mark.alone
+async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: Harness) -> None:
     plant = await planted(alone, fan(2500))
-    here, left = alone.queue.shard, [plant.ids["a"].ulid]
+    here, left = alone.queue._internals.shard, [plant.ids["a"].ulid]
     ended = []
 
     async def cascade() -> None:
@@ -150,13 +158,14 @@ async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: Hous
     longest = await typical(alone, cascade())
 
     assert (sum(ended), longest < MOST_MS) == (2501, True)
-    assert max(ended) <= shard.GIVEN_UP
+    assert max(ended) <= shard.CANCEL_LIMIT
 
 
-async def test_a_task_that_waits_for_thousands_takes_the_server_not_long(alone: House) -> None:
-    lease, draft = await alone.running(), alone.queue.drafter.draft({"type": "code"})
-    many = [Seedling(str(at), id, draft) for at, id in enumerate(new_task_ids(WIDE))]
-    spawned = spawning.spawn(alone.queue.shard, lease.held, many, wait="success")
+@pytest.mark.alone
+async def test_a_task_that_waits_for_thousands_takes_the_server_not_long(alone: Harness) -> None:
+    lease, draft = await alone.running(), alone.queue._internals.drafter.draft({"type": "code"})
+    many = [SpawnDraft(str(at), id, draft) for at, id in enumerate(new_task_ids(WIDE))]
+    spawned = spawn_moves.spawn(alone.queue._internals.shard, lease.held, many, wait="success")
 
     longest = await typical(alone, spawned)
 
@@ -164,13 +173,14 @@ async def test_a_task_that_waits_for_thousands_takes_the_server_not_long(alone: 
     assert await alone.client.scard(alone.keys.waits(lease.id.ulid)) == WIDE
 
 
-async def test_one_that_waits_for_all_it_may_takes_the_server_not_long(alone: House) -> None:
+@pytest.mark.alone
+async def test_one_that_waits_for_all_it_may_takes_the_server_not_long(alone: Harness) -> None:
     queue = alone.queue
     most = queue.settings.max_depends_on
     above = [one.id for one in await queue.enqueue_many([queue.call("code")] * most)]
     plan = {"tasks": [{"type": "code", "after": [str(parent) for parent in above]}] * 3}
 
     found = {"enqueue": await typical(alone, queue.enqueue("code", depends_on=above))}
-    found["submit"] = await typical(alone, queue.submit_plan(plan))
+    found["submit"] = await typical(alone, queue.dags.submit(plan))
 
     assert max(found.values()) < MOST_MS, found

@@ -13,11 +13,11 @@ import pytest
 from rqueue import Lease, State
 from rqueue.clock import SYSTEM
 from rqueue.errors import RQueueError
-from rqueue.model.scale import Tier
-from rqueue.model.state import IN_HAND
-from rqueue.store.scripts import Argument
-from tests.house import House
-from tests.lua.task.afterwards import ask
+from rqueue.store.library import Argument
+from rqueue.task.priority import Tier
+from rqueue.task.state import LEASED
+from tests.harness import Harness
+from tests.lua.task.keys_after import ask
 
 TERMS: dict[str, Argument] = {"rates": "[[1,100000]]", "bounds": "[10000000,30000000]"}
 STEPS = 150
@@ -26,8 +26,8 @@ STEPS = 150
 class Hands:
     """Makes one random move after another, as a careless crowd would."""
 
-    def __init__(self, house: House, random: Random) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, random: Random) -> None:
+        self.harness = harness
         self.random = random
         self.tasks: list[str] = []
         self.leases: list[Lease] = []
@@ -54,11 +54,11 @@ class Hands:
         ]
         chosen = self.random.choice(options)
         type = self.random.choice(["code", "review"])
-        self.tasks.append((await self.house.queue.enqueue(type, {}, max_attempts=2, **chosen)).id)
+        self.tasks.append((await self.harness.queue.enqueue(type, {}, max_attempts=2, **chosen)).id)
 
     async def claim(self) -> None:
         worker = self.random.choice(["w1", "w2"])
-        self.leases += await self.house.queue.claim(worker=worker, n=self.random.randint(1, 3))
+        self.leases += await self.harness.queue.claim(worker=worker, n=self.random.randint(1, 3))
 
     async def settle(self) -> None:
         if not self.leases:
@@ -71,52 +71,54 @@ class Hands:
         await self.random.choice(moves)()
 
     async def operate(self) -> None:
-        queue, task = self.house.queue, self.task()
+        queue, task = self.harness.queue, self.task()
         moves: list[Callable[[], Awaitable[object]]] = [
-            lambda: queue.cancel(task), lambda: queue.revive(task), lambda: queue.discard(task),
+            lambda: queue.cancel(task),
+            lambda: queue.dead.retry(task), lambda: queue.dead.discard(task),
             lambda: queue.reschedule(task, delay=60), lambda: queue.run_now(task),
-            lambda: queue.cancel(task, dependents="unblock"), lambda: queue.revive(task, delay=60),
+            lambda: queue.cancel(task, dependents="unblock"),
+            lambda: queue.dead.retry(task, delay=60),
         ]  # fmt: skip
         await self.random.choice(moves)()
 
     async def tick(self) -> None:
-        for ulid in await self.house.client.zrange(self.house.keys.delayed(), 0, -1):
-            await self.house.make_due(ulid.decode())
-        await self.house.promoter.tick()
+        for ulid in await self.harness.client.zrange(self.harness.keys.delayed(), 0, -1):
+            await self.harness.make_due(ulid.decode())
+        await self.harness.promoter.tick()
 
     async def reap(self) -> None:
         for lease in self.random.sample(self.leases, min(5, len(self.leases))):
-            key = self.house.keys.task(lease.id.ulid)
-            state, token = await self.house.client.hmget(key, "state", "token")
-            if token == lease.token.encode() and state.decode() in IN_HAND:
-                await self.house.age(lease, 60)
-        await self.house.reaper.tick()
+            key = self.harness.keys.task(lease.id.ulid)
+            state, token = await self.harness.client.hmget(key, "state", "token")
+            if token == lease.token.encode() and state.decode() in LEASED:
+                await self.harness.age(lease, 60)
+        await self.harness.reaper.tick()
 
     async def expire(self) -> None:
         task = self.task()[-26:]
-        await self.house.client.zadd(self.house.keys.deadlines(), {task: 1}, xx=True)
-        await self.house.promoter.tick()
+        await self.harness.client.zadd(self.harness.keys.deadlines(), {task: 1}, xx=True)
+        await self.harness.promoter.tick()
 
     def task(self) -> str:
         return self.random.choice(self.tasks)
 
 
-async def recount(house: House) -> Counter[State]:
+async def recount(harness: Harness) -> Counter[State]:
     """The tasks by state, from their hashes."""
-    keys = await house.client.keys(house.keys.task("*"))
-    return Counter([State((await house.client.hget(key, "state")).decode()) for key in keys])
+    keys = await harness.client.keys(harness.keys.task("*"))
+    return Counter([State((await harness.client.hget(key, "state")).decode()) for key in keys])
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_the_counters_equal_a_recount(house: House, seed: int) -> None:
-    hands, passed = Hands(house, Random(seed)), set[State]()
+async def test_the_counters_equal_a_recount(harness: Harness, seed: int) -> None:
+    hands, passed = Hands(harness, Random(seed)), set[State]()
     await hands.enqueue()
 
     for step in range(STEPS):
         await hands.step()
         if step % 10:
             continue
-        counts, found = await house.queue.counts(), await recount(house)
+        counts, found = await harness.queue.counts(), await recount(harness)
         assert {state: number for state, number in counts.by_state.items() if number} == found
         assert counts.submitted == sum(found.values())
         assert sum(counts.by_tier.values()) == found[State.READY]
@@ -126,13 +128,13 @@ async def test_the_counters_equal_a_recount(house: House, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_each_task_is_where_its_state_says(house: House, seed: int) -> None:
-    hands = Hands(house, Random(seed + 100))
+async def test_each_task_is_where_its_state_says(harness: Harness, seed: int) -> None:
+    hands = Hands(harness, Random(seed + 100))
     await hands.enqueue()
     for _ in range(STEPS):
         await hands.step()
 
-    found, client, keys = await recount(house), house.client, house.keys
+    found, client, keys = await recount(harness), harness.client, harness.keys
     in_hand = found[State.CLAIMED] + found[State.RUNNING] + found[State.VALIDATING]
     lanes = [await client.zcard(key) for key in await client.keys(keys.lane("*"))]
     assert sum(lanes) == found[State.READY]
@@ -146,40 +148,40 @@ async def test_each_task_is_where_its_state_says(house: House, seed: int) -> Non
     assert len(waits) == found[State.PENDING]
 
 
-async def test_the_reply_has_stats_pauses_and_a_row_a_lane(house: House) -> None:
+async def test_the_reply_has_stats_pauses_and_a_row_a_lane(harness: Harness) -> None:
     for priority in (5, 15, 50):
-        await house.queue.enqueue("code", {}, priority=priority)
-    await house.queue.pause(type="review")
-    before = await house.dump()
+        await harness.queue.enqueue("code", {}, priority=priority)
+    await harness.queue.pause(type="review")
+    before = await harness.dump()
 
-    said = await ask(house, "queue/counts", TERMS)
+    said = await ask(harness, "queue/counts", TERMS)
 
     assert said == ["OK", ["submitted", "3"], ["type=review"], [1, 1, 1, 1]]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_ready_tasks_are_counted_by_the_tier_they_have_reached(house: House) -> None:
+async def test_ready_tasks_are_counted_by_the_tier_they_have_reached(harness: Harness) -> None:
     for priority in (5, 15, 15, 90):
-        await house.queue.enqueue("code", {}, priority=priority)
+        await harness.queue.enqueue("code", {}, priority=priority)
 
-    counts = await house.queue.counts()
+    counts = await harness.queue.counts()
 
     assert counts.by_tier == {
         Tier.CRITICAL: 1, Tier.HIGH: 2, Tier.NORMAL: 0, Tier.LOW: 0, Tier.BACKGROUND: 1,
     }  # fmt: skip
 
 
-async def test_types_are_counted_apart(house: House) -> None:
-    await house.running("code")
-    await house.queue.enqueue("review")
+async def test_types_are_counted_apart(harness: Harness) -> None:
+    await harness.running("code")
+    await harness.queue.enqueue("review")
 
-    counts = await house.queue.counts()
+    counts = await harness.queue.counts()
 
     assert counts.by_type == {"code": {State.RUNNING: 1}, "review": {State.READY: 1}}
     assert (counts["RUNNING"], counts[State.READY], counts.live) == (1, 1, 2)
 
 
-async def test_an_empty_queue_counts_nothing(house: House) -> None:
-    assert await ask(house, "queue/counts", TERMS) == ["OK", [], [], [1, 0, 0, 0]]
-    assert (await house.queue.counts()).live == 0
-    assert await house.dump() == {}
+async def test_an_empty_queue_counts_nothing(harness: Harness) -> None:
+    assert await ask(harness, "queue/counts", TERMS) == ["OK", [], [], [1, 0, 0, 0]]
+    assert (await harness.queue.counts()).live == 0
+    assert await harness.dump() == {}

@@ -7,41 +7,41 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rqueue import Lease, State
+from rqueue.core.outbox import Entry, archived
 from rqueue.errors import Overloaded
-from rqueue.store.outbox import Entry, archived
-from tests.house import House
-from tests.lua.task.afterwards import afterwards, ask, mail, parked
+from tests.harness import Harness
+from tests.lua.task.keys_after import afterwards, ask, mail, parked
 
 
 @pytest.fixture
-async def full(archived_house: House) -> AsyncIterator[House]:
+async def full(archived_harness: Harness) -> AsyncIterator[Harness]:
     """A house whose server fills up when `fill` is called, and is made roomy again after."""
     before = {
-        name: (await archived_house.client.config_get(name))[name]
+        name: (await archived_harness.client.config_get(name))[name]
         for name in ("maxmemory", "maxmemory-policy")
     }
     try:
-        yield archived_house
+        yield archived_harness
     finally:
         for name, value in before.items():
-            await archived_house.client.config_set(name, value)
+            await archived_harness.client.config_set(name, value)
 
 
-async def fill(house: House) -> None:
+async def fill(harness: Harness) -> None:
     """From now on the server has no memory to give."""
-    await house.client.config_set("maxmemory-policy", "noeviction")
-    await house.client.config_set("maxmemory", "1")
+    await harness.client.config_set("maxmemory-policy", "noeviction")
+    await harness.client.config_set("maxmemory", "1")
 
 
-async def leased(house: House, count: int) -> list[Lease]:
-    await house.queue.enqueue_many([house.queue.call("code")] * count)
-    leases = await house.queue.claim(worker="w1", types=["code"], n=count)
+async def leased(harness: Harness, count: int) -> list[Lease]:
+    await harness.queue.enqueue_many([harness.queue.call("code")] * count)
+    leases = await harness.queue.claim(worker="w1", types=["code"], n=count)
     for lease in leases:
         await lease.start()
     return leases
 
 
-async def test_a_full_server_refuses_new_work_and_keeps_no_part_of_it(full: House) -> None:
+async def test_a_full_server_refuses_new_work_and_keeps_no_part_of_it(full: Harness) -> None:
     await full.queue.enqueue("code")
     before = await full.dump()
     await fill(full)
@@ -54,7 +54,7 @@ async def test_a_full_server_refuses_new_work_and_keeps_no_part_of_it(full: Hous
     assert await full.dump() == before
 
 
-async def test_a_full_server_lets_tasks_be_claimed_and_settled(full: House) -> None:
+async def test_a_full_server_lets_tasks_be_claimed_and_settled(full: Harness) -> None:
     await full.queue.enqueue_many([full.queue.call("code")] * 6)
     await fill(full)
 
@@ -76,18 +76,18 @@ async def test_a_full_server_lets_tasks_be_claimed_and_settled(full: House) -> N
     }  # fmt: skip
 
 
-async def test_a_full_server_lets_the_archive_take_what_has_ended(full: House) -> None:
+async def test_a_full_server_lets_the_archive_take_what_has_ended(full: Harness) -> None:
     (lease,) = await leased(full, 1)
     await fill(full)
     await lease.complete("done")
     ((entry, _),) = await full.client.xrange(full.keys.outbox())
 
-    assert await archived(full.queue.shard, [Entry(entry.decode(), [])]) == 1
+    assert await archived(full.queue._internals.shard, [Entry(entry.decode(), [])]) == 1
 
     assert (await afterwards(full))["outbox"] == []
 
 
-async def test_a_full_server_lets_the_services_work(full: House) -> None:
+async def test_a_full_server_lets_the_services_work(full: Harness) -> None:
     silent, parked_one = await leased(full, 2)
     await parked_one.park(60)
     await full.make_due(parked_one.id)
@@ -100,7 +100,7 @@ async def test_a_full_server_lets_the_services_work(full: House) -> None:
     assert (promoted.promoted, reaped.retrying, reaped.holding) == (1, 1, False)
 
 
-async def test_a_full_server_answers_who_waits(full: House) -> None:
+async def test_a_full_server_answers_who_waits(full: Harness) -> None:
     (lease,) = await leased(full, 1)
     waiter = await parked(full)
     await fill(full)
@@ -110,20 +110,20 @@ async def test_a_full_server_answers_who_waits(full: House) -> None:
     assert len(await mail(full, waiter)) == 1
 
 
-async def test_a_full_server_takes_pauses_and_discards(full: House) -> None:
+async def test_a_full_server_takes_pauses_and_discards(full: Harness) -> None:
     (lease,) = await leased(full, 1)
     await lease.fail(permanent=True)
     await fill(full)
 
     await full.queue.pause()
     await full.queue.resume()
-    await full.queue.discard(lease.id)
+    await full.queue.dead.discard(lease.id)
     assert await ask(full, "queue/restamp", {"from": "-", "limit": 10}) == ["OK", ""]
 
     assert (await full.task(lease.id)).state is State.CANCELLED
 
 
-async def test_new_work_is_taken_again_when_there_is_room(full: House) -> None:
+async def test_new_work_is_taken_again_when_there_is_room(full: Harness) -> None:
     await fill(full)
     with pytest.raises(Overloaded):
         await full.queue.enqueue("code")

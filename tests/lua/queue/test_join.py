@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from tests.house import House
+from tests.harness import Harness
 from tests.lua.rows import everything, pttl
-from tests.lua.task.afterwards import ask
+from tests.lua.task.keys_after import ask
 
 
-async def test_a_queue_has_an_archive_until_it_is_left(house: House) -> None:
-    assert await ask(house, "queue/join", {"most": 5}) == ["OK"]
+async def test_a_queue_has_an_archive_until_it_is_left(harness: Harness) -> None:
+    assert await ask(harness, "queue/join", {"most": 5}) == ["OK"]
 
-    assert await everything(house) == {"archiving": "5"}
-    assert await pttl(house, "archiving") == -1
+    assert await everything(harness) == {"archiving": "5"}
+    assert await pttl(harness, "archiving") == -1
 
 
-async def test_the_last_who_joins_says_how_much_may_wait(house: House) -> None:
-    await ask(house, "queue/join", {"most": 5})
+async def test_the_last_who_joins_says_how_much_may_wait(harness: Harness) -> None:
+    await ask(harness, "queue/join", {"most": 5})
 
-    assert await ask(house, "queue/join", {"most": 0}) == ["OK"]
+    assert await ask(harness, "queue/join", {"most": 0}) == ["OK"]
 
-    assert await everything(house) == {"archiving": "0"}
+    assert await everything(harness) == {"archiving": "0"}

@@ -4,63 +4,63 @@ from __future__ import annotations
 
 import pytest
 
-from tests.house import House
+from tests.harness import Harness
 from tests.lua.rows import everything
-from tests.lua.task.afterwards import LANES, W1, afterwards, ask, mail, parked
+from tests.lua.task.keys_after import LANES, W1, afterwards, ask, mail, parked
 
 
-async def test_a_pause_is_written_down(house: House) -> None:
-    assert await ask(house, "queue/pause", {"what": "queue"}) == ["OK"]
+async def test_a_pause_is_written_down(harness: Harness) -> None:
+    assert await ask(harness, "queue/pause", {"what": "queue"}) == ["OK"]
 
-    assert await afterwards(house) == {"paused": ["queue"]}
+    assert await afterwards(harness) == {"paused": ["queue"]}
 
 
 @pytest.mark.parametrize("what", ["queue", "type=code", "lane=1"])
-async def test_what_is_paused_is_not_handed_out(house: House, what: str) -> None:
-    await house.queue.enqueue("code")
+async def test_what_is_paused_is_not_handed_out(harness: Harness, what: str) -> None:
+    await harness.queue.enqueue("code")
 
-    await ask(house, "queue/pause", {"what": what})
+    await ask(harness, "queue/pause", {"what": what})
 
-    assert await house.queue.claim(worker="w1", types=["code"]) == []
+    assert await harness.queue.claim(worker="w1", types=["code"]) == []
 
 
 @pytest.mark.parametrize("what", ["type=review", "lane=2"])
-async def test_what_is_not_paused_is_handed_out(house: House, what: str) -> None:
-    await house.queue.enqueue("code")
-    await house.queue.enqueue("review")
+async def test_what_is_not_paused_is_handed_out(harness: Harness, what: str) -> None:
+    await harness.queue.enqueue("code")
+    await harness.queue.enqueue("review")
 
-    await ask(house, "queue/pause", {"what": what})
+    await ask(harness, "queue/pause", {"what": what})
 
-    (lease,) = await house.queue.claim(worker="w1", n=2)
+    (lease,) = await harness.queue.claim(worker="w1", n=2)
     assert lease.task.type == "code"
 
 
-async def test_what_runs_goes_on(house: House) -> None:
-    lease = await house.running()
+async def test_what_runs_goes_on(harness: Harness) -> None:
+    lease = await harness.running()
 
-    await ask(house, "queue/pause", {"what": "queue"})
+    await ask(harness, "queue/pause", {"what": "queue"})
 
     await lease.renew()
     await lease.complete("done")
-    assert (await house.task(lease.id)).result == "done"
+    assert (await harness.task(lease.id)).result == "done"
 
 
-async def test_who_waits_is_not_given_what_is_paused(house: House) -> None:
-    waiter = await parked(house)
-    await ask(house, "queue/pause", {"what": "type=code"})
+async def test_who_waits_is_not_given_what_is_paused(harness: Harness) -> None:
+    waiter = await parked(harness)
+    await ask(harness, "queue/pause", {"what": "type=code"})
 
-    await house.queue.enqueue("code")
+    await harness.queue.enqueue("code")
 
-    assert await mail(house, waiter) == []
+    assert await mail(harness, waiter) == []
 
 
-async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> None:
-    lease = await house.running()
-    await ask(house, "queue/pause", {"what": "queue"})
-    before = await everything(house)
+async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:
+    lease = await harness.running()
+    await ask(harness, "queue/pause", {"what": "queue"})
+    before = await everything(harness)
 
-    assert await ask(house, "queue/pause", {"what": "queue"}) == ["OK"]
-    assert await everything(house) == before
-    assert set(await afterwards(house, a=lease.id)) == {
+    assert await ask(harness, "queue/pause", {"what": "queue"}) == ["OK"]
+    assert await everything(harness) == before
+    assert set(await afterwards(harness, a=lease.id)) == {
         *LANES, *W1, "task:a", "ready", "stats", "paused",
     }  # fmt: skip

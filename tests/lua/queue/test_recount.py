@@ -6,66 +6,66 @@ from typing import Any
 
 import pytest
 
-from rqueue.store.outbox import Entry, archived, measure
-from tests.house import House
+from rqueue.core.outbox import Entry, archived, measure
+from tests.harness import Harness
 from tests.lua.rows import everything
-from tests.lua.task.afterwards import ask
+from tests.lua.task.keys_after import ask
 
 
-async def drifted(house: House, by: int = 3) -> dict[str, Any]:
+async def drifted(harness: Harness, by: int = 3) -> dict[str, Any]:
     """Two tasks in two entries, a counter that is wrong, and what a walk has seen."""
     for _ in range(2):
-        await (await house.running()).complete()
-    counter = await house.client.hincrby(house.keys.stats(), "outbox", by)
-    seen = await measure(house.queue.shard)
+        await (await harness.running()).complete()
+    counter = await harness.client.hincrby(harness.keys.stats(), "outbox", by)
+    seen = await measure(harness.queue._internals.shard)
     return {"entries": seen.entries, "last": seen.last, "counter": counter, "counted": seen.tasks}
 
 
 @pytest.mark.parametrize("drift", [3, -3])
-async def test_the_counter_is_what_is_there(archived_house: House, drift: int) -> None:
-    house = archived_house
-    args = await drifted(house, drift)
-    before = await everything(house)
+async def test_the_counter_is_what_is_there(archived_harness: Harness, drift: int) -> None:
+    harness = archived_harness
+    args = await drifted(harness, drift)
+    before = await everything(harness)
 
-    assert await ask(house, "queue/recount", args) == ["OK"]
+    assert await ask(harness, "queue/recount", args) == ["OK"]
 
     before["stats"]["outbox"] = "2"
-    assert await everything(house) == before
-    assert await ask(house, "queue/recount", args) == ["OK"]
-    assert await everything(house) == before
+    assert await everything(harness) == before
+    assert await ask(harness, "queue/recount", args) == ["OK"]
+    assert await everything(harness) == before
 
 
-async def test_an_empty_outbox_is_counted_too(house: House) -> None:
-    await house.client.hset(house.keys.stats(), "outbox", 5)
+async def test_an_empty_outbox_is_counted_too(harness: Harness) -> None:
+    await harness.client.hset(harness.keys.stats(), "outbox", 5)
     args: dict[str, Any] = {"entries": 0, "last": "", "counter": 5, "counted": 0}
 
-    assert await ask(house, "queue/recount", args) == ["OK"]
+    assert await ask(harness, "queue/recount", args) == ["OK"]
 
-    assert (await everything(house))["stats"] == {"outbox": "0"}
-
-
-async def test_what_ended_meanwhile_leaves_it_alone(archived_house: House) -> None:
-    house = archived_house
-    args = await drifted(house)
-    await (await house.running()).complete()
-    before = await everything(house)
-
-    assert await ask(house, "queue/recount", args) == ["STATE", "6"]
-
-    assert await everything(house) == before
+    assert (await everything(harness))["stats"] == {"outbox": "0"}
 
 
-async def test_what_was_archived_meanwhile_leaves_it_alone(archived_house: House) -> None:
-    house = archived_house
-    args = await drifted(house)
-    ((first, _), _) = await house.client.xrange(house.keys.outbox())
-    await archived(house.queue.shard, [Entry(first.decode(), [])])
+async def test_what_ended_meanwhile_leaves_it_alone(archived_harness: Harness) -> None:
+    harness = archived_harness
+    args = await drifted(harness)
+    await (await harness.running()).complete()
+    before = await everything(harness)
 
-    assert await ask(house, "queue/recount", args) == ["STATE", "4"]
+    assert await ask(harness, "queue/recount", args) == ["STATE", "6"]
+
+    assert await everything(harness) == before
 
 
-async def test_a_counter_that_another_has_mended_is_left_alone(archived_house: House) -> None:
-    args = await drifted(archived_house)
-    await archived_house.client.hset(archived_house.keys.stats(), "outbox", 9)
+async def test_what_was_archived_meanwhile_leaves_it_alone(archived_harness: Harness) -> None:
+    harness = archived_harness
+    args = await drifted(harness)
+    ((first, _), _) = await harness.client.xrange(harness.keys.outbox())
+    await archived(harness.queue._internals.shard, [Entry(first.decode(), [])])
 
-    assert await ask(archived_house, "queue/recount", args) == ["STATE", "9"]
+    assert await ask(harness, "queue/recount", args) == ["STATE", "4"]
+
+
+async def test_a_counter_that_another_has_mended_is_left_alone(archived_harness: Harness) -> None:
+    args = await drifted(archived_harness)
+    await archived_harness.client.hset(archived_harness.keys.stats(), "outbox", 9)
+
+    assert await ask(archived_harness, "queue/recount", args) == ["STATE", "9"]

@@ -4,89 +4,89 @@ from __future__ import annotations
 
 from typing import Any
 
-from rqueue.store.queue import note_unserved
-from tests.house import House
+from rqueue.core.counts import note_unserved
+from tests.harness import Harness
 from tests.lua.rows import claim, everything, submitted
 
 MINUTE_MS = 60_000
 
 
-async def noted(house: House, *lanes: int) -> int:
+async def noted(harness: Harness, *lanes: int) -> int:
     rows = [(lane, f"lane {lane}") for lane in lanes]
-    return await note_unserved(house.queue.shard, rows, after_ms=MINUTE_MS)
+    return await note_unserved(harness.queue._internals.shard, rows, after_ms=MINUTE_MS)
 
 
-async def age(house: House, lane: int) -> None:
+async def age(harness: Harness, lane: int) -> None:
     """Lets a lane have been unserved for longer than it may."""
-    key = house.keys.unserved()
-    kept = (await house.client.hget(key, lane)).decode().split(" ")
+    key = harness.keys.unserved()
+    kept = (await harness.client.hget(key, lane)).decode().split(" ")
     aged = " ".join([str(int(kept[0]) - MINUTE_MS), *kept[1:]])
-    await house.client.hset(key, lane, aged)
+    await harness.client.hset(key, lane, aged)
 
 
-async def events(house: House) -> list[dict[str, Any]]:
-    found = (await everything(house)).get("events", ({}, {}))
+async def events(harness: Harness) -> list[dict[str, Any]]:
+    found = (await everything(harness)).get("events", ({}, {}))
     return list(found[0].values())
 
 
-async def test_where_all_is_served_nothing_is_kept(house: House) -> None:
-    assert await noted(house) == 0
-    assert await house.dump() == {}
+async def test_where_all_is_served_nothing_is_kept(harness: Harness) -> None:
+    assert await noted(harness) == 0
+    assert await harness.dump() == {}
 
 
-async def test_it_is_not_told_before_its_time(house: House) -> None:
-    await submitted(house)
-    before = await everything(house)
+async def test_it_is_not_told_before_its_time(harness: Harness) -> None:
+    await submitted(harness)
+    before = await everything(harness)
 
-    assert [await noted(house, 1), await noted(house, 1)] == [0, 0]
+    assert [await noted(harness, 1), await noted(harness, 1)] == [0, 0]
 
-    after = await everything(house)
+    after = await everything(harness)
     assert after.pop("unserved")["1"].isdigit()
     assert after == before
 
 
-async def test_it_is_told_once_while_it_lasts(house: House) -> None:
-    first, _ = await submitted(house), await submitted(house)
-    await noted(house, 1)
-    await age(house, 1)
+async def test_it_is_told_once_while_it_lasts(harness: Harness) -> None:
+    first, _ = await submitted(harness), await submitted(harness)
+    await noted(harness, 1)
+    await age(harness, 1)
 
-    assert [await noted(house, 1), await noted(house, 1)] == [1, 0]
+    assert [await noted(harness, 1), await noted(harness, 1)] == [1, 0]
 
-    assert await events(house) == [{"event": "task.unserved", "task": first, "detail": "lane 1"}]
-    before = await house.dump()
-    assert await noted(house, 1) == 0
-    assert await house.dump() == before
-
-
-async def test_one_that_was_served_in_between_counts_anew(house: House) -> None:
-    await submitted(house)
-    await noted(house, 1)
-    await age(house, 1)
-    assert await noted(house, 1) == 1
-
-    await noted(house)
-    assert "unserved" not in await everything(house)
-    assert await noted(house, 1) == 0
-    await age(house, 1)
-
-    assert await noted(house, 1) == 1
-    assert len(await events(house)) == 2
+    assert await events(harness) == [{"event": "task.unserved", "task": first, "detail": "lane 1"}]
+    before = await harness.dump()
+    assert await noted(harness, 1) == 0
+    assert await harness.dump() == before
 
 
-async def test_a_lane_that_was_emptied_meanwhile_is_not_told(house: House) -> None:
-    await submitted(house)
-    await noted(house, 1)
-    await age(house, 1)
-    await claim(house)
+async def test_one_that_was_served_in_between_counts_anew(harness: Harness) -> None:
+    await submitted(harness)
+    await noted(harness, 1)
+    await age(harness, 1)
+    assert await noted(harness, 1) == 1
 
-    assert await noted(house, 1) == 0
-    assert await events(house) == []
+    await noted(harness)
+    assert "unserved" not in await everything(harness)
+    assert await noted(harness, 1) == 0
+    await age(harness, 1)
+
+    assert await noted(harness, 1) == 1
+    assert len(await events(harness)) == 2
 
 
-async def test_broken_bytes_count_from_now(house: House) -> None:
-    await submitted(house)
-    await house.client.hset(house.keys.unserved(), "1", "soon")
+async def test_a_lane_that_was_emptied_meanwhile_is_not_told(harness: Harness) -> None:
+    await submitted(harness)
+    await noted(harness, 1)
+    await age(harness, 1)
+    await claim(harness)
 
-    assert await noted(house, 1) == 0
-    await age(house, 1)
-    assert await noted(house, 1) == 1
+    assert await noted(harness, 1) == 0
+    assert await events(harness) == []
+
+
+async def test_broken_bytes_count_from_now(harness: Harness) -> None:
+    await submitted(harness)
+    await harness.client.hset(harness.keys.unserved(), "1", "soon")
+
+    assert await noted(harness, 1) == 0
+    await age(harness, 1)
+    assert await noted(harness, 1) == 1

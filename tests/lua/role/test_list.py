@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from tests.house import House
-from tests.lua.task.afterwards import ask
+from tests.harness import Harness
+from tests.lua.task.keys_after import ask
 
 
-async def test_nobody_was_given_one_at_first(house: House) -> None:
-    assert await ask(house, "role/list") == ["OK", []]
-    assert await house.queue.roles() == {}
+async def test_nobody_was_given_one_at_first(harness: Harness) -> None:
+    assert await ask(harness, "role/list") == ["OK", []]
+    assert await harness.queue.roles.list() == {}
 
 
-async def test_they_come_by_name(house: House) -> None:
+async def test_they_come_by_name(harness: Harness) -> None:
     for name in ("human:b", "agent:c", "human:a"):
-        await house.queue.set_role(name, "agent")
+        await harness.queue.roles.set(name, "agent")
 
-    assert list(await house.queue.roles()) == ["agent:c", "human:a", "human:b"]
-    assert (await ask(house, "role/list"))[1][1::2] == ["agent"] * 3
+    assert list(await harness.queue.roles.list()) == ["agent:c", "human:a", "human:b"]
+    assert (await ask(harness, "role/list"))[1][1::2] == ["agent"] * 3

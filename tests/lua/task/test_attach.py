@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from rqueue.core.leases import HeldLease, Settled, complete
+from rqueue.core.notes import attach
 from rqueue.errors import ArtifactRefused, LeaseLost
-from rqueue.model.artifact import Artifact, described, written
-from rqueue.model.ids import new_artifact_id
-from rqueue.store.artifacts import attach
-from rqueue.store.leases import Held, Settled, complete
-from tests.house import House
+from rqueue.task.artifact import Artifact, described, written
+from rqueue.task.ids import new_artifact_id
+from tests.harness import Harness
 from tests.lua.rows import everything, held, pttl
 
 
@@ -19,83 +19,89 @@ def an_artifact(name: str = "a.txt") -> Artifact:
     return described(id=new_artifact_id(), name=name, size=3, sha256="a" * 64)
 
 
-async def test_an_artifact_is_noted_beside_the_task(house: House) -> None:
-    lease, one, two = await held(house), an_artifact(), an_artifact("b c.txt")
-    before = await everything(house)
+async def test_an_artifact_is_noted_beside_the_task(harness: Harness) -> None:
+    lease, one, two = await held(harness), an_artifact(), an_artifact("b c.txt")
+    before = await everything(harness)
 
-    await attach(house.queue.shard, lease, one)
-    await attach(house.queue.shard, lease, two)
+    await attach(harness.queue._internals.shard, lease, one)
+    await attach(harness.queue._internals.shard, lease, two)
 
-    found = await everything(house)
+    found = await everything(harness)
     lines = f"{written(one).decode()}\n{written(two).decode()}\n"
     assert found.pop(f"notes:{lease.task}") == {"artifacts": lines}
     before[f"task:{lease.task}"]["flags"] = "n"
     assert found == before
-    (task,) = await house.queue.runtime.reader.read([lease.task])
+    (task,) = await harness.queue._internals.runtime.reader.read([lease.task])
     assert task is not None
     assert task.attached == (one, two)
 
 
-async def test_one_sent_again_is_noted_once(house: House) -> None:
-    lease, one = await held(house), an_artifact()
-    await attach(house.queue.shard, lease, one)
-    before = await house.dump()
+async def test_one_sent_again_is_noted_once(harness: Harness) -> None:
+    lease, one = await held(harness), an_artifact()
+    await attach(harness.queue._internals.shard, lease, one)
+    before = await harness.dump()
 
-    await attach(house.queue.shard, lease, one)
+    await attach(harness.queue._internals.shard, lease, one)
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_stale_token_notes_nothing(house: House) -> None:
-    lease = await held(house)
-    before = await house.dump()
+async def test_a_stale_token_notes_nothing(harness: Harness) -> None:
+    lease = await held(harness)
+    before = await harness.dump()
 
-    for stranger in (Held(lease.task, "9:other"), Held("NOBODY", lease.token)):
+    for stranger in (HeldLease(lease.task, "9:other"), HeldLease("NOBODY", lease.token)):
         with pytest.raises(LeaseLost):
-            await attach(house.queue.shard, stranger, an_artifact())
+            await attach(harness.queue._internals.shard, stranger, an_artifact())
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_one_too_many_is_refused_and_those_that_are_noted_are_no_more(house: House) -> None:
-    shard = house.queue.shard
+async def test_one_too_many_is_refused_and_those_that_are_noted_are_no_more(
+    harness: Harness,
+) -> None:
+    shard = harness.queue._internals.shard
     shard.terms = replace(shard.terms, max_artifacts=2)
-    lease, one = await held(house), an_artifact()
+    lease, one = await held(harness), an_artifact()
     await attach(shard, lease, one)
     await attach(shard, lease, an_artifact())
-    before = await house.dump()
+    before = await harness.dump()
 
     with pytest.raises(ArtifactRefused, match="max_artifacts"):
         await attach(shard, lease, an_artifact())
     await attach(shard, lease, one)
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_artifacts_are_known_as_long_as_their_task(house: House) -> None:
-    lease = await held(house)
-    await attach(house.queue.shard, lease, an_artifact())
+async def test_artifacts_are_known_as_long_as_their_task(harness: Harness) -> None:
+    lease = await held(harness)
+    await attach(harness.queue._internals.shard, lease, an_artifact())
 
-    await complete(house.queue.shard, [Settled(lease.task, lease.token, b"")])
+    await complete(harness.queue._internals.shard, [Settled(lease.task, lease.token, b"")])
 
-    assert 0 < await pttl(house, f"notes:{lease.task}") <= house.queue.shard.terms.result_ttl_ms
+    assert (
+        0
+        < await pttl(harness, f"notes:{lease.task}")
+        <= harness.queue._internals.shard.terms.result_ttl_ms
+    )
 
 
-async def test_those_of_a_failed_attempt_stay_with_the_task(house: House) -> None:
-    first, one = await house.running(), an_artifact()
-    await attach(house.queue.shard, Held(first.id.ulid, first.token), one)
+async def test_those_of_a_failed_attempt_stay_with_the_task(harness: Harness) -> None:
+    first, one = await harness.running(), an_artifact()
+    await attach(harness.queue._internals.shard, HeldLease(first.id.ulid, first.token), one)
     await first.fail("error", "broken", permanent=True)
-    await house.queue.revive(first.id)
+    await harness.queue.dead.retry(first.id)
 
-    assert (await house.queue.get(first.id)).attached == (one,)
+    assert (await harness.queue.get(first.id)).attached == (one,)
 
 
-async def test_lines_that_cannot_be_read_are_left_out_and_named(house: House) -> None:
-    lease = await held(house)
-    await attach(house.queue.shard, lease, an_artifact())
-    await house.client.hset(house.keys.notes(lease.task), "artifacts", "{")
+async def test_lines_that_cannot_be_read_are_left_out_and_named(harness: Harness) -> None:
+    lease = await held(harness)
+    await attach(harness.queue._internals.shard, lease, an_artifact())
+    await harness.client.hset(harness.keys.notes(lease.task), "artifacts", "{")
 
-    (task,) = await house.queue.runtime.reader.read([lease.task])
+    (task,) = await harness.queue._internals.runtime.reader.read([lease.task])
 
     assert task is not None
     assert (task.attached, task.damaged) == ((), ("artifacts",))

@@ -8,15 +8,15 @@ import pytest
 
 from rqueue import Lease
 from rqueue.errors import LeaseLost
-from rqueue.store.scripts import Argument
-from rqueue.store.shard import FREED
-from tests.house import House
-from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring, parked
+from rqueue.store.library import Argument
+from rqueue.store.shard import ANSWER_LIMITS
+from tests.harness import Harness
+from tests.lua.task.keys_after import LANES, W1, afterwards, ask, expiring, parked
 
 HOW = '{"archive":"0","ttl":60000,"events":1000}'
 TERMS: dict[str, Argument] = {
     "reason": "no need", "dependents": "cascade", "limit": 1000, "how": HOW, "request": "r1",
-    **FREED,
+    **ANSWER_LIMITS,
 }  # fmt: skip
 ENDED = {
     "def0": "*", "finished": "*", "lane": "1", "score": "*", "settled": "cancel r1",
@@ -27,13 +27,13 @@ EVENTS = [{"event": "task.cancelled", "task": "a", "detail": "no need"}]
 STATS = {"1:CANCELLED": 1, "submitted": 1}
 
 
-async def cancelled(house: House, task: str) -> list[object]:
-    return await ask(house, "task/cancel", TERMS, [(task[-26:],)])
+async def cancelled(harness: Harness, task: str) -> list[object]:
+    return await ask(harness, "task/cancel", TERMS, [(task[-26:],)])
 
 
-async def brought_to(house: House, state: str) -> Lease:
+async def brought_to(harness: Harness, state: str) -> Lease:
     """A claimed task, and then in a later state."""
-    lease = await house.claimed()
+    lease = await harness.claimed()
     if state != "CLAIMED":
         await lease.start()
     match state:
@@ -48,28 +48,28 @@ async def brought_to(house: House, state: str) -> Lease:
     return lease
 
 
-async def test_a_ready_task_leaves_its_lane(house: House) -> None:
-    task = (await house.queue.enqueue("code")).id
+async def test_a_ready_task_leaves_its_lane(harness: Harness) -> None:
+    task = (await harness.queue.enqueue("code")).id
 
-    said = await cancelled(house, task)
+    said = await cancelled(harness, task)
 
     assert said == ["OK", 0, 1, "OK"]
-    assert await afterwards(house, a=task) == LANES | {
+    assert await afterwards(harness, a=task) == LANES | {
         "task:a": ENDED | {"entry": "*"},
         "ready": ([], {}),
         "events": EVENTS,
         "stats": STATS,
     }
-    assert await expiring(house, a=task) == {"task:a"}
+    assert await expiring(harness, a=task) == {"task:a"}
 
 
-async def test_a_scheduled_task_leaves_what_it_waits_in(house: House) -> None:
-    task = (await house.queue.enqueue("code", {}, delay=60)).id
+async def test_a_scheduled_task_leaves_what_it_waits_in(harness: Harness) -> None:
+    task = (await harness.queue.enqueue("code", {}, delay=60)).id
 
-    said = await cancelled(house, task)
+    said = await cancelled(harness, task)
 
     assert said == ["OK", 0, 1, "OK"]
-    assert await afterwards(house, a=task) == LANES | {
+    assert await afterwards(harness, a=task) == LANES | {
         "task:a": ENDED | {"created": "*", "due": "*"},
         "events": EVENTS,
         "stats": STATS,
@@ -77,15 +77,15 @@ async def test_a_scheduled_task_leaves_what_it_waits_in(house: House) -> None:
 
 
 @pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "VALIDATING"])
-async def test_a_held_task_is_taken_from_its_holder(house: House, state: str) -> None:
-    lease = await brought_to(house, state)
+async def test_a_held_task_is_taken_from_its_holder(harness: Harness, state: str) -> None:
+    lease = await brought_to(harness, state)
 
-    said = await cancelled(house, lease.id)
+    said = await cancelled(harness, lease.id)
 
     holder = "* 0 w1" if state == "CLAIMED" else "* * w1"
     owes = {} if state == "CLAIMED" else {"owed": f"{lease.token} 0 w1"}
     assert said == ["OK", 0, 1, "OK"]
-    assert await afterwards(house, a=lease.id) == LANES | W1 | {
+    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
         "task:a": ENDED | HELD | {"holder": holder} | owes,
         "mail:@w1": [f"fenced a {lease.token}"],
         "ready": ([], {}),
@@ -94,22 +94,22 @@ async def test_a_held_task_is_taken_from_its_holder(house: House, state: str) ->
     }
 
 
-async def test_a_retry_is_not_tried(house: House) -> None:
-    lease = await brought_to(house, "RETRYING")
+async def test_a_retry_is_not_tried(harness: Harness) -> None:
+    lease = await brought_to(harness, "RETRYING")
 
-    said = await cancelled(house, lease.id)
+    said = await cancelled(harness, lease.id)
 
-    found = await afterwards(house, a=lease.id)
+    found = await afterwards(harness, a=lease.id)
     assert said == ["OK", 0, 1, "OK"]
     assert set(found) == {*LANES, *W1, "task:a", "ready", "events", "stats"}
     assert (found["task:a"]["state"], found["task:a"]["why"]) == ("CANCELLED", "no need")
     assert (found["ready"], found["stats"]) == (([], {}), STATS)
 
 
-async def test_the_holder_of_a_cancelled_task_is_fenced(house: House) -> None:
-    lease = await brought_to(house, "RUNNING")
-    await cancelled(house, lease.id)
-    before = await house.dump()
+async def test_the_holder_of_a_cancelled_task_is_fenced(harness: Harness) -> None:
+    lease = await brought_to(harness, "RUNNING")
+    await cancelled(harness, lease.id)
+    before = await harness.dump()
 
     for call in (lease.renew, lease.complete, lease.fail, lease.release, lease.validate):
         with pytest.raises(LeaseLost):
@@ -117,91 +117,91 @@ async def test_the_holder_of_a_cancelled_task_is_fenced(house: House) -> None:
     with pytest.raises(LeaseLost):
         await lease.park(1)
 
-    after = await house.dump()
-    workers = house.keys.workers()
+    after = await harness.dump()
+    workers = harness.keys.workers()
     assert after.pop(workers) != before.pop(workers)  # a renewal is a sign of life
     assert after == before
 
 
-async def test_it_is_not_claimed_any_more(house: House) -> None:
-    task = (await house.queue.enqueue("code")).id
-    await cancelled(house, task)
+async def test_it_is_not_claimed_any_more(harness: Harness) -> None:
+    task = (await harness.queue.enqueue("code")).id
+    await cancelled(harness, task)
 
-    assert await house.queue.claim(worker="w1", types=["code"]) == []
+    assert await harness.queue.claim(worker="w1", types=["code"]) == []
 
 
-async def test_a_handed_over_task_is_not_recalled(house: House) -> None:
-    await parked(house)
-    task = (await house.queue.enqueue("code")).id
+async def test_a_handed_over_task_is_not_recalled(harness: Harness) -> None:
+    await parked(harness)
+    task = (await harness.queue.enqueue("code")).id
 
-    await cancelled(house, task)
+    await cancelled(harness, task)
 
-    assert "handoffs" not in await afterwards(house)
+    assert "handoffs" not in await afterwards(harness)
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "DEAD_LETTERED"])
-async def test_what_has_ended_stays_as_it_is(house: House, state: str) -> None:
-    lease = await brought_to(house, state)
-    before = await house.dump()
+async def test_what_has_ended_stays_as_it_is(harness: Harness, state: str) -> None:
+    lease = await brought_to(harness, state)
+    before = await harness.dump()
 
-    assert await cancelled(house, lease.id) == ["OK", 0, 0, f"STATE:{state}"]
-    assert await house.dump() == before
-
-
-async def test_an_unknown_task_is_gone(house: House) -> None:
-    assert await cancelled(house, "01HZZZZZZZZZZZZZZZZZZZZZZZ") == ["OK", 0, 0, "GONE"]
-    assert await house.dump() == {}
+    assert await cancelled(harness, lease.id) == ["OK", 0, 0, f"STATE:{state}"]
+    assert await harness.dump() == before
 
 
-async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> None:
-    lease = await brought_to(house, "RUNNING")
-    first = await cancelled(house, lease.id)
-    before = await house.dump()
+async def test_an_unknown_task_is_gone(harness: Harness) -> None:
+    assert await cancelled(harness, "01HZZZZZZZZZZZZZZZZZZZZZZZ") == ["OK", 0, 0, "GONE"]
+    assert await harness.dump() == {}
 
-    second = await cancelled(house, lease.id)
+
+async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:
+    lease = await brought_to(harness, "RUNNING")
+    first = await cancelled(harness, lease.id)
+    before = await harness.dump()
+
+    second = await cancelled(harness, lease.id)
 
     assert (first[3], second[3]) == ("OK", "OK")
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_another_call_finds_it_cancelled(house: House) -> None:
-    task = (await house.queue.enqueue("code")).id
-    assert await house.queue.cancel(task) is True
+async def test_another_call_finds_it_cancelled(harness: Harness) -> None:
+    task = (await harness.queue.enqueue("code")).id
+    assert await harness.queue.cancel(task) is True
 
-    assert await house.queue.cancel(task) is False
-    assert await cancelled(house, task) == ["OK", 0, 0, "STATE:CANCELLED"]
+    assert await harness.queue.cancel(task) is False
+    assert await cancelled(harness, task) == ["OK", 0, 0, "STATE:CANCELLED"]
 
 
-async def test_a_key_is_given_up_and_those_who_watch_are_told(house: House) -> None:
+async def test_a_key_is_given_up_and_those_who_watch_are_told(harness: Harness) -> None:
     options: dict[str, Any] = {"idempotency_key": "k", "external_id": "mine", "tags": ["t"]}
-    task = (await house.queue.enqueue("code", {}, **options)).id
-    await ask(house, "task/watch", {"box": "b1", "keep_ms": 9000}, [(task.ulid,)])
+    task = (await harness.queue.enqueue("code", {}, **options)).id
+    await ask(harness, "task/watch", {"box": "b1", "keep_ms": 9000}, [(task.ulid,)])
 
-    await cancelled(house, task)
+    await cancelled(harness, task)
 
-    found = await afterwards(house, a=task)
+    found = await afterwards(harness, a=task)
     assert set(found) == {*LANES, "task:a", "ext:*", "mail:b1", "ready", "events", "stats"}
     assert (found["mail:b1"], found["ext:*"]) == (["ended a"], "a")
-    assert await expiring(house, a=task) == {"task:a", "ext:*", "mail:b1"}
+    assert await expiring(harness, a=task) == {"task:a", "ext:*", "mail:b1"}
 
 
-async def test_with_an_archive_it_waits_for_its_row(archived_house: House) -> None:
-    task = (await archived_house.queue.enqueue("code", {}, tags=["t"])).id
+async def test_with_an_archive_it_waits_for_its_row(archived_harness: Harness) -> None:
+    task = (await archived_harness.queue.enqueue("code", {}, tags=["t"])).id
     args = TERMS | {"how": HOW.replace('"0"', '"1"')}
 
-    await ask(archived_house, "task/cancel", args, [(task.ulid,)])
+    await ask(archived_harness, "task/cancel", args, [(task.ulid,)])
 
-    found = await afterwards(archived_house, a=task)
+    found = await afterwards(archived_harness, a=task)
     assert (found["outbox"], found["tag:t"]) == ([{"a": "1 CANCELLED"}], ["a"])
     assert found["stats"] == STATS | {"outbox": 1}
-    assert await expiring(archived_house, a=task) == set()
+    assert await expiring(archived_harness, a=task) == set()
 
 
-async def test_each_of_many_gets_its_word(house: House) -> None:
-    lease = await brought_to(house, "COMPLETED")
-    ready = (await house.queue.enqueue("code")).id
+async def test_each_of_many_gets_its_word(harness: Harness) -> None:
+    lease = await brought_to(harness, "COMPLETED")
+    ready = (await harness.queue.enqueue("code")).id
     rows = [(ready.ulid,), (lease.id.ulid,), ("01HZZZZZZZZZZZZZZZZZZZZZZZ",)]
 
-    said = await ask(house, "task/cancel", TERMS, rows)
+    said = await ask(harness, "task/cancel", TERMS, rows)
 
     assert said == ["OK", 0, 1, "OK", "STATE:COMPLETED", "GONE"]

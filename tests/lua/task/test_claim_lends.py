@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 
 from rqueue import Lease
-from rqueue.store.leases import Parking, park
-from tests.house import House, opened
+from rqueue.core.leases import Parked, park
+from tests.harness import Harness, opened
 from tests.servers import Server
 
 Told = tuple[str, str | None, float]
 
 
-async def enqueued(house: House, key: str | None, n: int = 1, **options: Any) -> None:
+async def enqueued(harness: Harness, key: str | None, n: int = 1, **options: Any) -> None:
     """Tasks of a key."""
-    await house.queue.enqueue_many([{"type": "code", "limit_key": key, **options}] * n)
+    await harness.queue.enqueue_many([{"type": "code", "limit_key": key, **options}] * n)
 
 
-async def claimed(house: House, n: int, **offer: Any) -> list[Lease]:
+async def claimed(harness: Harness, n: int, **offer: Any) -> list[Lease]:
     """What a worker is given that serves everything, unless it is said what."""
-    return await house.queue.claim(worker="w1", n=n, **offer)
+    return await harness.queue.claim(worker="w1", n=n, **offer)
 
 
 def keys(leases: Sequence[Lease]) -> str:
@@ -33,9 +33,9 @@ def keys(leases: Sequence[Lease]) -> str:
     return "".join((lease.task.spec.limit_key or "-")[0] for lease in leases)
 
 
-async def given(house: House, *sizes: int, **offer: Any) -> str:
+async def given(harness: Harness, *sizes: int, **offer: Any) -> str:
     """The same of what claims give, one after the other."""
-    return "".join([keys(await claimed(house, n, **offer)) for n in sizes])
+    return "".join([keys(await claimed(harness, n, **offer)) for n in sizes])
 
 
 SIZES = [(1,) * 10, (2,) * 5, (10,)]
@@ -46,79 +46,79 @@ SIZES = [(1,) * 10, (2,) * 5, (10,)]
 async def test_a_key_that_is_full_lends_nothing(
     server: Server, limit: dict[str, int], sizes: tuple[int, ...]
 ) -> None:
-    async with opened(server, limits=[{"key": "a", **limit}]) as house:
-        await enqueued(house, "a", 5, priority=10)
-        await enqueued(house, "b", 12, priority=90)
-        await enqueued(house, None, 10, priority=50)
+    async with opened(server, limits=[{"key": "a", **limit}]) as harness:
+        await enqueued(harness, "a", 5, priority=10)
+        await enqueued(harness, "b", 12, priority=90)
+        await enqueued(harness, None, 10, priority=50)
 
-        assert await given(house, *sizes) == "a" + "-" * 9
+        assert await given(harness, *sizes) == "a" + "-" * 9
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=len)
 async def test_a_type_that_is_full_lends_nothing(server: Server, sizes: tuple[int, ...]) -> None:
-    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as house:
-        await enqueued(house, "a", 5, priority=10)
+    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as harness:
+        await enqueued(harness, "a", 5, priority=10)
         for at in range(12):
-            await enqueued(house, f"b{at}", 2, type="review", priority=90)
-        await enqueued(house, None, 10, type="mail", priority=50)
+            await enqueued(harness, f"b{at}", 2, type="review", priority=90)
+        await enqueued(harness, None, 10, type="mail", priority=50)
 
-        assert await given(house, *sizes) == "a" + "-" * 9
+        assert await given(harness, *sizes) == "a" + "-" * 9
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=len)
 async def test_a_type_that_plain_tasks_have_filled_lends_nothing(
     server: Server, sizes: tuple[int, ...]
 ) -> None:
-    async with opened(server, limits=[{"type": "code", "at_once": 2}]) as house:
-        await enqueued(house, None, 2, priority=5)
-        await enqueued(house, "z", 5, priority=10)
-        await enqueued(house, "a", 5, type="review", priority=90)
-        await enqueued(house, None, 8, type="mail", priority=50)
+    async with opened(server, limits=[{"type": "code", "at_once": 2}]) as harness:
+        await enqueued(harness, None, 2, priority=5)
+        await enqueued(harness, "z", 5, priority=10)
+        await enqueued(harness, "a", 5, type="review", priority=90)
+        await enqueued(harness, None, 8, type="mail", priority=50)
 
-        assert await given(house, *sizes) == "-" * 10
+        assert await given(harness, *sizes) == "-" * 10
 
 
 async def test_a_key_that_others_have_filled_lends_nothing(server: Server) -> None:
-    async with opened(server, limits=[{"key": "z", "at_once": 1}]) as house:
-        await enqueued(house, "z", 1, priority=10)
-        (lease,) = await claimed(house, 1, types=["code"])
+    async with opened(server, limits=[{"key": "z", "at_once": 1}]) as harness:
+        await enqueued(harness, "z", 1, priority=10)
+        (lease,) = await claimed(harness, 1, types=["code"])
         for at in range(9):
-            await enqueued(house, f"a{at}", 1, type="review", priority=90)
-        await enqueued(house, "z", 5, type="review", priority=10)
-        await enqueued(house, None, 5, type="review", priority=50)
+            await enqueued(harness, f"a{at}", 1, type="review", priority=90)
+        await enqueued(harness, "z", 5, type="review", priority=10)
+        await enqueued(harness, None, 5, type="review", priority=50)
 
-        assert await given(house, 1, 1, 3, types=["review"]) == "-----"
+        assert await given(harness, 1, 1, 3, types=["review"]) == "-----"
         # No claim looks at it again, until it may go on: then it lends.
-        assert await house.client.zrange(house.keys.shut(-2), 0, -1) == [b"z"]
-        assert await house.client.zscore(house.keys.turns(-2), "z") is None
+        assert await harness.client.zrange(harness.keys.shut(-2), 0, -1) == [b"z"]
+        assert await harness.client.zscore(harness.keys.turns(-2), "z") is None
         await lease.start()
         await lease.complete()
-        assert await house.client.zcard(house.keys.heads(-2)) == 10
-        await enqueued(house, None, 1, type="review", priority=50)
-        assert await given(house, 11, types=["review"]) == "a" * 9 + "z-"
+        assert await harness.client.zcard(harness.keys.heads(-2)) == 10
+        await enqueued(harness, None, 1, type="review", priority=50)
+        assert await given(harness, 11, types=["review"]) == "a" * 9 + "z-"
 
 
-async def test_a_key_that_is_slowed_down_lends_nothing(house: House) -> None:
-    await enqueued(house, "z", 1, priority=10)
-    (lease,) = await claimed(house, 1)
+async def test_a_key_that_is_slowed_down_lends_nothing(harness: Harness) -> None:
+    await enqueued(harness, "z", 1, priority=10)
+    (lease,) = await claimed(harness, 1)
     await lease.start()
-    row = Parking(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
-    assert await park(house.queue.shard, [row]) == ["OK"]
+    row = Parked(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
+    assert await park(harness.queue._internals.shard, [row]) == ["OK"]
     for at in range(9):
-        await enqueued(house, f"a{at}", 1, type="review", priority=90)
-    await enqueued(house, "z", 5, type="review", priority=10)
-    await enqueued(house, None, 5, priority=50)
+        await enqueued(harness, f"a{at}", 1, type="review", priority=90)
+    await enqueued(harness, "z", 5, type="review", priority=10)
+    await enqueued(harness, None, 5, priority=50)
 
-    assert await given(house, 1, 1, 3) == "-----"
+    assert await given(harness, 1, 1, 3) == "-----"
 
 
-async def test_one_that_may_go_on_lends_until_it_has_its_turn(house: House) -> None:
-    await enqueued(house, "a", 9, priority=90)
-    await enqueued(house, "b", 9, type="review", priority=90)
-    await enqueued(house, "z", 1, priority=10)
-    await enqueued(house, None, 5, priority=50)
+async def test_one_that_may_go_on_lends_until_it_has_its_turn(harness: Harness) -> None:
+    await enqueued(harness, "a", 9, priority=90)
+    await enqueued(harness, "b", 9, type="review", priority=90)
+    await enqueued(harness, "z", 1, priority=10)
+    await enqueued(harness, None, 5, priority=50)
 
-    assert await given(house, 1, 1, 1, 6, 1) == "abz" + "-----" + "ab"
+    assert await given(harness, 1, 1, 1, 6, 1) == "abz" + "-----" + "ab"
 
 
 def told(leases: Sequence[Lease]) -> list[Told]:
@@ -152,35 +152,35 @@ async def test_a_batch_is_as_many_claims_for_one_at_any_limits(server: Server, s
     for sizes in ([1] * 40, [3] * 14, [40]):
         async with opened(
             server, limits=limits, turns={"weights": weights}, priority_boost_per_minute=0
-        ) as house:
-            await house.client.flushall()
-            await house.queue.enqueue_many(calls)
-            leases = [lease for n in sizes for lease in await claimed(house, n)]
+        ) as harness:
+            await harness.client.flushall()
+            await harness.queue.enqueue_many(calls)
+            leases = [lease for n in sizes for lease in await claimed(harness, n)]
             found.append(told(leases)[:40])
 
     assert found[1] == found[0]
     assert found[2] == found[0]
 
 
-async def calls(house: House) -> int:
+async def calls(harness: Harness) -> int:
     """How many commands a claim for one takes."""
-    await house.client.config_resetstat()
-    assert await given(house, 1) == "-"
-    found = await house.client.info("commandstats")
+    await harness.client.config_resetstat()
+    assert await given(harness, 1) == "-"
+    found = await harness.client.info("commandstats")
     return sum(stats["calls"] for stats in found.values())
 
 
-async def overtaken(house: House, number: int) -> None:
+async def overtaken(harness: Harness, number: int) -> None:
     """So many keys at their limit, each with tasks that were the first and are no more; plain tasks
     are more urgent than what may go on.
     """
-    await enqueued(house, "late", 5, priority=99)
-    await enqueued(house, None, 20, priority=95)
+    await enqueued(harness, "late", 5, priority=99)
+    await enqueued(harness, None, 20, priority=95)
     for priority in (90, 70, 50, 30, 10):
-        await house.queue.enqueue_many(
+        await harness.queue.enqueue_many(
             [{"type": "code", "limit_key": f"k{n:03}", "priority": priority} for n in range(number)]
         )
-    assert keys(await claimed(house, number)).count("k") == number
+    assert keys(await claimed(harness, number)).count("k") == number
 
 
 async def test_a_claim_costs_the_same_however_many_were_first_of_keys_that_are_full(
@@ -188,55 +188,55 @@ async def test_a_claim_costs_the_same_however_many_were_first_of_keys_that_are_f
 ) -> None:
     async with opened(
         valkey, limits=[{"key": "*", "at_once": 1}], priority_boost_per_minute=0
-    ) as house:
-        await overtaken(house, 5)
-        await calls(house)
-        few = await calls(house)
-        await house.client.flushall()
+    ) as harness:
+        await overtaken(harness, 5)
+        await calls(harness)
+        few = await calls(harness)
+        await harness.client.flushall()
     async with opened(
         valkey, limits=[{"key": "*", "at_once": 1}], priority_boost_per_minute=0
-    ) as house:
-        await overtaken(house, 200)
+    ) as harness:
+        await overtaken(harness, 200)
         # The first to come by takes out of the way what is no head any more.
-        await calls(house)
+        await calls(harness)
 
-        assert await calls(house) == few
-        assert await house.client.zcard(house.keys.heads(-1)) == 1
+        assert await calls(harness) == few
+        assert await harness.client.zcard(harness.keys.heads(-1)) == 1
 
 
 async def test_a_claim_takes_so_many_out_of_the_way_and_the_next_goes_on(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rqueue.model.turns.MOST_KEYS", 8)
+    monkeypatch.setattr("rqueue.task.limits.MOST_KEYS", 8)
     async with opened(
         server, limits=[{"key": "*", "at_once": 1}], priority_boost_per_minute=0
-    ) as house:
-        await overtaken(house, 5)
-        await enqueued(house, "urgent", 1, priority=94)
-        left = [await house.client.zcard(house.keys.heads(-1))]
+    ) as harness:
+        await overtaken(harness, 5)
+        await enqueued(harness, "urgent", 1, priority=94)
+        left = [await harness.client.zcard(harness.keys.heads(-1))]
 
         found = ""
         for _ in range(2):
-            found += await given(house, 1)
-            left.append(await house.client.zcard(house.keys.heads(-1)))
+            found += await given(harness, 1)
+            left.append(await harness.client.zcard(harness.keys.heads(-1)))
 
         # Fifteen that are no heads, and two that are: one of them lends the other its priority.
         assert left == [17, 9, 1]
         assert found == "-l"
 
 
-async def test_what_is_passed_over_is_the_first_of_its_key(house: House) -> None:
+async def test_what_is_passed_over_is_the_first_of_its_key(harness: Harness) -> None:
     cheap, dear = {"estimated_cost_usd": 0.6}, {"estimated_cost_usd": 1.0}
-    await enqueued(house, "a", 1, priority=20, **dear)
-    await enqueued(house, "a", 2, priority=30, **cheap)
-    await enqueued(house, "a", 1, priority=10, **cheap)
-    _, second, *_ = await house.client.zrange(house.keys.keyed(-1, "a"), 0, -1)
+    await enqueued(harness, "a", 1, priority=20, **dear)
+    await enqueued(harness, "a", 2, priority=30, **cheap)
+    await enqueued(harness, "a", 1, priority=10, **cheap)
+    _, second, *_ = await harness.client.zrange(harness.keys.keyed(-1, "a"), 0, -1)
     # Another claim has found that it is the first no more.
-    await house.client.zrem(house.keys.heads(-1), second)
-    await house.queue.set_budget(1.3)
+    await harness.client.zrem(harness.keys.heads(-1), second)
+    await harness.queue.budgets.set(1.3)
 
-    leases = await claimed(house, 2)
+    leases = await claimed(harness, 2)
 
     assert [one.task.spec.priority for one in leases] == [10, 30]
-    assert await house.client.zrange(house.keys.keyed(-1, "a"), 0, 0) == [second]
-    assert await house.client.zrange(house.keys.heads(-1), 0, -1) == [second]
+    assert await harness.client.zrange(harness.keys.keyed(-1, "a"), 0, 0) == [second]
+    assert await harness.client.zrange(harness.keys.heads(-1), 0, -1) == [second]

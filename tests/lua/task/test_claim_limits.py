@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from rqueue import Lease
-from rqueue.store.passage import promote
-from rqueue.store.queue import answer_all
-from tests.house import House, opened
-from tests.lua.task.afterwards import mail, parked
+from rqueue.core.counts import answer_all
+from rqueue.core.timers import promote
+from tests.harness import Harness, opened
+from tests.lua.task.keys_after import mail, parked
 from tests.servers import Server
 
 
 @asynccontextmanager
-async def limited(server: Server, **limit: Any) -> AsyncIterator[House]:
+async def limited(server: Server, **limit: Any) -> AsyncIterator[Harness]:
     """A house with one limit, and tasks of two types."""
-    async with opened(server, limits=[limit]) as house:
+    async with opened(server, limits=[limit]) as harness:
         for type in ("code", "review"):
-            await house.queue.enqueue_many([{"type": type}] * 20)
-        yield house
+            await harness.queue.enqueue_many([{"type": type}] * 20)
+        yield harness
 
 
-async def claimed(house: House, n: int = 50, worker: str = "w1") -> list[Lease]:
+async def claimed(harness: Harness, n: int = 50, worker: str = "w1") -> list[Lease]:
     """What a worker for everything is given."""
-    return await house.queue.claim(worker=worker, n=n)
+    return await harness.queue.claim(worker=worker, n=n)
 
 
 def types(leases: list[Lease]) -> dict[str, int]:
@@ -36,24 +36,24 @@ def types(leases: list[Lease]) -> dict[str, int]:
     return {type: found.count(type) for type in sorted(set(found))}
 
 
-async def forgotten(house: House, what: str) -> None:
+async def forgotten(harness: Harness, what: str) -> None:
     """The window of a limit has passed."""
-    await house.client.delete(house.keys.limit(what))
+    await harness.client.delete(harness.keys.limit(what))
 
 
 async def test_so_many_of_a_type_are_in_hand_at_once(server: Server) -> None:
-    async with limited(server, type="code", at_once=3) as house:
-        leases = await claimed(house)
+    async with limited(server, type="code", at_once=3) as harness:
+        leases = await claimed(harness)
 
         assert types(leases) == {"code": 3, "review": 20}
-        assert await claimed(house, worker="w2") == []
+        assert await claimed(harness, worker="w2") == []
 
 
 @pytest.mark.parametrize("way", ["complete", "fail", "release", "park", "cancel"])
 async def test_one_that_leaves_makes_room_for_one(server: Server, way: str) -> None:
-    async with limited(server, type="code", at_once=2) as house:
-        leases = [one for one in await claimed(house) if one.task.type == "code"]
-        assert await claimed(house) == []
+    async with limited(server, type="code", at_once=2) as harness:
+        leases = [one for one in await claimed(harness) if one.task.type == "code"]
+        assert await claimed(harness) == []
         (lease, _) = leases
         await lease.start()
 
@@ -67,136 +67,136 @@ async def test_one_that_leaves_makes_room_for_one(server: Server, way: str) -> N
             case "park":
                 await lease.park(60)
             case _:
-                await house.queue.cancel(lease.id)
+                await harness.queue.cancel(lease.id)
 
-        assert types(await claimed(house)) == {"code": 1}
+        assert types(await claimed(harness)) == {"code": 1}
 
 
 @pytest.mark.parametrize("way", ["complete", "fail"])
 async def test_who_waits_for_room_is_answered(server: Server, way: str) -> None:
-    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as house:
-        lease = await house.running()
-        await house.queue.enqueue("code")
-        waiter = await parked(house)
-        assert await mail(house, waiter) == []
+    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as harness:
+        lease = await harness.running()
+        await harness.queue.enqueue("code")
+        waiter = await parked(harness)
+        assert await mail(harness, waiter) == []
 
         if way == "complete":
             await lease.complete()
         else:
             await lease.fail("error", "broken", permanent=True)
 
-        (line,) = await mail(house, waiter)
+        (line,) = await mail(harness, waiter)
         assert line.startswith("tasks ")
         # It has the only place: who waits for the next is to be answered too.
-        assert await house.client.smembers(house.keys.crowded()) == {b"code"}
+        assert await harness.client.smembers(harness.keys.crowded()) == {b"code"}
 
 
 async def test_a_task_that_comes_is_not_brought_past_a_limit(server: Server) -> None:
-    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as house:
-        await house.running()
-        waiter = await parked(house)
+    async with opened(server, limits=[{"type": "code", "at_once": 1}]) as harness:
+        await harness.running()
+        waiter = await parked(harness)
 
-        await house.queue.enqueue("code")
+        await harness.queue.enqueue("code")
 
-        assert await mail(house, waiter) == []
+        assert await mail(harness, waiter) == []
 
 
 async def test_so_many_of_a_type_begin_in_a_time(server: Server) -> None:
-    async with limited(server, type="code", rate=5, per_sec=3600) as house:
-        leases = await claimed(house)
+    async with limited(server, type="code", rate=5, per_sec=3600) as harness:
+        leases = await claimed(harness)
         for lease in leases:
             await lease.start()
             await lease.complete()
 
         assert types(leases) == {"code": 5, "review": 20}
-        assert await claimed(house) == []
-        opens = await house.client.zscore(house.keys.wakes(), "code")
-        seconds, _ = await house.client.time()
+        assert await claimed(harness) == []
+        opens = await harness.client.zscore(harness.keys.wakes(), "code")
+        seconds, _ = await harness.client.time()
         assert 3600 <= opens / 1000 - seconds < 3700
 
-        await forgotten(house, "code")
-        assert types(await claimed(house)) == {"code": 5}
+        await forgotten(harness, "code")
+        assert types(await claimed(harness)) == {"code": 5}
 
 
 @asynccontextmanager
-async def waiting(server: Server, what: str) -> AsyncIterator[tuple[House, Any]]:
+async def waiting(server: Server, what: str) -> AsyncIterator[tuple[Harness, Any]]:
     """A claim that waits for the window of a type or of the queue, which was used up and is over;
     nobody has noticed yet.
     """
     type = None if what == "*" else what
-    async with opened(server, limits=[{"type": type, "rate": 1, "per_sec": 3600}]) as house:
-        await (await house.running()).complete()
-        await house.queue.enqueue_many([{"type": "code"}] * 2)
-        waiter = await parked(house)
-        assert await house.client.zscore(house.keys.wakes(), what) is not None
-        await forgotten(house, what)
-        yield house, waiter
+    async with opened(server, limits=[{"type": type, "rate": 1, "per_sec": 3600}]) as harness:
+        await (await harness.running()).complete()
+        await harness.queue.enqueue_many([{"type": "code"}] * 2)
+        waiter = await parked(harness)
+        assert await harness.client.zscore(harness.keys.wakes(), what) is not None
+        await forgotten(harness, what)
+        yield harness, waiter
 
 
 @pytest.mark.parametrize("what", ["code", "*"])
 async def test_who_waits_for_a_window_is_answered_when_it_lets_go(
     server: Server, what: str
 ) -> None:
-    async with waiting(server, what) as (house, waiter):
-        await promote(house.queue.shard)
-        assert await mail(house, waiter) == []
+    async with waiting(server, what) as (harness, waiter):
+        await promote(harness.queue._internals.shard)
+        assert await mail(harness, waiter) == []
 
-        await house.client.zadd(house.keys.wakes(), {what: 1})
-        done = await promote(house.queue.shard)
+        await harness.client.zadd(harness.keys.wakes(), {what: 1})
+        done = await promote(harness.queue._internals.shard)
 
-        (line,) = await mail(house, waiter)
+        (line,) = await mail(harness, waiter)
         assert line.startswith("tasks ")
         # The one place of the next window is taken already: who waits then must not wait longer.
-        assert done.next_ms == await house.client.zscore(house.keys.wakes(), what)
+        assert done.next_ms == await harness.client.zscore(harness.keys.wakes(), what)
 
 
 async def test_a_tick_knows_of_a_gate_that_its_last_answer_has_shut(server: Server) -> None:
-    async with waiting(server, "code") as (house, waiter):
-        await house.client.delete(house.keys.wakes())
+    async with waiting(server, "code") as (harness, waiter):
+        await harness.client.delete(harness.keys.wakes())
 
-        done = await house.promoter.tick()
+        done = await harness.promoter.tick()
 
-        assert len(await mail(house, waiter)) == 1
-        assert done.next_ms == await house.client.zscore(house.keys.wakes(), "code")
-        assert await answer_all(house.queue.shard) == done.next_ms
+        assert len(await mail(harness, waiter)) == 1
+        assert done.next_ms == await harness.client.zscore(harness.keys.wakes(), "code")
+        assert await answer_all(harness.queue._internals.shard) == done.next_ms
 
 
 async def test_a_whole_queue_has_a_limit_too(server: Server) -> None:
-    async with limited(server, rate=7, per_sec=3600, at_once=4) as house:
-        first = await claimed(house)
+    async with limited(server, rate=7, per_sec=3600, at_once=4) as harness:
+        first = await claimed(harness)
         assert len(first) == 4
         for lease in first:
             await lease.start()
             await lease.complete()
 
-        assert len(await claimed(house)) == 3
-        assert await claimed(house) == []
+        assert len(await claimed(harness)) == 3
+        assert await claimed(harness) == []
 
 
 async def test_what_is_in_hand_counts_in_whatever_lane(server: Server) -> None:
-    async with opened(server, limits=[{"type": "code", "at_once": 3}]) as house:
-        await house.queue.enqueue_many([{"type": "code"}] * 2)
-        await house.queue.enqueue_many([{"type": "code", "required_capabilities": ["gpu"]}] * 3)
+    async with opened(server, limits=[{"type": "code", "at_once": 3}]) as harness:
+        await harness.queue.enqueue_many([{"type": "code"}] * 2)
+        await harness.queue.enqueue_many([{"type": "code", "required_capabilities": ["gpu"]}] * 3)
 
-        first = await house.queue.claim(worker="w1", n=9)
-        second = await house.queue.claim(worker="w2", capabilities=["gpu"], n=9)
+        first = await harness.queue.claim(worker="w1", n=9)
+        second = await harness.queue.claim(worker="w2", capabilities=["gpu"], n=9)
 
         assert (len(first), len(second)) == (2, 1)
 
 
 async def test_what_has_begun_is_forgotten_with_its_window(server: Server) -> None:
-    async with limited(server, type="code", rate=5, per_sec=60) as house:
-        await claimed(house)
+    async with limited(server, type="code", rate=5, per_sec=60) as harness:
+        await claimed(harness)
 
-        assert 60_000 < await house.client.pttl(house.keys.limit("code")) <= 120_000
+        assert 60_000 < await harness.client.pttl(harness.keys.limit("code")) <= 120_000
 
 
 async def test_another_window_counts_what_began_in_the_old_one(server: Server) -> None:
-    async with limited(server, type="code", rate=4, per_sec=1) as house:
-        assert types(await claimed(house)) == {"code": 4, "review": 20}
+    async with limited(server, type="code", rate=4, per_sec=1) as harness:
+        assert types(await claimed(harness)) == {"code": 4, "review": 20}
 
         async with opened(server, limits=[{"type": "code", "rate": 5, "per_sec": 600}]) as other:
             assert types(await claimed(other)) == {"code": 1}
-            slots = await house.client.hkeys(house.keys.limit("code"))
-            now_ms = (await house.client.time())[0] * 1000
+            slots = await harness.client.hkeys(harness.keys.limit("code"))
+            now_ms = (await harness.client.time())[0] * 1000
             assert all(abs(int(slot) - now_ms) < 60_000 for slot in slots)

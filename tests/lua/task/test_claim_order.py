@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rqueue.model.ids import new_task_id
-from rqueue.model.lane import Lane, micro
-from tests.house import House, build
+from rqueue.task.ids import new_task_id
+from rqueue.task.lane import Lane, micro
+from tests.harness import Harness, build
 from tests.lua.rows import a_row, claim, submit, words
 from tests.servers import Server
 
@@ -55,42 +55,42 @@ def test_what_is_given_is_what_a_plain_sort_puts_first(
 async def check(server: Server, wanted: list[Aged], slots: list[int]) -> None:
     server.flush()
     connection, client = server.connection(), server.client()
-    house = build(connection, client)
+    harness = build(connection, client)
     try:
-        left = await aged(house, wanted)
+        left = await aged(harness, wanted)
         for seq, n in enumerate(slots, start=1):
-            reply = await claim(house, n, seq=seq)
+            reply = await claim(harness, n, seq=seq)
             got = [row.task for row in reply[3:]]
             # The script writes down the very moment that it compared the lanes at.
-            now = await claimed_ms(house, got[0]) if got else 0
+            now = await claimed_ms(harness, got[0]) if got else 0
             order = [task for _, task in sorted((left[task](now), task) for task in left)]
             assert got == order[:n]
             for task in got:
                 del left[task]
         assert not left
     finally:
-        await house.queue.aclose()
+        await harness.queue.aclose()
         await connection.aclose()
         await client.aclose()
 
 
-async def aged(house: House, wanted: list[Aged]) -> dict[str, Any]:
+async def aged(harness: Harness, wanted: list[Aged]) -> dict[str, Any]:
     """The tasks, as if made so long ago; each id with its effective priority at an instant."""
     lanes = [Lane(f"t{number}", rate) for number, rate in enumerate(RATES)]
     rows = [a_row(lane=one.lane, base=one.base, task=new_task_id().ulid) for one in wanted]
     # Every lane is made in order, so that its number is its index.
     makers = [a_row(lane=number + 1) for number in range(len(lanes))]
-    await submit(house, [*makers, *rows], lanes=lanes)
+    await submit(harness, [*makers, *rows], lanes=lanes)
     for number, row in enumerate(makers, start=1):
-        await house.client.zrem(house.keys.lane(number), row.task)
+        await harness.client.zrem(harness.keys.lane(number), row.task)
     found: dict[str, Any] = {}
     for row, one in zip(rows, wanted, strict=True):
-        key, rate = house.keys.task(row.task), lanes[one.lane - 1].micro_rate
-        entry = (await house.client.hget(key, "entry")).decode()
+        key, rate = harness.keys.task(row.task), lanes[one.lane - 1].micro_rate
+        entry = (await harness.client.hget(key, "entry")).decode()
         created = int(entry.split("-")[0]) - one.age_ms
         score = round(one.base + rate * created / 60_000)
-        await house.client.hset(key, mapping={"score": score, "created": created})
-        await house.client.zadd(house.keys.lane(one.lane), {row.task: score})
+        await harness.client.hset(key, mapping={"score": score, "created": created})
+        await harness.client.zadd(harness.keys.lane(one.lane), {row.task: score})
         found[row.task] = effective(score, rate)
     return found
 
@@ -99,14 +99,16 @@ def effective(score: int, rate: int) -> Any:
     return lambda now: score - rate * (now / 60_000)
 
 
-async def claimed_ms(house: House, task: str) -> int:
-    holder = words(await house.client.hget(house.keys.task(task), "holder"))
+async def claimed_ms(harness: Harness, task: str) -> int:
+    holder = words(await harness.client.hget(harness.keys.task(task), "holder"))
     return int(holder.split(" ")[0])
 
 
-async def test_an_old_task_of_a_fast_lane_passes_a_better_one_of_a_slow_lane(house: House) -> None:
+async def test_an_old_task_of_a_fast_lane_passes_a_better_one_of_a_slow_lane(
+    harness: Harness,
+) -> None:
     left = await aged(
-        house,
+        harness,
         [
             Aged(1, micro(10), 0),
             Aged(4, micro(20), 9 * 60_000),
@@ -115,16 +117,16 @@ async def test_an_old_task_of_a_fast_lane_passes_a_better_one_of_a_slow_lane(hou
     )
     slow, young, old = left
 
-    reply = await claim(house, 3)
+    reply = await claim(harness, 3)
 
     assert [row.task for row in reply[3:]] == [old, slow, young]
 
 
-async def test_equal_tasks_of_two_lanes_come_earlier_first(house: House) -> None:
+async def test_equal_tasks_of_two_lanes_come_earlier_first(harness: Harness) -> None:
     lanes = [Lane("a", 0.0), Lane("b", 0.0)]
     rows = [a_row(lane=1 + at % 2) for at in range(6)]
-    await submit(house, rows, lanes=lanes)
+    await submit(harness, rows, lanes=lanes)
 
-    reply = await claim(house, 6)
+    reply = await claim(harness, 6)
 
     assert [row.task for row in reply[3:]] == [row.task for row in rows]

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from rqueue.store.leases import Held, Settled, complete, start, validate
-from rqueue.store.shard import FREED
-from tests.house import House
+from rqueue.core.leases import HeldLease, Settled, complete, start, validate
+from rqueue.store.shard import ANSWER_LIMITS
+from tests.harness import Harness
 from tests.lua.rows import claim, everything, held, pttl, submitted
 
 TTL = 86_400_000
 
 
-def settled(lease: Held, result: bytes = b"") -> Settled:
+def settled(lease: HeldLease, result: bytes = b"") -> Settled:
     return Settled(lease.task, lease.token, result)
 
 
 @pytest.mark.parametrize("checked", [False, True], ids=["running", "validating"])
 async def test_a_completed_task_leaves_the_stream_and_keeps_its_result(
-    house: House, checked: bool
+    harness: Harness, checked: bool
 ) -> None:
-    lease = await held(house)
+    lease = await held(harness)
     if checked:
-        await validate(house.queue.shard, [lease])
-    before = await everything(house)
+        await validate(harness.queue._internals.shard, [lease])
+    before = await everything(harness)
     state = before[f"task:{lease.task}"]["state"]
 
-    assert await complete(house.queue.shard, [settled(lease, b'{"a":1}')]) == ["OK"]
+    assert await complete(harness.queue._internals.shard, [settled(lease, b'{"a":1}')]) == ["OK"]
 
-    found = await everything(house)
+    found = await everything(harness)
     task = found[f"task:{lease.task}"]
     started = int(task["holder"].split(" ")[1])
     assert started <= int(task["finished"]) < started + 60_000
@@ -38,33 +38,37 @@ async def test_a_completed_task_leaves_the_stream_and_keeps_its_result(
     before[f"result:{lease.task}"] = '{"a":1}'
     assert found == before
     for name in (f"task:{lease.task}", f"result:{lease.task}"):
-        assert TTL - 60_000 < await pttl(house, name) <= TTL
+        assert TTL - 60_000 < await pttl(harness, name) <= TTL
 
 
-async def test_no_result_is_no_key(house: House) -> None:
-    lease = await held(house)
+async def test_no_result_is_no_key(harness: Harness) -> None:
+    lease = await held(harness)
 
-    await complete(house.queue.shard, [settled(lease)])
+    await complete(harness.queue._internals.shard, [settled(lease)])
 
-    assert f"result:{lease.task}" not in await everything(house)
-
-
-async def test_a_definition_of_its_own_expires_with_the_task(house: House) -> None:
-    lease = await held(house, definition="x" * 513)
-
-    await complete(house.queue.shard, [settled(lease)])
-
-    assert TTL - 60_000 < await pttl(house, f"def:{lease.task}") <= TTL
+    assert f"result:{lease.task}" not in await everything(harness)
 
 
-async def test_with_an_archive_all_is_kept_until_the_outbox_is_read(archived_house: House) -> None:
-    house = archived_house
-    plain = await held(house, definition="x" * 513)
-    tagged = await held(house, more={"tags": ["t"], "ext": "e", "life": 3})
+async def test_a_definition_of_its_own_expires_with_the_task(harness: Harness) -> None:
+    lease = await held(harness, definition="x" * 513)
 
-    answer = await complete(house.queue.shard, [settled(plain, b"1"), settled(tagged, b"2")])
+    await complete(harness.queue._internals.shard, [settled(lease)])
 
-    found = await everything(house)
+    assert TTL - 60_000 < await pttl(harness, f"def:{lease.task}") <= TTL
+
+
+async def test_with_an_archive_all_is_kept_until_the_outbox_is_read(
+    archived_harness: Harness,
+) -> None:
+    harness = archived_harness
+    plain = await held(harness, definition="x" * 513)
+    tagged = await held(harness, more={"tags": ["t"], "ext": "e", "life": 3})
+
+    answer = await complete(
+        harness.queue._internals.shard, [settled(plain, b"1"), settled(tagged, b"2")]
+    )
+
+    found = await everything(harness)
     assert answer == ["OK", "OK"]
     assert list(found["outbox"][0].values()) == [
         {plain.task: "1 COMPLETED", tagged.task: "3 COMPLETED"}
@@ -75,121 +79,130 @@ async def test_with_an_archive_all_is_kept_until_the_outbox_is_read(archived_hou
     assert list(found["tag:t"]) == [tagged.task]
     names = {f"{kind}:{lease.task}" for kind in ("task", "result") for lease in (plain, tagged)}
     for name in (*names, f"def:{plain.task}", "ext:e"):
-        assert await pttl(house, name) == -1
+        assert await pttl(harness, name) == -1
 
 
-async def test_without_an_archive_there_is_no_outbox(house: House) -> None:
-    lease = await held(house, more={"tags": ["t"], "ext": "e"})
+async def test_without_an_archive_there_is_no_outbox(harness: Harness) -> None:
+    lease = await held(harness, more={"tags": ["t"], "ext": "e"})
 
-    await complete(house.queue.shard, [settled(lease, b"1")])
+    await complete(harness.queue._internals.shard, [settled(lease, b"1")])
 
-    found = await everything(house)
+    found = await everything(harness)
     assert not {"outbox", "tag:t"} & set(found)
     for name in (f"task:{lease.task}", f"result:{lease.task}", "ext:e"):
-        assert TTL - 60_000 < await pttl(house, name) <= TTL
+        assert TTL - 60_000 < await pttl(harness, name) <= TTL
 
 
-async def test_a_tasks_own_time_to_live_counts(house: House) -> None:
-    lease = await held(house, more={"ttl": 500_000, "ext": "e"}, definition="x" * 513)
+async def test_a_tasks_own_time_to_live_counts(harness: Harness) -> None:
+    lease = await held(harness, more={"ttl": 500_000, "ext": "e"}, definition="x" * 513)
 
-    await complete(house.queue.shard, [settled(lease, b"1")])
+    await complete(harness.queue._internals.shard, [settled(lease, b"1")])
 
     for name in (*(f"{kind}:{lease.task}" for kind in ("task", "def", "result")), "ext:e"):
-        assert 440_000 < await pttl(house, name) <= 500_000
+        assert 440_000 < await pttl(harness, name) <= 500_000
 
 
-async def test_an_own_id_that_another_task_took_over_is_left_alone(house: House) -> None:
-    lease = await held(house, more={"ext": "e"})
-    second = await submitted(house)
-    await house.client.set(house.keys.external("e"), second)
+async def test_an_own_id_that_another_task_took_over_is_left_alone(harness: Harness) -> None:
+    lease = await held(harness, more={"ext": "e"})
+    second = await submitted(harness)
+    await harness.client.set(harness.keys.external("e"), second)
 
-    await complete(house.queue.shard, [settled(lease)])
+    await complete(harness.queue._internals.shard, [settled(lease)])
 
-    assert (await everything(house))["ext:e"] == second
-    assert await pttl(house, "ext:e") == -1
+    assert (await everything(harness))["ext:e"] == second
+    assert await pttl(harness, "ext:e") == -1
 
 
 @pytest.mark.parametrize("more", [None, {"tags": ["t"]}], ids=["plain", "special"])
 async def test_sent_again_it_is_ok_and_changes_nothing(
-    archived_house: House, more: dict[str, object] | None
+    archived_harness: Harness, more: dict[str, object] | None
 ) -> None:
-    house = archived_house
-    lease = await held(house, more=more)
-    await complete(house.queue.shard, [settled(lease, b"1")])
-    before = await house.dump()
+    harness = archived_harness
+    lease = await held(harness, more=more)
+    await complete(harness.queue._internals.shard, [settled(lease, b"1")])
+    before = await harness.dump()
 
     again = [settled(lease, b"1"), settled(lease, b"other")]
-    assert await complete(house.queue.shard, again) == ["OK", "OK"]
+    assert await complete(harness.queue._internals.shard, again) == ["OK", "OK"]
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_twice_in_one_call_is_once(archived_house: House) -> None:
-    house = archived_house
-    lease = await held(house)
+async def test_twice_in_one_call_is_once(archived_harness: Harness) -> None:
+    harness = archived_harness
+    lease = await held(harness)
 
-    assert await complete(house.queue.shard, [settled(lease, b"1")] * 2) == ["OK", "OK"]
+    assert await complete(harness.queue._internals.shard, [settled(lease, b"1")] * 2) == [
+        "OK",
+        "OK",
+    ]
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found["stats"]["1:COMPLETED"] == found["stats"]["outbox"] == "1"
     assert list(found["outbox"][0].values()) == [{lease.task: "1 COMPLETED"}]
 
 
-async def test_a_claimed_task_must_start_first(house: House) -> None:
-    lease = await held(house, start=0)
-    before = await house.dump()
+async def test_a_claimed_task_must_start_first(harness: Harness) -> None:
+    lease = await held(harness, start=0)
+    before = await harness.dump()
 
-    assert await complete(house.queue.shard, [settled(lease, b"1")]) == ["STATE:CLAIMED"]
+    assert await complete(harness.queue._internals.shard, [settled(lease, b"1")]) == [
+        "STATE:CLAIMED"
+    ]
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_stale_token_settles_nothing(house: House) -> None:
-    lease = await held(house)
-    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lease])
-    given_back = await house.dump()
-    assert await complete(house.queue.shard, [settled(lease, b"1")]) == ["LOST"]
-    assert await house.dump() == given_back
-    await claim(house, waiter="two", consumer="w2", start=1, bits="new")
-    before = await house.dump()
+async def test_a_stale_token_settles_nothing(harness: Harness) -> None:
+    lease = await held(harness)
+    await harness.queue._internals.shard.run("task/release", {**ANSWER_LIMITS, "tries": 0}, [lease])
+    given_back = await harness.dump()
+    assert await complete(harness.queue._internals.shard, [settled(lease, b"1")]) == ["LOST"]
+    assert await harness.dump() == given_back
+    await claim(harness, waiter="two", consumer="w2", start=1, bits="new")
+    before = await harness.dump()
 
-    strangers = [lease, Held(lease.task, "2:bits"), Held("NOBODY", "1:bits")]
-    answer = await complete(house.queue.shard, [settled(one, b"1") for one in strangers])
+    strangers = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
+    answer = await complete(
+        harness.queue._internals.shard, [settled(one, b"1") for one in strangers]
+    )
 
     assert answer == ["LOST"] * 3
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_the_token_of_an_earlier_lease_is_lost_after_the_end(house: House) -> None:
-    first = await held(house)
-    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [first])
-    reply = await claim(house, waiter="two", start=1, bits="new")
-    await complete(house.queue.shard, [Settled(first.task, reply[3].token, b"1")])
-    before = await house.dump()
+async def test_the_token_of_an_earlier_lease_is_lost_after_the_end(harness: Harness) -> None:
+    first = await held(harness)
+    await harness.queue._internals.shard.run("task/release", {**ANSWER_LIMITS, "tries": 0}, [first])
+    reply = await claim(harness, waiter="two", start=1, bits="new")
+    await complete(harness.queue._internals.shard, [Settled(first.task, reply[3].token, b"1")])
+    before = await harness.dump()
 
-    assert await complete(house.queue.shard, [settled(first, b"2")]) == ["LOST"]
+    assert await complete(harness.queue._internals.shard, [settled(first, b"2")]) == ["LOST"]
 
-    assert await house.dump() == before
-
-
-async def test_a_cancelled_task_is_lost(house: House) -> None:
-    lease = await held(house)
-    await house.queue.cancel(f"task_{lease.task}")
-    before = await house.dump()
-
-    assert await complete(house.queue.shard, [settled(lease, b"1")]) == ["LOST"]
-
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_each_gets_its_own_word_and_holds_back_no_other(house: House) -> None:
-    done, claimed, lost, other = [await held(house, start=0) for _ in range(4)]
-    await start(house.queue.shard, [done, lost, other])
-    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lost])
+async def test_a_cancelled_task_is_lost(harness: Harness) -> None:
+    lease = await held(harness)
+    await harness.queue.cancel(f"task_{lease.task}")
+    before = await harness.dump()
 
-    answer = await complete(house.queue.shard, [settled(x) for x in (done, claimed, lost, other)])
+    assert await complete(harness.queue._internals.shard, [settled(lease, b"1")]) == ["LOST"]
 
-    found = await everything(house)
+    assert await harness.dump() == before
+
+
+async def test_each_gets_its_own_word_and_holds_back_no_other(harness: Harness) -> None:
+    done, claimed, lost, other = [await held(harness, start=0) for _ in range(4)]
+    await start(harness.queue._internals.shard, [done, lost, other])
+    await harness.queue._internals.shard.run("task/release", {**ANSWER_LIMITS, "tries": 0}, [lost])
+
+    answer = await complete(
+        harness.queue._internals.shard, [settled(x) for x in (done, claimed, lost, other)]
+    )
+
+    found = await everything(harness)
     assert answer == ["OK", "STATE:CLAIMED", "LOST", "OK"]
     assert found["stats"] == {
         "submitted": "4", "1:CLAIMED": "1", "1:RUNNING": "0", "1:COMPLETED": "2",
@@ -198,10 +211,10 @@ async def test_each_gets_its_own_word_and_holds_back_no_other(house: House) -> N
     assert len(found["ready"][1]) == 1
 
 
-async def test_a_missing_group_does_not_hold_back_the_end(house: House) -> None:
-    lease = await held(house)
-    await house.client.xgroup_destroy(house.keys.ready(), "workers")
+async def test_a_missing_group_does_not_hold_back_the_end(harness: Harness) -> None:
+    lease = await held(harness)
+    await harness.client.xgroup_destroy(harness.keys.ready(), "workers")
 
-    assert await complete(house.queue.shard, [settled(lease)]) == ["OK"]
+    assert await complete(harness.queue._internals.shard, [settled(lease)]) == ["OK"]
 
-    assert (await everything(house))["ready"] == ({}, {})
+    assert (await everything(harness))["ready"] == ({}, {})

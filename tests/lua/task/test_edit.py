@@ -6,29 +6,29 @@ from typing import Any
 
 import pytest
 
-from rqueue.store.leases import Settled, complete
-from tests.house import House
+from rqueue.core.leases import Settled, complete
+from tests.harness import Harness
 from tests.lua.rows import DEFINITION, claim, everything, held, submitted
-from tests.lua.task.afterwards import ask
+from tests.lua.task.keys_after import ask
 
 SIZES = {"small": "a" * 40, "pieces": "b" * 500, "large": "c" * 600}
 
 
-async def edit(house: House, task: str, was: str, new: str) -> list[Any]:
+async def edit(harness: Harness, task: str, was: str, new: str) -> list[Any]:
     args: dict[str, Any] = {"task": task, "was": was, "def": new}
-    return await ask(house, "task/edit", args)
+    return await ask(harness, "task/edit", args)
 
 
 @pytest.mark.parametrize("was", SIZES)
 @pytest.mark.parametrize("new", SIZES)
 async def test_a_definition_is_replaced_whole_whatever_the_sizes(
-    house: House, was: str, new: str
+    harness: Harness, was: str, new: str
 ) -> None:
     body = SIZES[new].upper()
-    task = await submitted(house, definition=SIZES[was])
-    before = await everything(house)
+    task = await submitted(harness, definition=SIZES[was])
+    before = await everything(harness)
 
-    assert await edit(house, task, SIZES[was], body) == ["OK"]
+    assert await edit(harness, task, SIZES[was], body) == ["OK"]
 
     fields = before[f"task:{task}"]
     kept = {name: fields[name] for name in fields if not name.startswith("def")}
@@ -37,57 +37,57 @@ async def test_a_definition_is_replaced_whole_whatever_the_sizes(
     before.pop(f"def:{task}", None)
     if new == "large":
         before[f"def:{task}"] = body
-    assert await everything(house) == before
-    assert (await claim(house))[3].definition == body.encode()
+    assert await everything(harness) == before
+    assert (await claim(harness))[3].definition == body.encode()
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RETRYING"])
-async def test_a_waiting_task_may_be_edited(house: House, state: str) -> None:
-    task = await submitted(house, ask={"delay": 60_000})
-    await house.client.hset(house.keys.task(task), "state", state)
-    before = await everything(house)
+async def test_a_waiting_task_may_be_edited(harness: Harness, state: str) -> None:
+    task = await submitted(harness, ask={"delay": 60_000})
+    await harness.client.hset(harness.keys.task(task), "state", state)
+    before = await everything(harness)
 
-    assert await edit(house, task, DEFINITION, "new") == ["OK"]
+    assert await edit(harness, task, DEFINITION, "new") == ["OK"]
 
     before[f"task:{task}"]["def0"] = "new"
-    assert await everything(house) == before
+    assert await everything(harness) == before
 
 
-async def test_sent_again_it_is_ok_and_changes_nothing(house: House) -> None:
-    task = await submitted(house)
-    await edit(house, task, DEFINITION, "new")
-    before = await everything(house)
+async def test_sent_again_it_is_ok_and_changes_nothing(harness: Harness) -> None:
+    task = await submitted(harness)
+    await edit(harness, task, DEFINITION, "new")
+    before = await everything(harness)
 
-    assert await edit(house, task, DEFINITION, "new") == ["OK"]
+    assert await edit(harness, task, DEFINITION, "new") == ["OK"]
 
-    assert await everything(house) == before
+    assert await everything(harness) == before
 
 
-async def test_one_that_was_changed_since_it_was_seen_is_left_alone(house: House) -> None:
-    task = await submitted(house)
-    await edit(house, task, DEFINITION, "new")
-    before = await house.dump()
+async def test_one_that_was_changed_since_it_was_seen_is_left_alone(harness: Harness) -> None:
+    task = await submitted(harness)
+    await edit(harness, task, DEFINITION, "new")
+    before = await harness.dump()
 
-    assert await edit(house, task, DEFINITION, "another") == ["CHANGED"]
+    assert await edit(harness, task, DEFINITION, "another") == ["CHANGED"]
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "COMPLETED", "CANCELLED"])
-async def test_a_task_in_hand_or_ended_is_not_edited(house: House, state: str) -> None:
-    lease = await held(house, start=int(state != "CLAIMED"))
+async def test_a_task_in_hand_or_ended_is_not_edited(harness: Harness, state: str) -> None:
+    lease = await held(harness, start=int(state != "CLAIMED"))
     if state == "COMPLETED":
-        await complete(house.queue.shard, [Settled(*lease, b"")])
+        await complete(harness.queue._internals.shard, [Settled(*lease, b"")])
     if state == "CANCELLED":
-        await house.queue.cancel(f"task_{lease.task}")
-    before = await house.dump()
+        await harness.queue.cancel(f"task_{lease.task}")
+    before = await harness.dump()
 
-    assert await edit(house, lease.task, DEFINITION, "new") == ["STATE", state]
+    assert await edit(harness, lease.task, DEFINITION, "new") == ["STATE", state]
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_an_unknown_task_is_gone(house: House) -> None:
-    assert await edit(house, "NOBODY", "", "new") == ["GONE"]
+async def test_an_unknown_task_is_gone(harness: Harness) -> None:
+    assert await edit(harness, "NOBODY", "", "new") == ["GONE"]
 
-    assert await house.dump() == {}
+    assert await harness.dump() == {}

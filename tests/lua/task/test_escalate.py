@@ -9,9 +9,9 @@ import pytest
 
 from rqueue import State
 from rqueue.errors import WrongState
-from rqueue.store.scripts import Argument
-from tests.house import House
-from tests.lua.task.afterwards import LANES, W1, afterwards, ask
+from rqueue.store.library import Argument
+from tests.harness import Harness
+from tests.lua.task.keys_after import LANES, W1, afterwards, ask
 from tests.lua.task.test_discard import dead
 
 TERMS: dict[str, Argument] = {"request": "r1", "how": '{"events":1000,"reviews":0}'}
@@ -22,14 +22,14 @@ def row(task: Any, life: int = 1, said: dict[str, str] = SAID) -> tuple[Argument
     return (task.ulid, life, json.dumps(said))
 
 
-async def test_an_escalated_task_stays_dead_and_is_marked(house: House) -> None:
-    task = await dead(house)
-    before = await afterwards(house, a=task)
+async def test_an_escalated_task_stays_dead_and_is_marked(harness: Harness) -> None:
+    task = await dead(harness)
+    before = await afterwards(harness, a=task)
 
-    said = await ask(house, "task/escalate", TERMS, [row(task)])
+    said = await ask(harness, "task/escalate", TERMS, [row(task)])
 
     assert said == ["OK", "OK"]
-    found = await afterwards(house, a=task)
+    found = await afterwards(harness, a=task)
     marks = {"reviewed": "*", "resolution": "escalate"}
     event = {"event": "task.escalated", "task": "a", "detail": "needs_human"}
     assert found == before | LANES | W1 | {
@@ -37,78 +37,80 @@ async def test_an_escalated_task_stays_dead_and_is_marked(house: House) -> None:
         "reviews": [{"task": "a", "life": "1", "at": "*", **SAID}],
         "events": [*before["events"], event],
     }
-    now = await house.task(task)
+    now = await harness.task(task)
     assert (now.state, now.reviewed, now.resolution) == (State.DEAD_LETTERED, True, "escalate")
 
 
-async def test_sent_again_it_says_the_same_and_changes_nothing(house: House) -> None:
-    task = await dead(house)
-    first = await ask(house, "task/escalate", TERMS, [row(task)])
-    before = await house.dump()
+async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:
+    task = await dead(harness)
+    first = await ask(harness, "task/escalate", TERMS, [row(task)])
+    before = await harness.dump()
 
-    assert await ask(house, "task/escalate", TERMS, [row(task)]) == first
-    assert await house.dump() == before
-
-
-async def test_a_late_copy_is_not_another_review_whatever_came_between(house: House) -> None:
-    task = await dead(house)
-    first = await ask(house, "task/escalate", TERMS, [row(task)])
-    await ask(house, "task/escalate", TERMS | {"request": "r2"}, [row(task)])
-    await house.queue.revive(task)
-    before = await house.dump()
-
-    assert await ask(house, "task/escalate", TERMS, [row(task)]) == first
-    assert await house.dump() == before
+    assert await ask(harness, "task/escalate", TERMS, [row(task)]) == first
+    assert await harness.dump() == before
 
 
-@pytest.mark.parametrize("how", ["revive", "discard"])
-async def test_what_has_been_decided_about_is_not_handed_on(house: House, how: str) -> None:
-    task = await dead(house)
-    await getattr(house.queue, how)(task)
-    before = await house.dump()
+async def test_a_late_copy_is_not_another_review_whatever_came_between(harness: Harness) -> None:
+    task = await dead(harness)
+    first = await ask(harness, "task/escalate", TERMS, [row(task)])
+    await ask(harness, "task/escalate", TERMS | {"request": "r2"}, [row(task)])
+    await harness.queue.dead.retry(task)
+    before = await harness.dump()
 
-    said = await ask(house, "task/escalate", TERMS, [row(task)])
-
-    assert said == ["OK", f"DECIDED:{'READY' if how == 'revive' else 'CANCELLED'}"]
-    assert await house.dump() == before
-
-
-async def test_another_asking_is_another_review(house: House) -> None:
-    task = await dead(house)
-    await ask(house, "task/escalate", TERMS, [row(task)])
-
-    await ask(house, "task/escalate", TERMS | {"request": "r2"}, [row(task)])
-
-    assert len((await afterwards(house))["reviews"]) == 2
+    assert await ask(harness, "task/escalate", TERMS, [row(task)]) == first
+    assert await harness.dump() == before
 
 
-async def test_only_the_dead_are_escalated_and_only_in_the_life_that_was_seen(house: House) -> None:
-    task, lease = await dead(house), await house.running()
-    before = await house.dump()
+@pytest.mark.parametrize("how", ["retry", "discard"])
+async def test_what_has_been_decided_about_is_not_handed_on(harness: Harness, how: str) -> None:
+    task = await dead(harness)
+    await getattr(harness.queue.dead, how)(task)
+    before = await harness.dump()
+
+    said = await ask(harness, "task/escalate", TERMS, [row(task)])
+
+    assert said == ["OK", f"DECIDED:{'READY' if how == 'retry' else 'CANCELLED'}"]
+    assert await harness.dump() == before
+
+
+async def test_another_asking_is_another_review(harness: Harness) -> None:
+    task = await dead(harness)
+    await ask(harness, "task/escalate", TERMS, [row(task)])
+
+    await ask(harness, "task/escalate", TERMS | {"request": "r2"}, [row(task)])
+
+    assert len((await afterwards(harness))["reviews"]) == 2
+
+
+async def test_only_the_dead_are_escalated_and_only_in_the_life_that_was_seen(
+    harness: Harness,
+) -> None:
+    task, lease = await dead(harness), await harness.running()
+    before = await harness.dump()
     rows = [row(lease.id), row(task, 2)]
 
-    said = await ask(house, "task/escalate", TERMS, [*rows, ("0" * 26, 1, "")])
+    said = await ask(harness, "task/escalate", TERMS, [*rows, ("0" * 26, 1, "")])
 
     assert said == ["OK", "STATE:RUNNING", "STATE:DEAD_LETTERED", "GONE"]
-    assert await house.dump() == before
+    assert await harness.dump() == before
     with pytest.raises(WrongState):
-        await house.queue.resolve(lease.id, "escalate")
+        await harness.queue.dead.decide(lease.id, "escalate")
 
 
-async def test_an_escalated_task_may_be_revived_and_discarded(house: House) -> None:
-    first, second = await dead(house), await dead(house)
-    await ask(house, "task/escalate", TERMS, [row(first), row(second)])
+async def test_an_escalated_task_may_be_revived_and_discarded(harness: Harness) -> None:
+    first, second = await dead(harness), await dead(harness)
+    await ask(harness, "task/escalate", TERMS, [row(first), row(second)])
 
-    await house.queue.revive(first)
-    await house.queue.discard(second)
+    await harness.queue.dead.retry(first)
+    await harness.queue.dead.discard(second)
 
-    assert [(await house.task(one)).state for one in (first, second)] == ["READY", "CANCELLED"]
+    assert [(await harness.task(one)).state for one in (first, second)] == ["READY", "CANCELLED"]
 
 
-async def test_reviews_are_capped_where_there_is_no_archive(house: House) -> None:
-    task = await dead(house)
+async def test_reviews_are_capped_where_there_is_no_archive(harness: Harness) -> None:
+    task = await dead(harness)
     for n in range(300):
         how = {"request": f"r{n}", "how": '{"events":9,"reviews":20}'}
-        await ask(house, "task/escalate", how, [row(task)])
+        await ask(harness, "task/escalate", how, [row(task)])
 
-    assert 20 <= await house.client.xlen(house.keys.reviews()) <= 120
+    assert 20 <= await harness.client.xlen(harness.keys.reviews()) <= 120

@@ -9,79 +9,81 @@ from typing import Any
 import pytest
 
 from rqueue.errors import ScriptFault, TaskNotFound
-from rqueue.model.ids import TaskId, new_task_id
-from rqueue.model.lane import Lane
-from rqueue.store import standing as store
+from rqueue.explain import explain as store
+from rqueue.explain.explain import standing
 from rqueue.store.lanes import Lanes, read_lanes
-from rqueue.store.standing import standing
-from tests.house import House
+from rqueue.task.ids import TaskId, new_task_id
+from rqueue.task.lane import Lane
+from tests.harness import Harness
 from tests.lua.rows import BASE, PLAIN, a_row, claim, held, submit, submitted, words
 
 LANES = [Lane("code", 0.0), Lane("code", 0.1), Lane("mail", 0.1), Lane("mail", 2.5)]
 
 
-async def ahead(house: House, task: str) -> tuple[int, int, bool]:
-    found = await standing(house.queue.shard, TaskId.from_ulid(task))
+async def ahead(harness: Harness, task: str) -> tuple[int, int, bool]:
+    found = await standing(harness.queue._internals.shard, TaskId.from_ulid(task))
     return found.before, found.ahead, found.stands
 
 
-async def test_it_counts_as_a_claim_gives(house: House) -> None:
+async def test_it_counts_as_a_claim_gives(harness: Harness) -> None:
     random = Random(7)
     rows = [
         a_row(lane=random.randint(1, len(LANES)), base=random.choice((10, 11, 12)) * 1_000_000)
         for _ in range(60)
     ]
-    await submit(house, rows, lanes=LANES)
-    before = await house.dump()
+    await submit(harness, rows, lanes=LANES)
+    before = await harness.dump()
 
-    counted = {row.task: (await ahead(house, row.task))[1] for row in rows}
+    counted = {row.task: (await ahead(harness, row.task))[1] for row in rows}
 
-    assert await house.dump() == before
-    given = [grant.task for grant in (await claim(house, len(rows)))[3:]]
+    assert await harness.dump() == before
+    given = [grant.task for grant in (await claim(harness, len(rows)))[3:]]
     assert [counted[task] for task in given] == list(range(len(rows)))
 
 
-async def test_equal_tasks_stand_in_the_order_of_their_ids(house: House) -> None:
+async def test_equal_tasks_stand_in_the_order_of_their_ids(harness: Harness) -> None:
     rows = [a_row(lane=1 + at % 2) for at in range(9)]
-    await submit(house, rows, lanes=[PLAIN, Lane("mail", 0.0)])
+    await submit(harness, rows, lanes=[PLAIN, Lane("mail", 0.0)])
 
-    found = [await ahead(house, row.task) for row in rows]
+    found = [await ahead(harness, row.task) for row in rows]
 
     assert found == [(at // 2, at, True) for at in range(9)]
 
 
-async def test_one_that_waits_is_counted_as_if_it_were_ready(house: House) -> None:
-    first = await submitted(house, base=1)
-    waiting = await submitted(house, base=2, ask={"delay": 60_000})
-    last = await submitted(house, base=3)
+async def test_one_that_waits_is_counted_as_if_it_were_ready(harness: Harness) -> None:
+    first = await submitted(harness, base=1)
+    waiting = await submitted(harness, base=2, ask={"delay": 60_000})
+    last = await submitted(harness, base=3)
 
-    assert [await ahead(house, task) for task in (first, waiting, last)] == [
+    assert [await ahead(harness, task) for task in (first, waiting, last)] == [
         (0, 0, True), (1, 1, False), (1, 1, True),
     ]  # fmt: skip
 
 
-async def test_one_in_hand_stands_nowhere(house: House) -> None:
-    lease = await held(house)
+async def test_one_in_hand_stands_nowhere(harness: Harness) -> None:
+    lease = await held(harness)
 
-    found = await standing(house.queue.shard, TaskId.from_ulid(lease.task))
+    found = await standing(harness.queue._internals.shard, TaskId.from_ulid(lease.task))
 
     assert (found.state, found.stands, found.score, found.lane) == ("RUNNING", False, BASE, PLAIN)
 
 
-async def test_one_that_is_not_there_or_has_no_score_is_gone(house: House) -> None:
-    broken = await submitted(house)
-    await house.client.hset(house.keys.task(broken), "score", "much")
+async def test_one_that_is_not_there_or_has_no_score_is_gone(harness: Harness) -> None:
+    broken = await submitted(harness)
+    await harness.client.hset(harness.keys.task(broken), "score", "much")
 
     for task in (new_task_id().ulid, broken):
         with pytest.raises(TaskNotFound):
-            await ahead(house, task)
+            await ahead(harness, task)
 
 
 async def test_a_lane_that_was_made_meanwhile_is_looked_up(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = await submitted(house)
-    reply = await house.queue.shard.run("task/explain", {"task": task, "lanes": json.dumps([])})
+    task = await submitted(harness)
+    reply = await harness.queue._internals.shard.run(
+        "task/explain", {"task": task, "lanes": json.dumps([])}
+    )
     assert words(reply) == ["LANES"]
     old = [Lanes()]
 
@@ -90,12 +92,12 @@ async def test_a_lane_that_was_made_meanwhile_is_looked_up(
 
     monkeypatch.setattr(store, "read_lanes", read)
 
-    assert await ahead(house, task) == (0, 0, True)
+    assert await ahead(harness, task) == (0, 0, True)
 
 
-async def test_a_lane_that_nobody_knows_is_a_fault(house: House) -> None:
-    task = await submitted(house)
-    await house.client.hset(house.keys.task(task), "lane", "99")
+async def test_a_lane_that_nobody_knows_is_a_fault(harness: Harness) -> None:
+    task = await submitted(harness)
+    await harness.client.hset(harness.keys.task(task), "lane", "99")
 
     with pytest.raises(ScriptFault):
-        await ahead(house, task)
+        await ahead(harness, task)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from rqueue import Lease, State
-from rqueue.store.scripts import Argument
-from rqueue.store.shard import FREED
-from rqueue.store.submits import submit
-from tests.house import House
-from tests.lua.task.afterwards import LANES, W1, afterwards, ask, expiring
+from rqueue.core.submit import submit
+from rqueue.store.library import Argument
+from rqueue.store.shard import ANSWER_LIMITS
+from tests.harness import Harness
+from tests.lua.task.keys_after import LANES, W1, afterwards, ask, expiring
 
-TERMS: dict[str, Argument] = {"archive": 0, "keep": 100, "events": 1000, **FREED}
+TERMS: dict[str, Argument] = {"archive": 0, "keep": 100, "events": 1000, **ANSWER_LIMITS}
 HELD = {"def0": "*", "holder": "* * w1", "lane": "1", "score": "*", "token": "1:*"}
 FAILED = {"attempts": "1", "reclaims": "0", "reason": "error", "settled": "fail 1:*"}
 AGAIN = HELD | FAILED | {"created": "*", "due": "*", "flags": "f", "state": "RETRYING"}
@@ -39,13 +39,13 @@ def event(name: str, detail: str = "error") -> dict[str, str]:
     return {"event": name, "task": "a", "detail": detail}
 
 
-async def test_a_failed_attempt_waits_for_its_next_one(house: House) -> None:
-    lease = await house.running()
+async def test_a_failed_attempt_waits_for_its_next_one(harness: Harness) -> None:
+    lease = await harness.running()
 
-    said = await ask(house, "task/fail", TERMS, [row(lease)])
+    said = await ask(harness, "task/fail", TERMS, [row(lease)])
 
     assert said == ["OK", 0, "RETRYING"]
-    assert await afterwards(house, a=lease.id) == LANES | W1 | {
+    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
         "task:a": AGAIN,
         "ready": ([], {}),
         "delayed": ["a"],
@@ -53,16 +53,16 @@ async def test_a_failed_attempt_waits_for_its_next_one(house: House) -> None:
         "events": [event("task.retrying", "error 1 60000")],
         "stats": {"1:RETRYING": 1, "submitted": 1},
     }
-    assert await expiring(house, a=lease.id) == set()
+    assert await expiring(harness, a=lease.id) == set()
 
 
-async def test_a_dead_task_is_listed_and_stays(house: House) -> None:
-    lease = await house.running()
+async def test_a_dead_task_is_listed_and_stays(harness: Harness) -> None:
+    lease = await harness.running()
 
-    said = await ask(house, "task/fail", TERMS, [row(lease, delay="")])
+    said = await ask(harness, "task/fail", TERMS, [row(lease, delay="")])
 
     assert said == ["OK", 0, "DEAD_LETTERED"]
-    assert await afterwards(house, a=lease.id) == LANES | W1 | {
+    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
         "task:a": DEAD,
         "ready": ([], {}),
         "dead": ["a"],
@@ -70,32 +70,32 @@ async def test_a_dead_task_is_listed_and_stays(house: House) -> None:
         "events": [event("task.dead_lettered")],
         "stats": {"1:DEAD_LETTERED": 1, "submitted": 1},
     }
-    assert await expiring(house, a=lease.id) == set()
+    assert await expiring(harness, a=lease.id) == set()
 
 
-async def test_who_failed_a_task_is_kept_and_told_to_who_has_it_next(house: House) -> None:
-    lease = await house.running()
-    await ask(house, "task/fail", TERMS, [row(lease, failed_by="w1 ?w2")])
-    await house.make_due(lease.id)
-    await house.promoter.tick()
-    (second,) = await house.queue.claim(worker="w3", types=["code"])
+async def test_who_failed_a_task_is_kept_and_told_to_who_has_it_next(harness: Harness) -> None:
+    lease = await harness.running()
+    await ask(harness, "task/fail", TERMS, [row(lease, failed_by="w1 ?w2")])
+    await harness.make_due(lease.id)
+    await harness.promoter.tick()
+    (second,) = await harness.queue.claim(worker="w3", types=["code"])
     assert second.grant.failed_by == second.task.failed_by == ("w1", "?w2")
-    assert (await house.task(lease.id)).failed_by == ("w1", "?w2")
+    assert (await harness.task(lease.id)).failed_by == ("w1", "?w2")
 
-    await ask(house, "task/fail", TERMS, [row(second)])
+    await ask(harness, "task/fail", TERMS, [row(second)])
 
-    assert (await afterwards(house, a=lease.id))["task:a"]["failed_by"] == "w1 ?w2"
+    assert (await afterwards(harness, a=lease.id))["task:a"]["failed_by"] == "w1 ?w2"
 
 
-async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_house: House) -> None:
-    house = archived_house
-    lease = await house.running()
+async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_harness: Harness) -> None:
+    harness = archived_harness
+    lease = await harness.running()
     pill = row(lease, delay="", failed_by="w1 w2", poison="1")
 
-    said = await ask(house, "task/fail", TERMS | {"archive": 1}, [pill])
+    said = await ask(harness, "task/fail", TERMS | {"archive": 1}, [pill])
 
     assert said == ["OK", 0, "DEAD_LETTERED"]
-    found = await afterwards(house, a=lease.id)
+    found = await afterwards(harness, a=lease.id)
     ((value,),) = [list(entry.values()) for entry in found.pop("outbox")]
     archived = json.loads(value.split(" ", 2)[2])["task"]
     assert (archived["poison"], archived["failed_by"]) == ("1", "w1 w2")
@@ -110,33 +110,33 @@ async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_house: Ho
         ],
         "stats": {"1:DEAD_LETTERED": 1, "submitted": 1, "outbox": 1},
     }
-    assert (await house.task(lease.id)).poison_pill
-    before = await house.dump()
-    assert await ask(house, "task/fail", TERMS | {"archive": 1}, [pill]) == said
-    assert await house.dump() == before
+    assert (await harness.task(lease.id)).poison_pill
+    before = await harness.dump()
+    assert await ask(harness, "task/fail", TERMS | {"archive": 1}, [pill]) == said
+    assert await harness.dump() == before
 
 
-async def test_a_new_life_forgets_what_the_last_was_blamed_for(house: House) -> None:
-    lease = await house.running()
+async def test_a_new_life_forgets_what_the_last_was_blamed_for(harness: Harness) -> None:
+    lease = await harness.running()
     pill = row(lease, delay="", failed_by="w1 w2", poison="1")
-    await ask(house, "task/fail", TERMS, [pill])
+    await ask(harness, "task/fail", TERMS, [pill])
 
-    await house.queue.revive(lease.id)
+    await harness.queue.dead.retry(lease.id)
 
-    found = await house.task(lease.id)
+    found = await harness.task(lease.id)
     assert (found.poison_pill, found.failed_by, found.attempts) == (False, (), 0)
     assert len(found.failure_history) == 1
-    kept = await house.client.hkeys(house.keys.task(lease.id.ulid))
+    kept = await harness.client.hkeys(harness.keys.task(lease.id.ulid))
     assert not {b"failed_by", b"poison"}.intersection(kept)
 
 
-async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_house: House) -> None:
-    house = archived_house
-    lease = await house.running(tags=["t"])
+async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_harness: Harness) -> None:
+    harness = archived_harness
+    lease = await harness.running(tags=["t"])
 
-    await ask(house, "task/fail", TERMS | {"archive": 1}, [row(lease, delay="")])
+    await ask(harness, "task/fail", TERMS | {"archive": 1}, [row(lease, delay="")])
 
-    found = await afterwards(house, a=lease.id)
+    found = await afterwards(harness, a=lease.id)
     assert set(found) == {
         *LANES, *W1, "task:a", "ready", "dead", "tag:t", "failures:a", "events", "stats", "outbox",
     }  # fmt: skip
@@ -145,7 +145,7 @@ async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_house: House) 
     ((value,),) = [list(entry.values()) for entry in found["outbox"]]
     life, state, copy = value.split(" ", 2)
     snapshot: dict[str, Any] = json.loads(copy)
-    kept = await house.client.hgetall(house.keys.task(lease.id.ulid))
+    kept = await harness.client.hgetall(harness.keys.task(lease.id.ulid))
     assert (life, state) == ("1", "DEAD_LETTERED")
     assert snapshot["task"] == {
         name.decode(): v.decode().replace(lease.id.ulid, "a") for name, v in kept.items()
@@ -154,131 +154,133 @@ async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_house: House) 
     assert json.loads(snapshot["def"]) == {"t": "code", "tags": ["t"]}
 
 
-async def test_a_retried_one_is_not_archived(archived_house: House) -> None:
-    lease = await archived_house.running()
+async def test_a_retried_one_is_not_archived(archived_harness: Harness) -> None:
+    lease = await archived_harness.running()
 
-    await ask(archived_house, "task/fail", TERMS | {"archive": 1}, [row(lease)])
+    await ask(archived_harness, "task/fail", TERMS | {"archive": 1}, [row(lease)])
 
-    assert "outbox" not in await afterwards(archived_house)
+    assert "outbox" not in await afterwards(archived_harness)
 
 
-async def test_the_dead_give_up_their_key_and_those_who_retry_keep_it(house: House) -> None:
-    again = await house.running(idempotency_key="one")
-    dead = await house.running(idempotency_key="two")
-    before = await house.client.keys(house.keys.idempotency("*"))
+async def test_the_dead_give_up_their_key_and_those_who_retry_keep_it(harness: Harness) -> None:
+    again = await harness.running(idempotency_key="one")
+    dead = await harness.running(idempotency_key="two")
+    before = await harness.client.keys(harness.keys.idempotency("*"))
 
-    await ask(house, "task/fail", TERMS, [row(again), row(dead, delay="")])
+    await ask(harness, "task/fail", TERMS, [row(again), row(dead, delay="")])
 
-    (key,) = await house.client.keys(house.keys.idempotency("*"))
+    (key,) = await harness.client.keys(harness.keys.idempotency("*"))
     assert len(before) == 2
-    assert (await house.client.get(key)).decode() == again.id.ulid
-    assert (await house.queue.enqueue("code", {}, idempotency_key="one")).created is False
-    assert (await house.queue.enqueue("code", {}, idempotency_key="two")).created is True
+    assert (await harness.client.get(key)).decode() == again.id.ulid
+    assert (await harness.queue.enqueue("code", {}, idempotency_key="one")).created is False
+    assert (await harness.queue.enqueue("code", {}, idempotency_key="two")).created is True
 
 
-async def test_those_who_watch_are_told_of_a_death_only(house: House) -> None:
-    lease = await house.running()
-    await ask(house, "task/watch", {"box": "b1", "keep_ms": 9000}, [(lease.id.ulid,)])
-    await ask(house, "task/fail", TERMS, [row(lease)])
-    assert await house.client.exists(house.keys.mail("b1")) == 0
-    await house.make_due(lease.id)
-    await house.promoter.tick()
-    (second,) = await house.queue.claim(worker="w1", types=["code"])
+async def test_those_who_watch_are_told_of_a_death_only(harness: Harness) -> None:
+    lease = await harness.running()
+    await ask(harness, "task/watch", {"box": "b1", "keep_ms": 9000}, [(lease.id.ulid,)])
+    await ask(harness, "task/fail", TERMS, [row(lease)])
+    assert await harness.client.exists(harness.keys.mail("b1")) == 0
+    await harness.make_due(lease.id)
+    await harness.promoter.tick()
+    (second,) = await harness.queue.claim(worker="w1", types=["code"])
 
-    await ask(house, "task/fail", TERMS, [row(second, delay="")])
+    await ask(harness, "task/fail", TERMS, [row(second, delay="")])
 
-    told = await house.client.lrange(house.keys.mail("b1"), 0, -1)
+    told = await harness.client.lrange(harness.keys.mail("b1"), 0, -1)
     assert told == [f"ended {lease.id.ulid}".encode()]
-    assert 0 < await house.client.pttl(house.keys.mail("b1")) <= 120_000
-    assert await house.client.exists(house.keys.watchers(lease.id.ulid)) == 0
+    assert 0 < await harness.client.pttl(harness.keys.mail("b1")) <= 120_000
+    assert await harness.client.exists(harness.keys.watchers(lease.id.ulid)) == 0
 
 
-async def test_the_newest_failures_are_kept(house: House) -> None:
-    lease = await house.running()
-    key = house.keys.failures(lease.id.ulid)
-    await house.client.rpush(key, "1", "2", "3")
+async def test_the_newest_failures_are_kept(harness: Harness) -> None:
+    lease = await harness.running()
+    key = harness.keys.failures(lease.id.ulid)
+    await harness.client.rpush(key, "1", "2", "3")
 
-    await ask(house, "task/fail", TERMS | {"keep": 3}, [row(lease)])
+    await ask(harness, "task/fail", TERMS | {"keep": 3}, [row(lease)])
 
-    *older, newest = await house.client.lrange(key, 0, -1)
+    *older, newest = await harness.client.lrange(key, 0, -1)
     assert older == [b"2", b"3"]
     assert json.loads(newest)["attempt"] == 1
 
 
-async def test_without_a_record_none_is_kept(house: House) -> None:
-    lease = await house.running()
+async def test_without_a_record_none_is_kept(harness: Harness) -> None:
+    lease = await harness.running()
 
-    await ask(house, "task/fail", TERMS, [row(lease, record="")])
+    await ask(harness, "task/fail", TERMS, [row(lease, record="")])
 
-    found = await afterwards(house, a=lease.id)
+    found = await afterwards(harness, a=lease.id)
     assert "failures:a" not in found
     assert "flags" not in found["task:a"]
 
 
 @pytest.mark.parametrize("delay", ["60000", ""])
-async def test_sent_again_it_says_the_same_and_changes_nothing(house: House, delay: str) -> None:
-    lease = await house.running()
-    first = await ask(house, "task/fail", TERMS, [row(lease, delay=delay)])
-    before = await house.dump()
+async def test_sent_again_it_says_the_same_and_changes_nothing(
+    harness: Harness, delay: str
+) -> None:
+    lease = await harness.running()
+    first = await ask(harness, "task/fail", TERMS, [row(lease, delay=delay)])
+    before = await harness.dump()
 
-    second = await ask(house, "task/fail", TERMS, [row(lease, delay=delay)])
+    second = await ask(harness, "task/fail", TERMS, [row(lease, delay=delay)])
 
     assert second == first
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_stale_token_changes_nothing(house: House) -> None:
-    stale = await house.running()
+async def test_a_stale_token_changes_nothing(harness: Harness) -> None:
+    stale = await harness.running()
     await stale.release()
-    (lease,) = await house.queue.claim(worker="w2", types=["code"])
-    before = await house.dump()
+    (lease,) = await harness.queue.claim(worker="w2", types=["code"])
+    before = await harness.dump()
 
-    said = await ask(house, "task/fail", TERMS, [row(stale), row(stale, delay="")])
+    said = await ask(harness, "task/fail", TERMS, [row(stale), row(stale, delay="")])
 
     assert said == ["OK", 0, "LOST", "LOST"]
-    assert await house.dump() == before
+    assert await harness.dump() == before
     await lease.start()
 
 
-async def test_an_earlier_failure_is_no_answer_for_a_task_that_completed(house: House) -> None:
-    first = await house.running()
-    await ask(house, "task/fail", TERMS, [row(first)])
-    await house.make_due(first.id)
-    await house.promoter.tick()
-    (second,) = await house.queue.claim(worker="w1", types=["code"])
+async def test_an_earlier_failure_is_no_answer_for_a_task_that_completed(harness: Harness) -> None:
+    first = await harness.running()
+    await ask(harness, "task/fail", TERMS, [row(first)])
+    await harness.make_due(first.id)
+    await harness.promoter.tick()
+    (second,) = await harness.queue.claim(worker="w1", types=["code"])
     await second.start()
     await second.complete()
-    before = await house.dump()
+    before = await harness.dump()
 
-    said = await ask(house, "task/fail", TERMS, [row(second)])
+    said = await ask(harness, "task/fail", TERMS, [row(second)])
 
     assert said == ["OK", 0, "LOST"]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_an_unknown_task_is_lost(house: House) -> None:
-    lease = await house.running()
-    await house.client.flushall()
+async def test_an_unknown_task_is_lost(harness: Harness) -> None:
+    lease = await harness.running()
+    await harness.client.flushall()
 
-    assert await ask(house, "task/fail", TERMS, [row(lease)]) == ["OK", 0, "LOST"]
-    assert await house.dump() == {}
+    assert await ask(harness, "task/fail", TERMS, [row(lease)]) == ["OK", 0, "LOST"]
+    assert await harness.dump() == {}
 
 
-async def test_many_end_in_one_call_each_as_decided(archived_house: House) -> None:
-    house = archived_house
-    drafts = [house.queue.drafter.draft(house.queue.call("code"))] * 3
-    await submit(house.queue.shard, drafts)
-    one, two, three = await house.queue.claim(worker="w1", types=["code"], n=3)
+async def test_many_end_in_one_call_each_as_decided(archived_harness: Harness) -> None:
+    harness = archived_harness
+    drafts = [harness.queue._internals.drafter.draft(harness.queue.call("code"))] * 3
+    await submit(harness.queue._internals.shard, drafts)
+    one, two, three = await harness.queue.claim(worker="w1", types=["code"], n=3)
     await two.start()
     await three.start()
     await three.validate()
 
     said = await ask(
-        house, "task/fail", TERMS | {"archive": 1}, [row(one), row(two, ""), row(three, "")]
+        harness, "task/fail", TERMS | {"archive": 1}, [row(one), row(two, ""), row(three, "")]
     )
 
     assert said == ["OK", 0, "RETRYING", "DEAD_LETTERED", "DEAD_LETTERED"]
-    found = await afterwards(house, a=one.id, b=two.id, c=three.id)
+    found = await afterwards(harness, a=one.id, b=two.id, c=three.id)
     assert [sorted(entry) for entry in found["outbox"]] == [["b", "c"]]
     assert found["stats"] == {"1:RETRYING": 1, "1:DEAD_LETTERED": 2, "outbox": 2, "submitted": 3}
-    assert (await house.task(three.id)).state is State.DEAD_LETTERED
+    assert (await harness.task(three.id)).state is State.DEAD_LETTERED

@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
+from rqueue.core.leases import HeldLease, Settled, complete
+from rqueue.core.notes import note
 from rqueue.errors import LeaseLost
-from rqueue.model.note import Note
-from rqueue.store.leases import Held, Settled, complete
-from rqueue.store.notes import note
-from tests.house import House
+from rqueue.task.task import Note
+from tests.harness import Harness
 from tests.lua.rows import everything, held, pttl
 
 
-async def say(house: House, lease: Held, seq: int = 1, **said: Any) -> None:
-    await note(house.queue.shard, lease, Note(**said), seq=seq)
+async def say(harness: Harness, lease: HeldLease, seq: int = 1, **said: Any) -> None:
+    await note(harness.queue._internals.shard, lease, Note(**said), seq=seq)
 
 
-async def test_a_note_is_kept_beside_the_task(house: House) -> None:
-    lease = await held(house)
-    before = await everything(house)
+async def test_a_note_is_kept_beside_the_task(harness: Harness) -> None:
+    lease = await held(harness)
+    before = await everything(harness)
 
     await say(
-        house, lease, progress={"done": 3}, checkpoint=[1], line="half", usd=0.25, tokens_in=7
+        harness, lease, progress={"done": 3}, checkpoint=[1], line="half", usd=0.25, tokens_in=7
     )
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found.pop(f"notes:{lease.task}") == {
         "progress": '{"done":3}',
         "checkpoint": "[1]",
@@ -41,87 +41,87 @@ async def test_a_note_is_kept_beside_the_task(house: House) -> None:
     assert found == before
 
 
-async def test_a_cost_is_kept_with_its_model_and_nothing_else_is(house: House) -> None:
-    lease = await held(house)
-    await say(house, lease, usd=0.5, model="big")
-    await say(house, lease, seq=2, progress=1)
-    before = await everything(house)
+async def test_a_cost_is_kept_with_its_model_and_nothing_else_is(harness: Harness) -> None:
+    lease = await held(harness)
+    await say(harness, lease, usd=0.5, model="big")
+    await say(harness, lease, seq=2, progress=1)
+    before = await everything(harness)
 
     assert before[f"notes:{lease.task}"]["model"] == "big"
-    await say(house, lease, seq=2, usd=0.5, model="late")
-    assert await everything(house) == before
-    await say(house, lease, seq=3, tokens_in=1, model="small")
-    assert (await everything(house))[f"notes:{lease.task}"]["model"] == "small"
+    await say(harness, lease, seq=2, usd=0.5, model="late")
+    assert await everything(harness) == before
+    await say(harness, lease, seq=3, tokens_in=1, model="small")
+    assert (await everything(harness))[f"notes:{lease.task}"]["model"] == "small"
 
 
-async def test_what_is_said_shows_in_the_task(house: House) -> None:
-    lease = await held(house)
-    await say(house, lease, progress=50, checkpoint={"at": 7}, line="one", usd=0.5, tokens_out=3)
-    await say(house, lease, seq=2, line="two", usd=0.25)
+async def test_what_is_said_shows_in_the_task(harness: Harness) -> None:
+    lease = await held(harness)
+    await say(harness, lease, progress=50, checkpoint={"at": 7}, line="one", usd=0.5, tokens_out=3)
+    await say(harness, lease, seq=2, line="two", usd=0.25)
 
-    task = await house.task(f"task_{lease.task}")
+    task = await harness.task(f"task_{lease.task}")
 
     assert (task.progress, task.checkpoint, task.logs) == (50, {"at": 7}, ("one", "two"))
     assert (task.cost_usd, task.tokens_used.output) == (0.75, 3)
 
 
-async def test_a_note_sent_again_is_not_kept_twice(house: House) -> None:
-    lease = await held(house)
-    await say(house, lease, line="once", usd=1.0, extend_sec=5)
-    before = await everything(house)
+async def test_a_note_sent_again_is_not_kept_twice(harness: Harness) -> None:
+    lease = await held(harness)
+    await say(harness, lease, line="once", usd=1.0, extend_sec=5)
+    before = await everything(harness)
 
-    await say(house, lease, line="once", usd=1.0, extend_sec=5)
+    await say(harness, lease, line="once", usd=1.0, extend_sec=5)
 
-    assert await everything(house) == before
+    assert await everything(harness) == before
 
 
-async def test_a_note_without_the_lease_changes_nothing(house: House) -> None:
-    lease = await held(house)
-    before = await everything(house)
+async def test_a_note_without_the_lease_changes_nothing(harness: Harness) -> None:
+    lease = await held(harness)
+    before = await everything(harness)
 
     with pytest.raises(LeaseLost):
-        await say(house, Held(lease.task, "9:other"), progress=1)
+        await say(harness, HeldLease(lease.task, "9:other"), progress=1)
 
-    assert await everything(house) == before
-
-
-async def test_the_notes_of_another_attempt_count_anew(house: House) -> None:
-    lease = await held(house)
-    await say(house, lease, seq=5, line="first attempt")
-    await house.client.hset(house.keys.task(lease.task), "token", "2:next")
-
-    await say(house, Held(lease.task, "2:next"), seq=1, line="second attempt")
-
-    assert (await everything(house))[f"logs:{lease.task}"] == ["first attempt", "second attempt"]
+    assert await everything(harness) == before
 
 
-async def test_only_the_last_hundred_lines_are_kept(house: House) -> None:
-    lease = await held(house)
+async def test_the_notes_of_another_attempt_count_anew(harness: Harness) -> None:
+    lease = await held(harness)
+    await say(harness, lease, seq=5, line="first attempt")
+    await harness.client.hset(harness.keys.task(lease.task), "token", "2:next")
+
+    await say(harness, HeldLease(lease.task, "2:next"), seq=1, line="second attempt")
+
+    assert (await everything(harness))[f"logs:{lease.task}"] == ["first attempt", "second attempt"]
+
+
+async def test_only_the_last_hundred_lines_are_kept(harness: Harness) -> None:
+    lease = await held(harness)
     for seq in range(1, 103):
-        await say(house, lease, seq=seq, line=f"line {seq}")
+        await say(harness, lease, seq=seq, line=f"line {seq}")
 
-    lines = (await everything(house))[f"logs:{lease.task}"]
+    lines = (await everything(harness))[f"logs:{lease.task}"]
 
     assert (len(lines), lines[0], lines[-1]) == (100, "line 3", "line 102")
 
 
-async def test_an_extension_is_added_to_the_timeout(house: House) -> None:
-    own, plain = await held(house, more={"timeout": 1000}), await held(house)
+async def test_an_extension_is_added_to_the_timeout(harness: Harness) -> None:
+    own, plain = await held(harness, more={"timeout": 1000}), await held(harness)
 
-    await say(house, own, extend_sec=2)
-    await say(house, plain, extend_sec=2)
+    await say(harness, own, extend_sec=2)
+    await say(harness, plain, extend_sec=2)
 
-    found = await everything(house)
-    timeout = house.queue.shard.terms.timeout_ms
+    found = await everything(harness)
+    timeout = harness.queue._internals.shard.terms.timeout_ms
     assert found[f"task:{own.task}"]["more"] == '{"timeout":3000}'
     assert found[f"task:{plain.task}"]["more"] == f'{{"timeout":{timeout + 2000}}}'
 
 
-async def test_notes_expire_with_their_task(house: House) -> None:
-    lease = await held(house)
-    await say(house, lease, progress=1, line="done")
+async def test_notes_expire_with_their_task(harness: Harness) -> None:
+    lease = await held(harness)
+    await say(harness, lease, progress=1, line="done")
 
-    await complete(house.queue.shard, [Settled(lease.task, lease.token, b"")])
+    await complete(harness.queue._internals.shard, [Settled(lease.task, lease.token, b"")])
 
-    assert await pttl(house, f"notes:{lease.task}") > 0
-    assert await pttl(house, f"logs:{lease.task}") > 0
+    assert await pttl(harness, f"notes:{lease.task}") > 0
+    assert await pttl(harness, f"logs:{lease.task}") > 0

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from rqueue import State, TaskId
-from rqueue.store.scripts import Argument
-from tests.house import House
-from tests.lua.task.afterwards import afterwards, ask
+from rqueue.store.library import Argument
+from tests.harness import Harness
+from tests.lua.task.keys_after import afterwards, ask
 from tests.lua.task.test_revive import about, claimed, dead
 
 SAID = {
@@ -22,85 +22,85 @@ def saying(task: TaskId, said: dict[str, Any], **args: Argument) -> dict[str, Ar
     return about(task, review=json.dumps(said), **args)
 
 
-async def test_all_that_was_said_is_kept(house: House) -> None:
-    task = await dead(house)
+async def test_all_that_was_said_is_kept(harness: Harness) -> None:
+    task = await dead(harness)
 
-    await ask(house, "task/revive", saying(task, SAID))
+    await ask(harness, "task/revive", saying(task, SAID))
 
-    found = await afterwards(house, a=task)
+    found = await afterwards(harness, a=task)
     assert found["reviews"] == [{"task": "a", "life": "1", "at": "*", **SAID}]
-    (row,) = await house.client.xrange(house.keys.reviews())
+    (row,) = await harness.client.xrange(harness.keys.reviews())
     assert abs(int(row[1][b"at"]) - int(row[0].split(b"-")[0])) < 1000
 
 
-async def test_sent_again_it_is_reviewed_once(house: House) -> None:
-    task = await dead(house)
-    first = await ask(house, "task/revive", saying(task, SAID, request="r1"))
-    before = await house.dump()
+async def test_sent_again_it_is_reviewed_once(harness: Harness) -> None:
+    task = await dead(harness)
+    first = await ask(harness, "task/revive", saying(task, SAID, request="r1"))
+    before = await harness.dump()
 
-    assert await ask(house, "task/revive", saying(task, SAID, request="r1")) == first
-    assert await house.dump() == before
+    assert await ask(harness, "task/revive", saying(task, SAID, request="r1")) == first
+    assert await harness.dump() == before
 
 
-async def test_each_life_has_its_own_review(house: House) -> None:
-    task = await dead(house)
-    await ask(house, "task/revive", about(task))
-    await (await claimed(house)).fail(permanent=True)
+async def test_each_life_has_its_own_review(harness: Harness) -> None:
+    task = await dead(harness)
+    await ask(harness, "task/revive", about(task))
+    await (await claimed(harness)).fail(permanent=True)
 
-    await ask(house, "task/revive", about(task, life=2))
+    await ask(harness, "task/revive", about(task, life=2))
 
-    found = (await afterwards(house, a=task))["reviews"]
+    found = (await afterwards(harness, a=task))["reviews"]
     assert [review["life"] for review in found] == ["1", "2"]
 
 
-async def test_what_cannot_live_again_is_not_reviewed(house: House) -> None:
-    task = await dead(house, idempotency_key="k")
-    await house.queue.enqueue("code", {}, idempotency_key="k")
+async def test_what_cannot_live_again_is_not_reviewed(harness: Harness) -> None:
+    task = await dead(harness, idempotency_key="k")
+    await harness.queue.enqueue("code", {}, idempotency_key="k")
 
-    assert (await ask(house, "task/revive", saying(task, SAID)))[0] == "EXISTS"
-    assert (await ask(house, "task/revive", saying(task, SAID, life=2)))[0] == "STATE"
+    assert (await ask(harness, "task/revive", saying(task, SAID)))[0] == "EXISTS"
+    assert (await ask(harness, "task/revive", saying(task, SAID, life=2)))[0] == "STATE"
 
-    assert "reviews" not in await afterwards(house)
+    assert "reviews" not in await afterwards(harness)
 
 
-async def test_a_time_that_was_said_is_waited_for(house: House) -> None:
-    task = await dead(house)
+async def test_a_time_that_was_said_is_waited_for(harness: Harness) -> None:
+    task = await dead(harness)
     at = 4_000_000_000_000
 
-    said = await ask(house, "task/revive", saying(task, {"not_before": str(at)}, delay=5))
+    said = await ask(harness, "task/revive", saying(task, {"not_before": str(at)}, delay=5))
 
     assert said == ["OK", 0, "PENDING"]
-    assert await house.client.zscore(house.keys.delayed(), task.ulid) == at
-    found = await house.task(task)
+    assert await harness.client.zscore(harness.keys.delayed(), task.ulid) == at
+    found = await harness.task(task)
     assert found.available_at is not None
     assert round(found.available_at.timestamp() * 1000) == at
-    (review,) = (await afterwards(house))["reviews"]
+    (review,) = (await afterwards(harness))["reviews"]
     assert review["not_before"] == str(at)
 
 
-async def test_a_delay_is_told_as_the_time_that_it_means(house: House) -> None:
-    task = await dead(house)
+async def test_a_delay_is_told_as_the_time_that_it_means(harness: Harness) -> None:
+    task = await dead(harness)
 
-    await ask(house, "task/revive", about(task, delay=60_000))
+    await ask(harness, "task/revive", about(task, delay=60_000))
 
-    due = await house.client.zscore(house.keys.delayed(), task.ulid)
-    (review,) = (await afterwards(house))["reviews"]
+    due = await harness.client.zscore(harness.keys.delayed(), task.ulid)
+    (review,) = (await afterwards(harness))["reviews"]
     assert review["not_before"] == f"{due:.0f}"
 
 
-async def test_a_new_life_is_not_reviewed_yet(house: House) -> None:
-    task = await dead(house)
+async def test_a_new_life_is_not_reviewed_yet(harness: Harness) -> None:
+    task = await dead(harness)
     how: dict[str, Argument] = {"request": "r", "how": '{"events":9,"reviews":0}'}
-    await ask(house, "task/escalate", how, [(task.ulid, 1, "")])
+    await ask(harness, "task/escalate", how, [(task.ulid, 1, "")])
 
-    await ask(house, "task/revive", about(task))
+    await ask(harness, "task/revive", about(task))
 
-    found = await house.task(task)
+    found = await harness.task(task)
     assert (found.state, found.reviewed, found.resolution) == (State.READY, False, None)
 
 
-async def test_broken_words_are_no_hindrance(house: House) -> None:
-    task = await dead(house)
+async def test_broken_words_are_no_hindrance(harness: Harness) -> None:
+    task = await dead(harness)
 
-    assert await ask(house, "task/revive", about(task, review="{broken")) == ["OK", 0, "READY"]
-    assert (await afterwards(house))["reviews"][0]["resolution"] == "retry"
+    assert await ask(harness, "task/revive", about(task, review="{broken")) == ["OK", 0, "READY"]
+    assert (await afterwards(harness))["reviews"][0]["resolution"] == "retry"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rqueue.store.leases import Held, Settled, complete, start, validate
-from rqueue.store.shard import FREED
-from tests.house import House
+from rqueue.core.leases import HeldLease, Settled, complete, start, validate
+from rqueue.store.shard import ANSWER_LIMITS
+from tests.harness import Harness
 from tests.lua.rows import (
     age_holder,
     claim,
@@ -14,21 +14,21 @@ from tests.lua.rows import (
 )
 
 
-async def test_a_claimed_task_runs_and_its_lease_is_fresh(house: House) -> None:
-    lease = await held(house, start=0)
-    await age_holder(house, lease.task, claimed=9000)
-    before = await everything(house)
+async def test_a_claimed_task_runs_and_its_lease_is_fresh(harness: Harness) -> None:
+    lease = await held(harness, start=0)
+    await age_holder(harness, lease.task, claimed=9000)
+    before = await everything(harness)
     (entry,) = before["ready"][0]
-    await house.client.xclaim(
-        house.keys.ready(), "workers", "w1", 0, [entry], idle=9000, justid=True
+    await harness.client.xclaim(
+        harness.keys.ready(), "workers", "w1", 0, [entry], idle=9000, justid=True
     )
 
-    assert await start(house.queue.shard, [lease]) == ["OK"]
+    assert await start(harness.queue._internals.shard, [lease]) == ["OK"]
 
-    found = await everything(house)
+    found = await everything(harness)
     task = found[f"task:{lease.task}"]
     claimed, started, owner = task["holder"].split(" ")
-    (pending,) = await house.client.xpending_range(house.keys.ready(), "workers", "-", "+", 9)
+    (pending,) = await harness.client.xpending_range(harness.keys.ready(), "workers", "-", "+", 9)
     assert 9000 <= int(started) - int(claimed) < 60_000
     assert owner == "w1"
     assert pending["time_since_delivered"] < 9000
@@ -37,110 +37,112 @@ async def test_a_claimed_task_runs_and_its_lease_is_fresh(house: House) -> None:
     assert found == before
 
 
-async def test_a_start_sent_again_is_ok_and_changes_nothing(house: House) -> None:
-    lease = await held(house, start=0)
-    await start(house.queue.shard, [lease])
-    before = await house.dump()
+async def test_a_start_sent_again_is_ok_and_changes_nothing(harness: Harness) -> None:
+    lease = await held(harness, start=0)
+    await start(harness.queue._internals.shard, [lease])
+    before = await harness.dump()
 
-    assert await start(house.queue.shard, [lease, lease]) == ["OK", "OK"]
+    assert await start(harness.queue._internals.shard, [lease, lease]) == ["OK", "OK"]
 
-    assert await house.dump() == before
-
-
-async def test_a_task_claimed_running_is_started_already(house: House) -> None:
-    lease = await held(house, start=1)
-    before = await house.dump()
-
-    assert await start(house.queue.shard, [lease]) == ["OK"]
-
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_stale_token_starts_nothing(house: House) -> None:
-    lease = await held(house, start=0)
-    await house.queue.shard.run("task/release", {**FREED, "tries": 0}, [lease])
-    given_back = await house.dump()
+async def test_a_task_claimed_running_is_started_already(harness: Harness) -> None:
+    lease = await held(harness, start=1)
+    before = await harness.dump()
 
-    assert await start(house.queue.shard, [lease]) == ["LOST"]
+    assert await start(harness.queue._internals.shard, [lease]) == ["OK"]
 
-    assert await house.dump() == given_back
-    await claim(house, seq=2, waiter="two", bits="new")
-    claimed = await house.dump()
-    strangers = [lease, Held(lease.task, "2:bits"), Held("NOBODY", "1:bits")]
-    assert await start(house.queue.shard, strangers) == ["LOST"] * 3
-    assert await house.dump() == claimed
+    assert await harness.dump() == before
 
 
-async def test_a_task_that_ended_is_lost(house: House) -> None:
-    lease = await held(house)
-    await complete(house.queue.shard, [Settled(*lease, b"")])
-    before = await house.dump()
+async def test_a_stale_token_starts_nothing(harness: Harness) -> None:
+    lease = await held(harness, start=0)
+    await harness.queue._internals.shard.run("task/release", {**ANSWER_LIMITS, "tries": 0}, [lease])
+    given_back = await harness.dump()
 
-    assert await start(house.queue.shard, [lease]) == ["LOST"]
+    assert await start(harness.queue._internals.shard, [lease]) == ["LOST"]
 
-    assert await house.dump() == before
-
-
-async def test_a_task_being_validated_does_not_start_again(house: House) -> None:
-    lease = await held(house)
-    await validate(house.queue.shard, [lease])
-    before = await house.dump()
-
-    assert await start(house.queue.shard, [lease]) == ["STATE:VALIDATING"]
-
-    assert await house.dump() == before
+    assert await harness.dump() == given_back
+    await claim(harness, seq=2, waiter="two", bits="new")
+    claimed = await harness.dump()
+    strangers = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
+    assert await start(harness.queue._internals.shard, strangers) == ["LOST"] * 3
+    assert await harness.dump() == claimed
 
 
-async def test_one_that_is_lost_holds_back_no_other(house: House) -> None:
-    leases = [await held(house, start=0) for _ in range(2)]
+async def test_a_task_that_ended_is_lost(harness: Harness) -> None:
+    lease = await held(harness)
+    await complete(harness.queue._internals.shard, [Settled(*lease, b"")])
+    before = await harness.dump()
 
-    answer = await start(house.queue.shard, [leases[0], Held("NOBODY", "1:b"), leases[1]])
+    assert await start(harness.queue._internals.shard, [lease]) == ["LOST"]
 
-    found = await everything(house)
+    assert await harness.dump() == before
+
+
+async def test_a_task_being_validated_does_not_start_again(harness: Harness) -> None:
+    lease = await held(harness)
+    await validate(harness.queue._internals.shard, [lease])
+    before = await harness.dump()
+
+    assert await start(harness.queue._internals.shard, [lease]) == ["STATE:VALIDATING"]
+
+    assert await harness.dump() == before
+
+
+async def test_one_that_is_lost_holds_back_no_other(harness: Harness) -> None:
+    leases = [await held(harness, start=0) for _ in range(2)]
+
+    answer = await start(
+        harness.queue._internals.shard, [leases[0], HeldLease("NOBODY", "1:b"), leases[1]]
+    )
+
+    found = await everything(harness)
     assert answer == ["OK", "LOST", "OK"]
     assert [found[f"task:{lease.task}"]["state"] for lease in leases] == ["RUNNING"] * 2
     assert found["stats"] == {"submitted": "2", "1:CLAIMED": "0", "1:RUNNING": "2"}
 
 
-async def test_a_mailed_task_that_starts_is_no_hand_off_any_more(house: House) -> None:
-    first = await submitted(house)
-    await house.queue.cancel(f"task_{first}")
-    await claim(house, park_ms=5000)
-    task = await submitted(house)
-    assert f"{task}:1" in (await everything(house))["handoffs"]
+async def test_a_mailed_task_that_starts_is_no_hand_off_any_more(harness: Harness) -> None:
+    first = await submitted(harness)
+    await harness.queue.cancel(f"task_{first}")
+    await claim(harness, park_ms=5000)
+    task = await submitted(harness)
+    assert f"{task}:1" in (await everything(harness))["handoffs"]
 
-    assert await start(house.queue.shard, [Held(task, "1:bits")]) == ["OK"]
+    assert await start(harness.queue._internals.shard, [HeldLease(task, "1:bits")]) == ["OK"]
 
-    assert "handoffs" not in await everything(house)
+    assert "handoffs" not in await everything(harness)
 
 
-async def test_until_start_frees_the_key_once(house: House) -> None:
+async def test_until_start_frees_the_key_once(harness: Harness) -> None:
     more = {"idem": "key", "window": 1000, "unique": "until_start"}
-    lease = await held(house, start=0, more=more)
-    await start(house.queue.shard, [lease])
-    assert "idem:key" not in await everything(house)
-    await house.client.set(house.keys.idempotency("key"), "another")
+    lease = await held(harness, start=0, more=more)
+    await start(harness.queue._internals.shard, [lease])
+    assert "idem:key" not in await everything(harness)
+    await harness.client.set(harness.keys.idempotency("key"), "another")
 
-    await start(house.queue.shard, [lease])
+    await start(harness.queue._internals.shard, [lease])
 
-    assert (await everything(house))["idem:key"] == "another"
+    assert (await everything(harness))["idem:key"] == "another"
 
 
-async def test_until_done_keeps_the_key(house: House) -> None:
+async def test_until_done_keeps_the_key(harness: Harness) -> None:
     more = {"idem": "key", "window": 1000, "unique": "until_done"}
-    lease = await held(house, start=0, more=more)
+    lease = await held(harness, start=0, more=more)
 
-    await start(house.queue.shard, [lease])
+    await start(harness.queue._internals.shard, [lease])
 
-    assert (await everything(house))["idem:key"] == lease.task
+    assert (await everything(harness))["idem:key"] == lease.task
 
 
-async def test_a_missing_group_is_made_again_and_the_lease_is_in_it(house: House) -> None:
-    lease = await held(house, start=0)
-    await house.client.xgroup_destroy(house.keys.ready(), "workers")
+async def test_a_missing_group_is_made_again_and_the_lease_is_in_it(harness: Harness) -> None:
+    lease = await held(harness, start=0)
+    await harness.client.xgroup_destroy(harness.keys.ready(), "workers")
 
-    assert await start(house.queue.shard, [lease]) == ["OK"]
+    assert await start(harness.queue._internals.shard, [lease]) == ["OK"]
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found["ready"][1] == {found[f"task:{lease.task}"]["entry"]: "w1"}
     assert found[f"task:{lease.task}"]["state"] == "RUNNING"

@@ -7,114 +7,123 @@ from typing import Any
 
 import pytest
 
+from rqueue.core.leases import HeldLease, Settled, complete
+from rqueue.core.notes import step
 from rqueue.errors import InvalidTask, LeaseLost
-from rqueue.store.leases import Held, Settled, complete
-from rqueue.store.steps import step
-from tests.house import House
+from tests.harness import Harness
 from tests.lua.rows import everything, held, pttl
 
 
-def limited(house: House, **terms: Any) -> None:
-    house.queue.shard.terms = replace(house.queue.shard.terms, **terms)
+def limited(harness: Harness, **terms: Any) -> None:
+    harness.queue._internals.shard.terms = replace(harness.queue._internals.shard.terms, **terms)
 
 
-async def test_a_step_is_kept_beside_the_task(house: House) -> None:
-    lease = await held(house)
-    before = await everything(house)
+async def test_a_step_is_kept_beside_the_task(harness: Harness) -> None:
+    lease = await held(harness)
+    before = await everything(harness)
 
-    assert await step(house.queue.shard, lease, "fetch", b"[1]") == b"[1]"
+    assert await step(harness.queue._internals.shard, lease, "fetch", b"[1]") == b"[1]"
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found.pop(f"steps:{lease.task}") == {"fetch": "[1]"}
     before[f"task:{lease.task}"]["flags"] = "k"
     assert found == before
 
 
-async def test_a_step_sent_again_changes_nothing_and_tells_the_first(house: House) -> None:
-    lease = await held(house)
-    await step(house.queue.shard, lease, "fetch", b"1")
-    before = await house.dump()
+async def test_a_step_sent_again_changes_nothing_and_tells_the_first(harness: Harness) -> None:
+    lease = await held(harness)
+    await step(harness.queue._internals.shard, lease, "fetch", b"1")
+    before = await harness.dump()
 
-    assert await step(house.queue.shard, lease, "fetch", b"1") == b"1"
-    assert await step(house.queue.shard, lease, "fetch", b"2") == b"1"
+    assert await step(harness.queue._internals.shard, lease, "fetch", b"1") == b"1"
+    assert await step(harness.queue._internals.shard, lease, "fetch", b"2") == b"1"
 
-    assert await house.dump() == before
-
-
-async def test_to_ask_writes_nothing(house: House) -> None:
-    lease = await held(house)
-    before = await house.dump()
-
-    assert await step(house.queue.shard, lease, "fetch") == b""
-
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_stale_token_keeps_and_learns_nothing(house: House) -> None:
-    lease = await held(house)
-    await step(house.queue.shard, lease, "fetch", b"1")
-    before = await house.dump()
+async def test_to_ask_writes_nothing(harness: Harness) -> None:
+    lease = await held(harness)
+    before = await harness.dump()
 
-    for stranger in (Held(lease.task, "9:other"), Held("NOBODY", lease.token)):
+    assert await step(harness.queue._internals.shard, lease, "fetch") == b""
+
+    assert await harness.dump() == before
+
+
+async def test_a_stale_token_keeps_and_learns_nothing(harness: Harness) -> None:
+    lease = await held(harness)
+    await step(harness.queue._internals.shard, lease, "fetch", b"1")
+    before = await harness.dump()
+
+    for stranger in (HeldLease(lease.task, "9:other"), HeldLease("NOBODY", lease.token)):
         for result in (b"", b"2"):
             with pytest.raises(LeaseLost):
-                await step(house.queue.shard, stranger, "fetch", result)
+                await step(harness.queue._internals.shard, stranger, "fetch", result)
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_one_step_too_many_is_refused_and_those_that_are_kept_are_told(house: House) -> None:
-    limited(house, max_steps=2)
-    lease = await held(house)
-    await step(house.queue.shard, lease, "a", b"1")
-    await step(house.queue.shard, lease, "b", b"2")
-    before = await house.dump()
+async def test_one_step_too_many_is_refused_and_those_that_are_kept_are_told(
+    harness: Harness,
+) -> None:
+    limited(harness, max_steps=2)
+    lease = await held(harness)
+    await step(harness.queue._internals.shard, lease, "a", b"1")
+    await step(harness.queue._internals.shard, lease, "b", b"2")
+    before = await harness.dump()
 
     with pytest.raises(InvalidTask, match="max_steps"):
-        await step(house.queue.shard, lease, "c", b"3")
+        await step(harness.queue._internals.shard, lease, "c", b"3")
 
-    assert await step(house.queue.shard, lease, "b", b"2") == b"2"
-    assert await house.dump() == before
+    assert await step(harness.queue._internals.shard, lease, "b", b"2") == b"2"
+    assert await harness.dump() == before
 
 
-async def test_a_result_that_is_too_large_is_refused(house: House) -> None:
-    limited(house, max_result_bytes=10)
-    lease = await held(house)
-    before = await house.dump()
+async def test_a_result_that_is_too_large_is_refused(harness: Harness) -> None:
+    limited(harness, max_result_bytes=10)
+    lease = await held(harness)
+    before = await harness.dump()
 
     with pytest.raises(InvalidTask, match="max_result_bytes"):
-        await step(house.queue.shard, lease, "fetch", b"x" * 11)
+        await step(harness.queue._internals.shard, lease, "fetch", b"x" * 11)
 
-    assert await house.dump() == before
-
-
-async def test_steps_expire_with_their_task(house: House) -> None:
-    lease = await held(house)
-    await step(house.queue.shard, lease, "fetch", b"1")
-
-    await complete(house.queue.shard, [Settled(lease.task, lease.token, b"")])
-
-    assert 0 < await pttl(house, f"steps:{lease.task}") <= house.queue.shard.terms.result_ttl_ms
+    assert await harness.dump() == before
 
 
-async def test_steps_outlive_a_death_and_go_with_a_discard(house: House) -> None:
-    lease = await house.running()
-    await step(house.queue.shard, Held(lease.id.ulid, lease.token), "fetch", b"1")
+async def test_steps_expire_with_their_task(harness: Harness) -> None:
+    lease = await held(harness)
+    await step(harness.queue._internals.shard, lease, "fetch", b"1")
+
+    await complete(harness.queue._internals.shard, [Settled(lease.task, lease.token, b"")])
+
+    assert (
+        0
+        < await pttl(harness, f"steps:{lease.task}")
+        <= harness.queue._internals.shard.terms.result_ttl_ms
+    )
+
+
+async def test_steps_outlive_a_death_and_go_with_a_discard(harness: Harness) -> None:
+    lease = await harness.running()
+    await step(harness.queue._internals.shard, HeldLease(lease.id.ulid, lease.token), "fetch", b"1")
     await lease.fail("error", "broken", permanent=True)
 
-    assert await pttl(house, f"steps:{lease.id.ulid}") == -1
-    assert (await house.queue.get(lease.id)).steps == ("fetch",)
+    assert await pttl(harness, f"steps:{lease.id.ulid}") == -1
+    assert (await harness.queue.get(lease.id)).steps == ("fetch",)
 
-    await house.queue.discard(lease.id)
-    assert await pttl(house, f"steps:{lease.id.ulid}") > 0
+    await harness.queue.dead.discard(lease.id)
+    assert await pttl(harness, f"steps:{lease.id.ulid}") > 0
 
 
-async def test_steps_are_kept_over_a_revive(house: House) -> None:
-    first = await house.running()
-    await step(house.queue.shard, Held(first.id.ulid, first.token), "fetch", b"1")
+async def test_steps_are_kept_over_a_revive(harness: Harness) -> None:
+    first = await harness.running()
+    await step(harness.queue._internals.shard, HeldLease(first.id.ulid, first.token), "fetch", b"1")
     await first.fail("error", "broken", permanent=True)
-    await house.queue.revive(first.id)
+    await harness.queue.dead.retry(first.id)
 
-    (second,) = await house.queue.claim(worker="w2")
+    (second,) = await harness.queue.claim(worker="w2")
 
-    assert await step(house.queue.shard, Held(second.id.ulid, second.token), "fetch") == b"1"
+    assert (
+        await step(harness.queue._internals.shard, HeldLease(second.id.ulid, second.token), "fetch")
+        == b"1"
+    )

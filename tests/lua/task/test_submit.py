@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from rqueue.model.lane import Lane, signature
-from tests.house import House
+from rqueue.task.lane import Lane, signature
+from tests.harness import Harness
 from tests.lua.rows import DEFINITION, PLAIN, a_row, claim, everything, submit, submitted
 
 AGEING = Lane("code", 0.1)
 
 
-async def test_a_plain_task_is_one_hash_one_entry_and_one_place_in_its_lane(house: House) -> None:
+async def test_a_plain_task_is_one_hash_one_entry_and_one_place_in_its_lane(
+    harness: Harness,
+) -> None:
     row = a_row()
 
-    reply = await submit(house, [row])
+    reply = await submit(harness, [row])
 
-    found = await everything(house)
+    found = await everything(harness)
     (entry,) = found["ready"][0]
     assert reply == ["OK", 0]
     assert found == {
@@ -34,12 +36,12 @@ async def test_a_plain_task_is_one_hash_one_entry_and_one_place_in_its_lane(hous
     }
 
 
-async def test_the_score_of_an_ageing_task_holds_its_time(house: House) -> None:
+async def test_the_score_of_an_ageing_task_holds_its_time(harness: Harness) -> None:
     task = a_row()
 
-    await submit(house, [task], lanes=[AGEING])
+    await submit(harness, [task], lanes=[AGEING])
 
-    found = await everything(house)
+    found = await everything(harness)
     (entry,) = found["ready"][0]
     created = int(entry.split("-")[0])
     score = found["lane:1"][task.task]
@@ -48,12 +50,12 @@ async def test_the_score_of_an_ageing_task_holds_its_time(house: House) -> None:
     assert found[f"task:{task.task}"]["score"] == f"{score:.0f}"
 
 
-async def test_many_tasks_of_one_call_share_lanes_and_a_count(house: House) -> None:
+async def test_many_tasks_of_one_call_share_lanes_and_a_count(harness: Harness) -> None:
     rows = [a_row(lane=1 + at % 2, base=at) for at in range(10)]
 
-    reply = await submit(house, rows, lanes=[PLAIN, Lane("mail", 0.0)])
+    reply = await submit(harness, rows, lanes=[PLAIN, Lane("mail", 0.0)])
 
-    found = await everything(house)
+    found = await everything(harness)
     assert reply == ["OK", 0]
     assert set(found) == {"ready", "lanes", "lane:1", "lane:2", "stats"} | {
         f"task:{row.task}" for row in rows
@@ -64,104 +66,104 @@ async def test_many_tasks_of_one_call_share_lanes_and_a_count(house: House) -> N
     assert [fields["task"] for fields in found["ready"][0].values()] == [r.task for r in rows]
 
 
-async def test_an_id_sent_again_makes_nothing(house: House) -> None:
+async def test_an_id_sent_again_makes_nothing(harness: Harness) -> None:
     rows = [
         a_row(),
         a_row(more={"idem": "k", "window": 1000, "unique": "until_done", "tags": ["a"]}),
         a_row(ask={"delay": 1000}),
     ]
-    first = await submit(house, rows)
-    before = await house.dump()
+    first = await submit(harness, rows)
+    before = await harness.dump()
 
-    again = await submit(house, rows)
+    again = await submit(harness, rows)
 
     assert first == again == ["OK", 0]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_an_id_sent_again_beside_a_new_one_makes_the_new_one_alone(house: House) -> None:
+async def test_an_id_sent_again_beside_a_new_one_makes_the_new_one_alone(harness: Harness) -> None:
     old, new = a_row(), a_row()
-    await submit(house, [old])
-    before = await everything(house)
+    await submit(harness, [old])
+    before = await everything(harness)
 
-    assert await submit(house, [old, new]) == ["OK", 0]
+    assert await submit(harness, [old, new]) == ["OK", 0]
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found[f"task:{old.task}"] == before[f"task:{old.task}"]
     assert set(found) - set(before) == {f"task:{new.task}"}
     assert list(found["lane:1"]) == [old.task, new.task]
     assert found["stats"] == {"submitted": "2"}
 
 
-async def test_an_id_twice_in_one_call_is_one_task(house: House) -> None:
+async def test_an_id_twice_in_one_call_is_one_task(harness: Harness) -> None:
     row = a_row()
 
-    assert await submit(house, [row, row]) == ["OK", 0]
+    assert await submit(harness, [row, row]) == ["OK", 0]
 
-    found = await everything(house)
+    found = await everything(harness)
     assert [fields["task"] for fields in found["ready"][0].values()] == [row.task]
     assert found["stats"] == {"submitted": "1"}
 
 
-async def test_an_id_whose_task_is_held_or_ended_is_known_too(house: House) -> None:
+async def test_an_id_whose_task_is_held_or_ended_is_known_too(harness: Harness) -> None:
     row = a_row()
-    await submit(house, [row])
-    (lease,) = await house.queue.claim(worker="w1")
+    await submit(harness, [row])
+    (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete("done")
-    before = await house.dump()
+    before = await harness.dump()
 
-    assert await submit(house, [row]) == ["OK", 0]
+    assert await submit(harness, [row]) == ["OK", 0]
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("lane", [PLAIN, AGEING], ids=["strict", "ageing"])
 async def test_a_thousand_equal_tasks_are_claimed_in_the_order_of_the_call(
-    house: House, lane: Lane
+    harness: Harness, lane: Lane
 ) -> None:
     rows = [a_row() for _ in range(1000)]
 
-    await submit(house, rows, lanes=[lane])
+    await submit(harness, rows, lanes=[lane])
 
     given: list[str] = []
     for seq in range(1, 11):
-        given += [row.task for row in (await claim(house, 100, seq=seq))[3:]]
+        given += [row.task for row in (await claim(harness, 100, seq=seq))[3:]]
     assert given == [row.task for row in rows]
 
 
 @pytest.mark.parametrize("size", [15, 64, 65, 128, 129, 511, 512])
-async def test_a_small_definition_stands_in_the_hash_in_pieces(house: House, size: int) -> None:
+async def test_a_small_definition_stands_in_the_hash_in_pieces(harness: Harness, size: int) -> None:
     body = "".join(chr(97 + at % 26) for at in range(size))
 
-    task = await submitted(house, definition=body)
+    task = await submitted(harness, definition=body)
 
-    found = await everything(house)
+    found = await everything(harness)
     pieces = {k: v for k, v in found[f"task:{task}"].items() if k.startswith("def")}
     assert pieces == {f"def{at // 64}": body[at : at + 64] for at in range(0, size, 64)}
     assert f"def:{task}" not in found
-    assert (await claim(house))[3].definition == body.encode()
+    assert (await claim(harness))[3].definition == body.encode()
 
 
-async def test_a_large_definition_has_a_key_of_its_own(house: House) -> None:
+async def test_a_large_definition_has_a_key_of_its_own(harness: Harness) -> None:
     body = "x" * 513
 
-    task = await submitted(house, definition=body)
+    task = await submitted(harness, definition=body)
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found[f"def:{task}"] == body
     assert set(found[f"task:{task}"]) == {"state", "lane", "entry", "score"}
     assert set(found) == {"ready", "lanes", "lane:1", "stats", f"task:{task}", f"def:{task}"}
-    assert (await claim(house))[3].definition == body.encode()
+    assert (await claim(harness))[3].definition == body.encode()
 
 
-async def test_tags_an_own_id_and_a_deadline_are_indexed(house: House) -> None:
+async def test_tags_an_own_id_and_a_deadline_are_indexed(harness: Harness) -> None:
     more = {"tags": ["a:b", "c/d"], "ext": "sha", "deadline": 99, "on_deadline": "fail"}
     row = a_row(more=more)
 
-    await submit(house, [row])
+    await submit(harness, [row])
 
-    found = await everything(house)
+    found = await everything(harness)
     assert set(found) == {
         *("ready", "lanes", "lane:1", "stats", f"task:{row.task}"),
         *("tag:a:b", "tag:c/d", "ext:sha", "deadlines"),
@@ -173,12 +175,12 @@ async def test_tags_an_own_id_and_a_deadline_are_indexed(house: House) -> None:
     assert found[f"task:{row.task}"]["flags"] == "m"
 
 
-async def test_a_lane_too_many_is_refused_and_leaves_nothing(house: House) -> None:
+async def test_a_lane_too_many_is_refused_and_leaves_nothing(harness: Harness) -> None:
     rows = [a_row(lane=1), a_row(lane=2), a_row(lane=2, more={"tags": ["t"]}), a_row(lane=1)]
 
-    reply = await submit(house, rows, lanes=[PLAIN, Lane("mail", 0.0)], max_lanes=1)
+    reply = await submit(harness, rows, lanes=[PLAIN, Lane("mail", 0.0)], max_lanes=1)
 
-    found = await everything(house)
+    found = await everything(harness)
     assert reply == ["OK", 0, 1, "LANES", "", 2, "LANES", ""]
     assert set(found) == {
         *("ready", "lanes", "lane:1", "stats"),
@@ -188,11 +190,11 @@ async def test_a_lane_too_many_is_refused_and_leaves_nothing(house: House) -> No
     assert found["stats"] == {"submitted": "2"}
 
 
-async def test_what_is_refused_leaves_an_empty_server_empty(house: House) -> None:
+async def test_what_is_refused_leaves_an_empty_server_empty(harness: Harness) -> None:
     missing = {"parents": ["NOBODY"], "delay": 5, "if_exists": "replace"}
     more = {"idem": "k", "ext": "e", "tags": ["t"], "deadline": 1}
 
-    reply = await submit(house, [a_row(more=more, ask=missing)])
+    reply = await submit(harness, [a_row(more=more, ask=missing)])
 
     assert reply == ["OK", 0, 0, "PARENT", "NOBODY"]
-    assert await house.dump() == {}
+    assert await harness.dump() == {}

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from rqueue.model.lane import Lane
 from rqueue.store.lanes import read_lanes
-from tests.house import House
+from rqueue.task.lane import Lane
+from tests.harness import Harness
 from tests.lua.rows import (
     PLAIN,
     a_row,
@@ -22,33 +22,35 @@ from tests.lua.rows import (
 PARK = 5000
 
 
-async def lane_made(house: House, lane: Lane = PLAIN) -> None:
+async def lane_made(harness: Harness, lane: Lane = PLAIN) -> None:
     """The lane is there and empty."""
     task = a_row()
-    await submit(house, [task], lanes=[lane])
-    await house.queue.cancel(f"task_{task.task}")
+    await submit(harness, [task], lanes=[lane])
+    await harness.queue.cancel(f"task_{task.task}")
     for key in ("stats", "events", f"task:{task.task}"):
-        await house.client.delete(house.keys.root + key)
+        await harness.client.delete(harness.keys.root + key)
 
 
-async def parked(house: House, name: str, n: int = 1, since: int = 0) -> None:
+async def parked(harness: Harness, name: str, n: int = 1, since: int = 0) -> None:
     """A claim of `name` waits for `n` tasks, since an instant if one is given."""
-    reply = await claim(house, n, waiter=name, consumer=name, box=name, park_ms=PARK, bits=name)
+    reply = await claim(harness, n, waiter=name, consumer=name, box=name, park_ms=PARK, bits=name)
     assert reply == ["OK", "*", PARK]
     if since:
-        await house.client.zadd(house.keys.waiting(await served_profile(house)), {name: since})
+        await harness.client.zadd(
+            harness.keys.waiting(await served_profile(harness)), {name: since}
+        )
 
 
-async def test_a_parked_claim_is_answered_by_mail(house: House) -> None:
-    await lane_made(house)
-    await parked(house, "w1", n=2)
-    profile = await served_profile(house)
-    before = await everything(house)
+async def test_a_parked_claim_is_answered_by_mail(harness: Harness) -> None:
+    await lane_made(harness)
+    await parked(harness, "w1", n=2)
+    profile = await served_profile(harness)
+    before = await everything(harness)
     row = a_row()
 
-    reply = await submit(house, [row])
+    reply = await submit(harness, [row])
 
-    found = await everything(house)
+    found = await everything(harness)
     (entry,) = found["ready"][0]
     claimed = int(found[f"task:{row.task}"]["holder"].split(" ")[0])
     assert reply == ["OK", 0]
@@ -76,130 +78,134 @@ async def test_a_parked_claim_is_answered_by_mail(house: House) -> None:
     }
 
 
-async def test_the_longest_waiting_is_answered_first_with_all_it_asked_for(house: House) -> None:
-    await lane_made(house)
-    await parked(house, "late", n=2, since=3000)
-    await parked(house, "early", n=2, since=1000)
-    await parked(house, "middle", n=2, since=2000)
+async def test_the_longest_waiting_is_answered_first_with_all_it_asked_for(
+    harness: Harness,
+) -> None:
+    await lane_made(harness)
+    await parked(harness, "late", n=2, since=3000)
+    await parked(harness, "early", n=2, since=1000)
+    await parked(harness, "middle", n=2, since=2000)
     rows = [a_row() for _ in range(3)]
 
-    await submit(house, rows)
+    await submit(harness, rows)
 
-    found = await everything(house)
+    found = await everything(harness)
     names = [row.task for row in rows]
     assert found["mail:early"] == [f"tasks 1 {names[0]} 1:early {names[1]} 1:early"]
     assert found["mail:middle"] == [f"tasks 1 {names[2]} 1:middle"]
     assert "mail:late" not in found
-    assert list(found[f"waiting:{await served_profile(house)}"]) == ["late"]
+    assert list(found[f"waiting:{await served_profile(harness)}"]) == ["late"]
 
 
 @pytest.mark.parametrize("first", ["one", "both"])
 async def test_the_longest_waiting_is_first_whatever_lanes_it_serves(
-    house: House, first: str
+    harness: Harness, first: str
 ) -> None:
-    await lane_made(house)
-    await lane_made(house, Lane("mail", 0.0))
+    await lane_made(harness)
+    await lane_made(harness, Lane("mail", 0.0))
     for name, types in {"one": ["code"], "both": None}.items():
-        await claim(house, waiter=name, consumer=name, box=name, types=types, park_ms=PARK)
-        profile = (await house.client.hget(house.keys.waiter(name), "profile")).decode()
+        await claim(harness, waiter=name, consumer=name, box=name, types=types, park_ms=PARK)
+        profile = (await harness.client.hget(harness.keys.waiter(name), "profile")).decode()
         since = 1000 if name == first else 2000
-        await house.client.zadd(house.keys.waiting(profile), {name: since})
+        await harness.client.zadd(harness.keys.waiting(profile), {name: since})
 
-    await submitted(house)
+    await submitted(harness)
 
-    found = await everything(house)
+    found = await everything(harness)
     assert [name for name in ("one", "both") if f"mail:{name}" in found] == [first]
 
 
-async def test_a_claim_whose_wait_is_over_is_not_answered(house: House) -> None:
-    await lane_made(house)
-    await parked(house, "w1")
-    await house.client.hset(house.keys.waiter("w1"), "until", 1)
+async def test_a_claim_whose_wait_is_over_is_not_answered(harness: Harness) -> None:
+    await lane_made(harness)
+    await parked(harness, "w1")
+    await harness.client.hset(harness.keys.waiter("w1"), "until", 1)
 
-    task = await submitted(house)
+    task = await submitted(harness)
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found[f"task:{task}"]["state"] == "READY"
     assert "mail:w1" not in found
-    assert f"waiting:{await served_profile(house)}" not in found
+    assert f"waiting:{await served_profile(harness)}" not in found
 
 
-async def test_a_paused_queue_answers_nobody(house: House) -> None:
-    await lane_made(house)
-    await parked(house, "w1")
-    await house.queue.pause()
+async def test_a_paused_queue_answers_nobody(harness: Harness) -> None:
+    await lane_made(harness)
+    await parked(harness, "w1")
+    await harness.queue.pause()
 
-    task = await submitted(house)
+    task = await submitted(harness)
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found[f"task:{task}"]["state"] == "READY"
     assert "mail:w1" not in found
-    assert list(found[f"waiting:{await served_profile(house)}"]) == ["w1"]
+    assert list(found[f"waiting:{await served_profile(harness)}"]) == ["w1"]
 
 
-async def test_more_waiting_claims_than_tries_are_left_to_the_next_call(house: House) -> None:
-    await lane_made(house)
+async def test_more_waiting_claims_than_tries_are_left_to_the_next_call(harness: Harness) -> None:
+    await lane_made(harness)
     for name in ("w1", "w2", "w3"):
-        await parked(house, name)
+        await parked(harness, name)
 
-    reply = await submit(house, [a_row() for _ in range(3)], tries=2)
+    reply = await submit(harness, [a_row() for _ in range(3)], tries=2)
 
-    found = await everything(house)
+    found = await everything(harness)
     assert reply == ["OK", 1]
     assert [name for name in found if name.startswith("mail:")] == ["mail:w1", "mail:w2"]
 
 
-async def test_tries_that_gave_nothing_are_no_reason_to_go_on(house: House) -> None:
-    await lane_made(house)
+async def test_tries_that_gave_nothing_are_no_reason_to_go_on(harness: Harness) -> None:
+    await lane_made(harness)
     for name in ("w1", "w2", "w3"):
-        await parked(house, name)
-    await house.queue.pause()
+        await parked(harness, name)
+    await harness.queue.pause()
 
-    assert await submit(house, [a_row()], tries=2) == ["OK", 0]
+    assert await submit(harness, [a_row()], tries=2) == ["OK", 0]
 
 
-async def test_the_caller_of_a_large_submit_goes_on_until_all_are_answered(house: House) -> None:
-    await lane_made(house)
+async def test_the_caller_of_a_large_submit_goes_on_until_all_are_answered(
+    harness: Harness,
+) -> None:
+    await lane_made(harness)
     names = [f"w{at}" for at in range(120)]
     for name in names:
-        await parked(house, name)
+        await parked(harness, name)
 
-    await house.queue.enqueue_many(
-        [house.queue.call("code", {}, priority_boost_per_minute=0.0) for _ in names]
+    await harness.queue.enqueue_many(
+        [harness.queue.call("code", {}, priority_boost_per_minute=0.0) for _ in names]
     )
 
-    found = await everything(house)
+    found = await everything(harness)
     assert {name for name in names if f"mail:{name}" in found} == set(names)
 
 
-async def test_a_new_lane_is_mailed_to_all_who_wait(house: House) -> None:
-    await lane_made(house)
-    await parked(house, "w1")
-    await parked(house, "w2")
+async def test_a_new_lane_is_mailed_to_all_who_wait(harness: Harness) -> None:
+    await lane_made(harness)
+    await parked(harness, "w1")
+    await parked(harness, "w2")
 
-    await submit(house, [a_row()], lanes=[Lane("mail", 0.0)])
+    await submit(harness, [a_row()], lanes=[Lane("mail", 0.0)])
 
-    found = await everything(house)
-    version = (await read_lanes(house.queue.shard)).version
+    found = await everything(harness)
+    version = (await read_lanes(harness.queue._internals.shard)).version
     assert found["mail:w1"] == found["mail:w2"] == [f"lanes {version}"]
-    assert list(found[f"waiting:{await profile_of_one(house)}"]) == ["w1", "w2"]
+    assert list(found[f"waiting:{await profile_of_one(harness)}"]) == ["w1", "w2"]
     assert list(found["lane:2"])
-    assert 0 < await house.client.pttl(house.keys.mail("w1")) <= 120_000
+    assert 0 < await harness.client.pttl(harness.keys.mail("w1")) <= 120_000
 
 
-async def profile_of_one(house: House) -> str:
+async def profile_of_one(harness: Harness) -> str:
     """The profile that was parked under before the second lane was made."""
-    (found,) = await house.client.smembers(house.keys.profiles(1))
+    (found,) = await harness.client.smembers(harness.keys.profiles(1))
     name: str = found.decode()
     return name
 
 
-async def test_a_waiting_task_answers_nobody(house: House) -> None:
-    await lane_made(house)
-    await parked(house, "w1")
+async def test_a_waiting_task_answers_nobody(harness: Harness) -> None:
+    await lane_made(harness)
+    await parked(harness, "w1")
 
-    await submitted(house, ask={"delay": 60_000})
+    await submitted(harness, ask={"delay": 60_000})
 
-    found = await everything(house)
+    found = await everything(harness)
     assert "mail:w1" not in found
-    assert list(found[f"waiting:{await served_profile(house)}"]) == ["w1"]
+    assert list(found[f"waiting:{await served_profile(harness)}"]) == ["w1"]

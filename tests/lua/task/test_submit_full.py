@@ -8,34 +8,34 @@ from typing import Any
 import pytest
 
 from rqueue import Context, State
+from rqueue.core.outbox import Entry, archived
+from rqueue.dags import submit as dag_submit
 from rqueue.errors import Overloaded
-from rqueue.store import planting
-from rqueue.store.outbox import Entry, archived
-from tests.house import House, build
+from tests.harness import Harness, build
 from tests.lua.dag.planted import a_plant
 from tests.lua.rows import a_row, submit
 from tests.servers import Server
-from tests.services.working import working
+from tests.worker.working import working
 
 
 @pytest.fixture
-async def narrow(server: Server) -> AsyncIterator[House]:
+async def narrow(server: Server) -> AsyncIterator[Harness]:
     """A house whose archive may be two tasks behind."""
     client = server.client()
-    house = build(server.connection(), client, archive="postgres", max_outbox=2)
-    yield house
-    await house.queue.aclose()
+    harness = build(server.connection(), client, archive="postgres", max_outbox=2)
+    yield harness
+    await harness.queue.aclose()
     await client.aclose()
 
 
-async def filled(house: House) -> None:
+async def filled(harness: Harness) -> None:
     """As much has ended as may wait."""
     for _ in range(2):
-        lease = await house.running()
+        lease = await harness.running()
         await lease.complete()
 
 
-async def test_a_full_outbox_takes_no_new_work_and_leaves_no_key(narrow: House) -> None:
+async def test_a_full_outbox_takes_no_new_work_and_leaves_no_key(narrow: Harness) -> None:
     await filled(narrow)
     before = await narrow.dump()
 
@@ -51,18 +51,18 @@ async def test_a_full_outbox_takes_no_new_work_and_leaves_no_key(narrow: House) 
     assert await narrow.dump() == before
 
 
-async def test_a_dag_is_refused_whole(narrow: House) -> None:
+async def test_a_dag_is_refused_whole(narrow: Harness) -> None:
     await filled(narrow)
     plant = a_plant(narrow, {"a": [], "b": ["a"]})
     before = await narrow.dump()
 
     with pytest.raises(Overloaded):
-        await planting.submit(narrow.queue.shard, plant.planting)
+        await dag_submit.submit(narrow.queue._internals.shard, plant.planting)
 
     assert await narrow.dump() == before
 
 
-async def test_what_was_taken_before_is_still_said_to_be(narrow: House) -> None:
+async def test_what_was_taken_before_is_still_said_to_be(narrow: Harness) -> None:
     row = a_row()
     assert await submit(narrow, [row], most=2) == ["OK", 0]
     await filled(narrow)
@@ -72,7 +72,7 @@ async def test_what_was_taken_before_is_still_said_to_be(narrow: House) -> None:
     assert again == ["OK", 0, 1, "FULL", "2"]
 
 
-async def test_what_runs_goes_on_and_room_is_made_by_the_archive(narrow: House) -> None:
+async def test_what_runs_goes_on_and_room_is_made_by_the_archive(narrow: Harness) -> None:
     running = await narrow.running()
     await filled(narrow)
 
@@ -80,11 +80,13 @@ async def test_what_runs_goes_on_and_room_is_made_by_the_archive(narrow: House) 
     await running.complete("done")
 
     entries = await narrow.client.xrange(narrow.keys.outbox())
-    await archived(narrow.queue.shard, [Entry(entry.decode(), []) for entry, _ in entries])
+    await archived(
+        narrow.queue._internals.shard, [Entry(entry.decode(), []) for entry, _ in entries]
+    )
     assert (await narrow.queue.enqueue("code")).created
 
 
-async def test_what_is_revived_and_spawned_is_taken_all_the_same(narrow: House) -> None:
+async def test_what_is_revived_and_spawned_is_taken_all_the_same(narrow: Harness) -> None:
     @narrow.queue.task("child")
     async def child() -> None:
         return
@@ -100,7 +102,7 @@ async def test_what_is_revived_and_spawned_is_taken_all_the_same(narrow: House) 
     with pytest.raises(Overloaded):
         await narrow.queue.enqueue("code")
 
-    await narrow.queue.revive(dead.id)
+    await narrow.queue.dead.retry(dead.id)
     await narrow.queue.run_now(spawning.id)
     async with working(narrow.queue, types=["parent"]):
         spawned = await spawning.result(10)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rqueue.model.lane import Lane
-from rqueue.store.leases import Held, Settled, complete, start
-from tests.house import House
+from rqueue.core.leases import HeldLease, Settled, complete, start
+from rqueue.task.lane import Lane
+from tests.harness import Harness
 from tests.lua.rows import BASE, PLAIN, a_row, claim, everything, held, pttl, submit, submitted
 
 WINDOW = 60_000
@@ -21,57 +21,63 @@ def asking(rule: str, **ask: Any) -> dict[str, Any]:
     return ask if rule == "keep" else {"if_exists": rule, **ask}
 
 
-async def test_the_key_names_its_task_and_does_not_expire(house: House) -> None:
-    task = await submitted(house, more=UNTIL_DONE)
+async def test_the_key_names_its_task_and_does_not_expire(harness: Harness) -> None:
+    task = await submitted(harness, more=UNTIL_DONE)
 
-    assert (await everything(house))["idem:key"] == task
-    assert await pttl(house, "idem:key") == -1
+    assert (await everything(harness))["idem:key"] == task
+    assert await pttl(harness, "idem:key") == -1
 
 
-async def test_keep_answers_with_the_task_that_is_there_and_changes_nothing(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE)
-    before = await house.dump()
+async def test_keep_answers_with_the_task_that_is_there_and_changes_nothing(
+    harness: Harness,
+) -> None:
+    first = await submitted(harness, more=UNTIL_DONE)
+    before = await harness.dump()
     second, other = a_row(more=UNTIL_DONE, definition="{}"), a_row()
 
-    reply = await submit(house, [second])
+    reply = await submit(harness, [second])
 
-    assert reply == await submit(house, [second]) == ["OK", 0, 0, "EXISTS", first]
-    assert await house.dump() == before
-    assert await submit(house, [second, other]) == ["OK", 0, 0, "EXISTS", first]
-    assert f"task:{other.task}" in await everything(house)
+    assert reply == await submit(harness, [second]) == ["OK", 0, 0, "EXISTS", first]
+    assert await harness.dump() == before
+    assert await submit(harness, [second, other]) == ["OK", 0, 0, "EXISTS", first]
+    assert f"task:{other.task}" in await everything(harness)
 
 
-async def test_two_of_one_call_with_one_key_are_one_task(house: House) -> None:
+async def test_two_of_one_call_with_one_key_are_one_task(harness: Harness) -> None:
     first, second = a_row(more=UNTIL_DONE), a_row(more=UNTIL_DONE)
 
-    assert await submit(house, [first, second]) == ["OK", 0, 1, "EXISTS", first.task]
+    assert await submit(harness, [first, second]) == ["OK", 0, 1, "EXISTS", first.task]
 
-    assert (await everything(house))["stats"] == {"submitted": "1"}
+    assert (await everything(harness))["stats"] == {"submitted": "1"}
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("begun", [0, 1], ids=["claimed", "running"])
-async def test_a_task_in_hand_is_never_touched(house: House, rule: str, begun: int) -> None:
-    lease = await held(house, start=begun, more=UNTIL_DONE)
-    before = await house.dump()
+async def test_a_task_in_hand_is_never_touched(harness: Harness, rule: str, begun: int) -> None:
+    lease = await held(harness, start=begun, more=UNTIL_DONE)
+    before = await harness.dump()
 
-    reply = await submit(house, [a_row(more=UNTIL_DONE, ask=asking(rule, delay=1000))])
+    reply = await submit(harness, [a_row(more=UNTIL_DONE, ask=asking(rule, delay=1000))])
 
     assert reply == ["OK", 0, 0, "EXISTS", lease.task]
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_replace_cancels_the_waiting_one_and_takes_its_key(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE)
+async def test_replace_cancels_the_waiting_one_and_takes_its_key(harness: Harness) -> None:
+    first = await submitted(harness, more=UNTIL_DONE)
     row = a_row(more=UNTIL_DONE, ask={"if_exists": "replace"})
 
-    reply = await submit(house, [row])
+    reply = await submit(harness, [row])
 
-    found = await everything(house)
+    found = await everything(harness)
     old = found[f"task:{first}"]
     assert reply == ["OK", 0]
     assert (old["state"], old["why"]) == ("CANCELLED", f"replaced by {row.task}")
-    assert 0 < await pttl(house, f"task:{first}") <= house.queue.shard.terms.result_ttl_ms
+    assert (
+        0
+        < await pttl(harness, f"task:{first}")
+        <= harness.queue._internals.shard.terms.result_ttl_ms
+    )
     assert found["idem:key"] == row.task
     assert list(found["lane:1"]) == [row.task]
     assert [fields["task"] for fields in found["ready"][0].values()] == [row.task]
@@ -82,59 +88,59 @@ async def test_replace_cancels_the_waiting_one_and_takes_its_key(house: House) -
     }  # fmt: skip
 
 
-async def test_replace_sent_again_replaces_nothing_more(house: House) -> None:
-    await submitted(house, more=UNTIL_DONE)
+async def test_replace_sent_again_replaces_nothing_more(harness: Harness) -> None:
+    await submitted(harness, more=UNTIL_DONE)
     row = a_row(more=UNTIL_DONE, ask={"if_exists": "replace"})
-    await submit(house, [row])
-    before = await house.dump()
+    await submit(harness, [row])
+    before = await harness.dump()
 
-    assert await submit(house, [row]) == ["OK", 0]
+    assert await submit(harness, [row]) == ["OK", 0]
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_replaced_task_takes_its_dependents_with_it(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE)
-    child = await submitted(house, ask={"parents": [first]})
-    await submitted(house, more=UNTIL_DONE, ask={"if_exists": "replace"})
+async def test_a_replaced_task_takes_its_dependents_with_it(harness: Harness) -> None:
+    first = await submitted(harness, more=UNTIL_DONE)
+    child = await submitted(harness, ask={"parents": [first]})
+    await submitted(harness, more=UNTIL_DONE, ask={"if_exists": "replace"})
 
-    await house.promoter.tick()
+    await harness.promoter.tick()
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found[f"task:{child}"]["state"] == "CANCELLED"
     assert found[f"task:{child}"]["why"] == f"Parent task_{first} cancelled"
     assert not {"cancelling", "blocked", f"waits:{child}"} & set(found)
 
 
-async def test_nobody_waits_for_the_task_it_replaces(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE)
-    before = await house.dump()
+async def test_nobody_waits_for_the_task_it_replaces(harness: Harness) -> None:
+    first = await submitted(harness, more=UNTIL_DONE)
+    before = await harness.dump()
     row = a_row(more=UNTIL_DONE, ask={"if_exists": "replace", "parents": [first]})
 
-    assert await submit(house, [row]) == ["OK", 0, 0, "PARENT", first]
+    assert await submit(harness, [row]) == ["OK", 0, 0, "PARENT", first]
 
-    assert await house.dump() == before
+    assert await harness.dump() == before
 
 
-async def test_a_replaced_task_goes_to_the_outbox(archived_house: House) -> None:
-    house = archived_house
-    first = await submitted(house, more=UNTIL_DONE)
+async def test_a_replaced_task_goes_to_the_outbox(archived_harness: Harness) -> None:
+    harness = archived_harness
+    first = await submitted(harness, more=UNTIL_DONE)
 
-    await submitted(house, more=UNTIL_DONE, ask={"if_exists": "replace"})
+    await submitted(harness, more=UNTIL_DONE, ask={"if_exists": "replace"})
 
-    found = await everything(house)
+    found = await everything(harness)
     assert list(found["outbox"][0].values()) == [{first: "1 CANCELLED"}]
     assert found["stats"]["outbox"] == "1"
-    assert await pttl(house, f"task:{first}") == -1
+    assert await pttl(harness, f"task:{first}") == -1
 
 
-async def test_debounce_gives_the_waiting_one_the_new_definition_and_time(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE, definition="x" * 513)
+async def test_debounce_gives_the_waiting_one_the_new_definition_and_time(harness: Harness) -> None:
+    first = await submitted(harness, more=UNTIL_DONE, definition="x" * 513)
     row = a_row(more=UNTIL_DONE, ask=asking("debounce", delay=60_000), definition="new")
 
-    reply = await submit(house, [row])
+    reply = await submit(harness, [row])
 
-    found = await everything(house)
+    found = await everything(harness)
     task = found[f"task:{first}"]
     assert reply == ["OK", 0, 0, "EXISTS", first]
     assert (task["state"], task["def0"]) == ("PENDING", "new")
@@ -148,121 +154,131 @@ async def test_debounce_gives_the_waiting_one_the_new_definition_and_time(house:
     }  # fmt: skip
 
 
-async def test_debounce_without_a_time_changes_definition_and_priority_alone(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE)
-    before = await everything(house)
+async def test_debounce_without_a_time_changes_definition_and_priority_alone(
+    harness: Harness,
+) -> None:
+    first = await submitted(harness, more=UNTIL_DONE)
+    before = await everything(harness)
     row = a_row(more=UNTIL_DONE, ask=asking("debounce"), definition="new", base=7)
 
-    await submit(house, [row])
+    await submit(harness, [row])
 
     before[f"task:{first}"] |= {"def0": "new", "score": "7", "debounced": f"{row.task} "}
     before["lane:1"] = {first: 7.0}
-    assert await everything(house) == before
+    assert await everything(harness) == before
 
 
-async def test_a_debounce_sent_again_after_another_changes_nothing(house: House) -> None:
-    await submitted(house, more=UNTIL_DONE)
+async def test_a_debounce_sent_again_after_another_changes_nothing(harness: Harness) -> None:
+    await submitted(harness, more=UNTIL_DONE)
     rows = [
         a_row(more=UNTIL_DONE, ask=asking("debounce"), definition=text) for text in ("v1", "v2")
     ]
     for row in rows:
-        await submit(house, [row])
-    before = await everything(house)
+        await submit(harness, [row])
+    before = await everything(harness)
 
-    reply = await submit(house, [rows[0]])
+    reply = await submit(harness, [rows[0]])
 
     assert reply[3] == "EXISTS"
-    assert await everything(house) == before
+    assert await everything(harness) == before
 
 
-async def test_a_debounce_by_a_task_of_another_kind_replaces_the_waiting_one(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE)
+async def test_a_debounce_by_a_task_of_another_kind_replaces_the_waiting_one(
+    harness: Harness,
+) -> None:
+    first = await submitted(harness, more=UNTIL_DONE)
     tagged = a_row(more={**UNTIL_DONE, "tags": ["t"]}, ask=asking("debounce"))
     other = a_row(lane=2, more={**UNTIL_DONE, "tags": ["t"]}, ask=asking("debounce"))
 
     replies = [
-        await submit(house, [row], lanes=[PLAIN, Lane("mail", 0.0)]) for row in (tagged, other)
+        await submit(harness, [row], lanes=[PLAIN, Lane("mail", 0.0)]) for row in (tagged, other)
     ]
 
-    found = await everything(house)
+    found = await everything(harness)
     assert replies == [["OK", 0], ["OK", 0]]
     assert found[f"task:{first}"]["state"] == found[f"task:{tagged.task}"]["state"] == "CANCELLED"
     assert (found["lane:2"], found["idem:key"]) == ({other.task: float(BASE)}, other.task)
     assert list(found["tag:t"]) == [other.task]
 
 
-async def test_debounce_again_lets_a_waiting_one_wait_anew(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE, ask={"delay": 1000})
+async def test_debounce_again_lets_a_waiting_one_wait_anew(harness: Harness) -> None:
+    first = await submitted(harness, more=UNTIL_DONE, ask={"delay": 1000})
 
-    await submit(house, [a_row(more=UNTIL_DONE, ask=asking("debounce", delay=60_000))])
+    await submit(harness, [a_row(more=UNTIL_DONE, ask=asking("debounce", delay=60_000))])
 
-    found = await everything(house)
+    found = await everything(harness)
     task = found[f"task:{first}"]
     assert int(task["due"]) - int(task["created"]) >= 60_000
     assert found["stats"] == {"submitted": "1", "1:PENDING": "1"}
 
 
 @pytest.mark.parametrize("at_claim", [True, False], ids=["claim", "start"])
-async def test_until_start_frees_the_key_when_the_task_starts(house: House, at_claim: bool) -> None:
-    first = await submitted(house, more=UNTIL_START)
-    reply = await claim(house, start=int(at_claim))
+async def test_until_start_frees_the_key_when_the_task_starts(
+    harness: Harness, at_claim: bool
+) -> None:
+    first = await submitted(harness, more=UNTIL_START)
+    reply = await claim(harness, start=int(at_claim))
     if not at_claim:
-        assert (await everything(house))["idem:key"] == first
-        assert await start(house.queue.shard, [Held(first, reply[3].token)]) == ["OK"]
+        assert (await everything(harness))["idem:key"] == first
+        assert await start(harness.queue._internals.shard, [HeldLease(first, reply[3].token)]) == [
+            "OK"
+        ]
 
-    assert "idem:key" not in await everything(house)
-    second = await submitted(house, more=UNTIL_START)
-    assert (await everything(house))["idem:key"] == second
+    assert "idem:key" not in await everything(harness)
+    second = await submitted(harness, more=UNTIL_START)
+    assert (await everything(harness))["idem:key"] == second
 
 
 @pytest.mark.parametrize("rule", RULES)
-async def test_a_completed_task_blocks_within_its_window(house: House, rule: str) -> None:
-    lease = await held(house, more=UNTIL_DONE)
-    await complete(house.queue.shard, [Settled(*lease, b"")])
-    before = await house.dump()
+async def test_a_completed_task_blocks_within_its_window(harness: Harness, rule: str) -> None:
+    lease = await held(harness, more=UNTIL_DONE)
+    await complete(harness.queue._internals.shard, [Settled(*lease, b"")])
+    before = await harness.dump()
 
-    reply = await submit(house, [a_row(more=UNTIL_DONE, ask=asking(rule))])
-
-    assert reply == ["OK", 0, 0, "EXISTS", lease.task]
-    assert await house.dump() == before
-    assert 0 < await pttl(house, "idem:key") <= WINDOW
-
-
-async def test_a_completed_task_blocks_even_after_its_own_keys_are_gone(house: House) -> None:
-    lease = await held(house, more=UNTIL_DONE)
-    await complete(house.queue.shard, [Settled(*lease, b"")])
-    await house.client.delete(house.keys.task(lease.task))
-
-    reply = await submit(house, [a_row(more=UNTIL_DONE, ask=asking("replace"))])
+    reply = await submit(harness, [a_row(more=UNTIL_DONE, ask=asking(rule))])
 
     assert reply == ["OK", 0, 0, "EXISTS", lease.task]
+    assert await harness.dump() == before
+    assert 0 < await pttl(harness, "idem:key") <= WINDOW
 
 
-async def test_a_dead_task_never_blocks(house: House) -> None:
-    await submitted(house, more=UNTIL_DONE)
-    (lease,) = await house.queue.claim(worker="w1")
+async def test_a_completed_task_blocks_even_after_its_own_keys_are_gone(harness: Harness) -> None:
+    lease = await held(harness, more=UNTIL_DONE)
+    await complete(harness.queue._internals.shard, [Settled(*lease, b"")])
+    await harness.client.delete(harness.keys.task(lease.task))
+
+    reply = await submit(harness, [a_row(more=UNTIL_DONE, ask=asking("replace"))])
+
+    assert reply == ["OK", 0, 0, "EXISTS", lease.task]
+
+
+async def test_a_dead_task_never_blocks(harness: Harness) -> None:
+    await submitted(harness, more=UNTIL_DONE)
+    (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
     await lease.fail("error", "no", permanent=True)
 
-    second = await submitted(house, more=UNTIL_DONE)
+    second = await submitted(harness, more=UNTIL_DONE)
 
-    assert (await everything(house))["idem:key"] == second
-
-
-async def test_a_cancelled_task_never_blocks(house: House) -> None:
-    first = await submitted(house, more=UNTIL_DONE)
-    await house.queue.cancel(f"task_{first}")
-
-    second = await submitted(house, more=UNTIL_DONE)
-
-    assert (await everything(house))["idem:key"] == second
+    assert (await everything(harness))["idem:key"] == second
 
 
-async def test_a_callers_own_id_names_one_task_until_it_is_dead_or_cancelled(house: House) -> None:
-    first = await house.queue.enqueue("code", {"n": 1}, external_id="mine")
+async def test_a_cancelled_task_never_blocks(harness: Harness) -> None:
+    first = await submitted(harness, more=UNTIL_DONE)
+    await harness.queue.cancel(f"task_{first}")
 
-    again = await house.queue.enqueue("code", {"n": 2}, external_id="mine")
+    second = await submitted(harness, more=UNTIL_DONE)
+
+    assert (await everything(harness))["idem:key"] == second
+
+
+async def test_a_callers_own_id_names_one_task_until_it_is_dead_or_cancelled(
+    harness: Harness,
+) -> None:
+    first = await harness.queue.enqueue("code", {"n": 1}, external_id="mine")
+
+    again = await harness.queue.enqueue("code", {"n": 2}, external_id="mine")
 
     assert (again.id, again.created) == (first.id, False)
-    await house.queue.cancel(first.id)
-    assert (await house.queue.enqueue("code", {"n": 3}, external_id="mine")).created
+    await harness.queue.cancel(first.id)
+    assert (await harness.queue.enqueue("code", {"n": 3}, external_id="mine")).created

@@ -6,96 +6,100 @@ from typing import Any
 
 import pytest
 
-from rqueue.store.leases import Settled, complete
-from tests.house import House
+from rqueue.core.leases import Settled, complete
+from tests.harness import Harness
 from tests.lua.rows import everything, held, pttl, submitted, words
 
 
-async def watch(house: House, *tasks: str, box: str = "box") -> list[str]:
+async def watch(harness: Harness, *tasks: str, box: str = "box") -> list[str]:
     args: dict[str, Any] = {"box": box, "keep_ms": 60_000}
-    reply = words(await house.queue.shard.run("task/watch", args, [(task,) for task in tasks]))
+    reply = words(
+        await harness.queue._internals.shard.run("task/watch", args, [(task,) for task in tasks])
+    )
     assert reply[0] == "OK"
     found: list[str] = reply[1:]
     return found
 
 
-async def test_a_live_task_remembers_who_asked_for_a_while(house: House) -> None:
-    task = await submitted(house)
-    before = await everything(house)
+async def test_a_live_task_remembers_who_asked_for_a_while(harness: Harness) -> None:
+    task = await submitted(harness)
+    before = await everything(harness)
 
-    assert await watch(house, task) == ["READY"]
+    assert await watch(harness, task) == ["READY"]
 
     before[f"task:{task}"]["flags"] = "w"
     before[f"watchers:{task}"] = {"box"}
-    assert await everything(house) == before
-    assert 0 < await pttl(house, f"watchers:{task}") <= 60_000
+    assert await everything(harness) == before
+    assert 0 < await pttl(harness, f"watchers:{task}") <= 60_000
 
 
-async def test_asking_again_changes_nothing_but_the_time(house: House) -> None:
-    task = await submitted(house)
-    await watch(house, task)
-    before = await house.dump()
-    await house.client.pexpire(house.keys.watchers(task), 5000)
+async def test_asking_again_changes_nothing_but_the_time(harness: Harness) -> None:
+    task = await submitted(harness)
+    await watch(harness, task)
+    before = await harness.dump()
+    await harness.client.pexpire(harness.keys.watchers(task), 5000)
 
-    assert await watch(house, task, task) == ["READY", "READY"]
+    assert await watch(harness, task, task) == ["READY", "READY"]
 
-    assert await house.dump() == before
-    assert await pttl(house, f"watchers:{task}") > 5000
+    assert await harness.dump() == before
+    assert await pttl(harness, f"watchers:{task}") > 5000
 
 
-async def test_several_boxes_may_ask(house: House) -> None:
-    task = await submitted(house, more={"tags": ["t"]})
+async def test_several_boxes_may_ask(harness: Harness) -> None:
+    task = await submitted(harness, more={"tags": ["t"]})
 
-    await watch(house, task, box="a")
-    await watch(house, task, box="b")
+    await watch(harness, task, box="a")
+    await watch(harness, task, box="b")
 
-    found = await everything(house)
+    found = await everything(harness)
     assert found[f"watchers:{task}"] == {"a", "b"}
     assert found[f"task:{task}"]["flags"] == "mw"
 
 
 @pytest.mark.parametrize("begun", [0, 1], ids=["CLAIMED", "RUNNING"])
-async def test_a_task_in_hand_is_watched_too(house: House, begun: int) -> None:
-    lease = await held(house, start=begun)
+async def test_a_task_in_hand_is_watched_too(harness: Harness, begun: int) -> None:
+    lease = await held(harness, start=begun)
 
-    assert await watch(house, lease.task) == ["RUNNING" if begun else "CLAIMED"]
+    assert await watch(harness, lease.task) == ["RUNNING" if begun else "CLAIMED"]
 
-    assert (await everything(house))[f"watchers:{lease.task}"] == {"box"}
+    assert (await everything(harness))[f"watchers:{lease.task}"] == {"box"}
 
 
-async def test_a_waiting_task_is_watched_too(house: House) -> None:
-    task = await submitted(house, ask={"delay": 60_000})
+async def test_a_waiting_task_is_watched_too(harness: Harness) -> None:
+    task = await submitted(harness, ask={"delay": 60_000})
 
-    assert await watch(house, task) == ["PENDING"]
+    assert await watch(harness, task) == ["PENDING"]
 
-    assert (await everything(house))[f"watchers:{task}"] == {"box"}
+    assert (await everything(harness))[f"watchers:{task}"] == {"box"}
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "DEAD_LETTERED"])
-async def test_an_ended_task_says_so_at_once_and_remembers_nobody(house: House, state: str) -> None:
-    lease = await held(house)
+async def test_an_ended_task_says_so_at_once_and_remembers_nobody(
+    harness: Harness, state: str
+) -> None:
+    lease = await held(harness)
     match state:
         case "COMPLETED":
-            await complete(house.queue.shard, [Settled(*lease, b"")])
+            await complete(harness.queue._internals.shard, [Settled(*lease, b"")])
         case "CANCELLED":
-            await house.queue.cancel(f"task_{lease.task}")
+            await harness.queue.cancel(f"task_{lease.task}")
         case _:
-            await house.client.hset(house.keys.task(lease.task), "state", state)
-    before = await house.dump()
+            await harness.client.hset(harness.keys.task(lease.task), "state", state)
+    before = await harness.dump()
 
-    assert await watch(house, lease.task) == [state]
+    assert await watch(harness, lease.task) == [state]
 
-    assert await house.dump() == before
-
-
-async def test_an_unknown_task_is_gone_and_leaves_nothing(house: House) -> None:
-    assert await watch(house, "NOBODY") == ["GONE"]
-
-    assert await house.dump() == {}
+    assert await harness.dump() == before
 
 
-async def test_each_task_gets_its_own_word(house: House) -> None:
-    ready, lease = await submitted(house), None
-    lease = await submitted(house, ask={"delay": 60_000})
+async def test_an_unknown_task_is_gone_and_leaves_nothing(harness: Harness) -> None:
+    assert await watch(harness, "NOBODY") == ["GONE"]
 
-    assert await watch(house, ready, "NOBODY", lease) == ["READY", "GONE", "PENDING"]
+    assert await harness.dump() == {}
+
+
+async def test_each_task_gets_its_own_word(harness: Harness) -> None:
+    ready, lease = await submitted(harness), None
+    lease = await submitted(harness, ask={"delay": 60_000})
+
+    assert await watch(harness, ready, "NOBODY", lease) == ["READY", "GONE", "PENDING"]

@@ -7,38 +7,38 @@ from typing import Any
 import pytest
 
 from rqueue import State
+from rqueue.core.leases import Parked, park
+from rqueue.core.timers import promote
 from rqueue.errors import TaskNotFound, WrongState
-from rqueue.model.ids import new_task_id
-from rqueue.store.leases import Parking, park
-from rqueue.store.passage import promote
-from tests.house import House, opened
+from rqueue.task.ids import new_task_id
+from tests.harness import Harness, opened
 from tests.lua.worker.crew import enrol
 from tests.servers import Server
 
 
-async def holds(house: House, task: str) -> list[tuple[str, str, bool]]:
+async def holds(harness: Harness, task: str) -> list[tuple[str, str, bool]]:
     """What holds a task back, and whether that is a matter of time; the workers apart."""
-    found = await house.queue.why(task)
+    found = await harness.queue.why(task)
     told = [hold for hold in found.holds if hold.word != "no worker"]
     return [(hold.word, hold.what, hold.until is not None) for hold in told]
 
 
-async def test_nothing_holds_a_ready_task_back(house: House) -> None:
-    await enrol(house, "w9", "run")
-    first = await house.queue.enqueue("code")
-    second = await house.queue.enqueue("code")
+async def test_nothing_holds_a_ready_task_back(harness: Harness) -> None:
+    await enrol(harness, "w9", "run")
+    first = await harness.queue.enqueue("code")
+    second = await harness.queue.enqueue("code")
 
-    one, two = await house.queue.why(first.id), await house.queue.why(second.id)
+    one, two = await harness.queue.why(first.id), await harness.queue.why(second.id)
 
     assert (one.state, one.holds, one.ahead, two.ahead) == (State.READY, [], 0, 1)
     assert one.earliest is not None
 
 
-async def test_without_a_worker_for_it_that_is_why(house: House) -> None:
-    await enrol(house, "w9", "run")
-    handle = await house.queue.enqueue("code", required_capabilities=["tpu"])
+async def test_without_a_worker_for_it_that_is_why(harness: Harness) -> None:
+    await enrol(harness, "w9", "run")
+    handle = await harness.queue.enqueue("code", required_capabilities=["tpu"])
 
-    found = await house.queue.why(handle.id)
+    found = await harness.queue.why(handle.id)
 
     assert [(hold.word, hold.what) for hold in found.holds] == [
         ("no worker", "type code, capabilities tpu")
@@ -46,160 +46,160 @@ async def test_without_a_worker_for_it_that_is_why(house: House) -> None:
     assert found.earliest is None
 
 
-async def test_parents_and_time_are_named(house: House) -> None:
-    parent = await house.queue.enqueue("code")
-    child = await house.queue.enqueue("code", depends_on=[parent.id], delay=60)
+async def test_parents_and_time_are_named(harness: Harness) -> None:
+    parent = await harness.queue.enqueue("code")
+    child = await harness.queue.enqueue("code", depends_on=[parent.id], delay=60)
 
-    assert sorted(await holds(house, child.id)) == [
+    assert sorted(await holds(harness, child.id)) == [
         ("dependency", parent.id, False),
         ("time", "", True),
     ]
 
 
-async def test_a_retry_waits_for_its_time_and_says_why(house: House) -> None:
-    lease = await house.running()
+async def test_a_retry_waits_for_its_time_and_says_why(harness: Harness) -> None:
+    lease = await harness.running()
     await lease.fail("error", "broken")
 
-    assert await holds(house, lease.id) == [("time", "error", True)]
+    assert await holds(harness, lease.id) == [("time", "error", True)]
 
 
 @pytest.mark.parametrize("gate", [{}, {"type": "code"}, {"lane": 1}])
-async def test_a_pause_is_named(house: House, gate: Any) -> None:
-    handle = await house.queue.enqueue("code")
-    await house.queue.pause(**gate)
+async def test_a_pause_is_named(harness: Harness, gate: Any) -> None:
+    handle = await harness.queue.enqueue("code")
+    await harness.queue.pause(**gate)
 
-    ((word, what, timed),) = await holds(house, handle.id)
+    ((word, what, timed),) = await holds(harness, handle.id)
 
     assert (word, timed) == ("paused", False)
     assert what in ("queue", "type=code", "lane=1")
 
 
-async def test_a_breaker_has_its_time_and_one_that_is_tried_has_none(house: House) -> None:
-    handle = await house.queue.enqueue("code")
-    await house.queue.open_breaker("code", 60)
-    assert await holds(house, handle.id) == [("breaker", "open", True)]
+async def test_a_breaker_has_its_time_and_one_that_is_tried_has_none(harness: Harness) -> None:
+    handle = await harness.queue.enqueue("code")
+    await harness.queue.limits.open_breaker("code", 60)
+    assert await holds(harness, handle.id) == [("breaker", "open", True)]
 
-    await house.queue.open_breaker("code", 0)
-    await house.queue.enqueue("code")
-    await house.queue.claim(worker="w1", types=["code"])
-    (second,) = [task async for task in house.queue.find(states=[State.READY])]
-    assert await holds(house, second.id) == [("breaker", "half-open", False)]
+    await harness.queue.limits.open_breaker("code", 0)
+    await harness.queue.enqueue("code")
+    await harness.queue.claim(worker="w1", types=["code"])
+    (second,) = [task async for task in harness.queue.find(states=[State.READY])]
+    assert await holds(harness, second.id) == [("breaker", "half-open", False)]
 
 
-async def test_a_type_that_is_slowed_down_has_its_time(house: House) -> None:
-    lease = await house.running()
-    row = Parking(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
-    await park(house.queue.shard, [row])
-    handle = await house.queue.enqueue("code")
+async def test_a_type_that_is_slowed_down_has_its_time(harness: Harness) -> None:
+    lease = await harness.running()
+    row = Parked(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
+    await park(harness.queue._internals.shard, [row])
+    handle = await harness.queue.enqueue("code")
 
-    assert await holds(house, handle.id) == [("slowed", "code", True)]
-    assert [word for word, *_ in await holds(house, lease.id)] == ["time", "slowed"]
+    assert await holds(harness, handle.id) == [("slowed", "code", True)]
+    assert [word for word, *_ in await holds(harness, lease.id)] == ["time", "slowed"]
 
 
 async def test_limits_are_named_with_their_time_where_it_is_one(server: Server) -> None:
     limits = [{"type": "code", "rate": 1, "per_sec": 60}, {"at_once": 1}]
-    async with opened(server, limits=limits) as house:
-        await house.running()
-        handle = await house.queue.enqueue("code")
+    async with opened(server, limits=limits) as harness:
+        await harness.running()
+        handle = await harness.queue.enqueue("code")
 
-        assert await holds(house, handle.id) == [("limit", "code", True), ("limit", "*", False)]
+        assert await holds(harness, handle.id) == [("limit", "code", True), ("limit", "*", False)]
 
 
 async def test_limits_of_its_key_are_named_with_their_time_where_it_is_one(
     server: Server,
 ) -> None:
     limits = [{"key": "*", "rate": 1, "per_sec": 60}, {"key": "a", "type": "code", "at_once": 1}]
-    async with opened(server, limits=limits) as house:
-        await house.running(limit_key="a")
-        one = await house.queue.enqueue("code", limit_key="a")
-        other = await house.queue.enqueue("code", limit_key="b")
+    async with opened(server, limits=limits) as harness:
+        await harness.running(limit_key="a")
+        one = await harness.queue.enqueue("code", limit_key="a")
+        other = await harness.queue.enqueue("code", limit_key="b")
 
         expected = [("limit", "*@a", True), ("limit", "code@a", False)]
-        assert await holds(house, one.id) == expected
-        assert await holds(house, other.id) == []
+        assert await holds(harness, one.id) == expected
+        assert await holds(harness, other.id) == []
         # Also when a claim has found the same, and the key has no turns for a while.
-        await house.queue.claim(worker="w2", n=9)
-        assert await holds(house, one.id) == expected
-        assert (await house.queue.why(one.id)).turns is None
+        await harness.queue.claim(worker="w2", n=9)
+        assert await holds(harness, one.id) == expected
+        assert (await harness.queue.why(one.id)).turns is None
 
 
-async def test_a_key_that_is_slowed_down_has_its_time(house: House) -> None:
-    lease = await house.running(limit_key="a")
-    row = Parking(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
-    await park(house.queue.shard, [row])
-    handle = await house.queue.enqueue("code", limit_key="a")
+async def test_a_key_that_is_slowed_down_has_its_time(harness: Harness) -> None:
+    lease = await harness.running(limit_key="a")
+    row = Parked(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
+    await park(harness.queue._internals.shard, [row])
+    handle = await harness.queue.enqueue("code", limit_key="a")
 
-    assert await holds(house, handle.id) == [("slowed", "@a", True)]
+    assert await holds(harness, handle.id) == [("slowed", "@a", True)]
 
 
 async def test_the_turns_before_it_are_counted(server: Server) -> None:
-    async with opened(server, turns={"weights": {"b": 3}}) as house:
-        await enrol(house, "w9", "run")
+    async with opened(server, turns={"weights": {"b": 3}}) as harness:
+        await enrol(harness, "w9", "run")
         handles = {}
         for key, number in (("a", 5), ("b", 9), ("c", 2)):
             tasks = [{"type": "code", "limit_key": key}] * number
-            handles[key] = await house.queue.enqueue_many(tasks)
-        await house.queue.claim(worker="w1", n=4)
+            handles[key] = await harness.queue.enqueue_many(tasks)
+        await harness.queue.claim(worker="w1", n=4)
         waiting = [one for found in handles.values() for one in found]
-        told = {one.id: (await house.queue.why(one.id)).turns for one in waiting}
+        told = {one.id: (await harness.queue.why(one.id)).turns for one in waiting}
 
-        given = await house.queue.claim(worker="w1", n=99)
+        given = await harness.queue.claim(worker="w1", n=99)
 
         order = {lease.id: at for at, lease in enumerate(given)}
         assert {task: turns for task, turns in told.items() if task in order} == order
-        assert (await house.queue.why(waiting[0].id)).turns is None
+        assert (await harness.queue.why(waiting[0].id)).turns is None
 
 
 async def test_without_turns_there_are_none_before_it(server: Server) -> None:
-    async with opened(server, turns={"enabled": False}) as house:
-        handle = await house.queue.enqueue("code", limit_key="a")
+    async with opened(server, turns={"enabled": False}) as harness:
+        handle = await harness.queue.enqueue("code", limit_key="a")
 
-        assert (await house.queue.why(handle.id)).turns is None
+        assert (await harness.queue.why(handle.id)).turns is None
 
 
-async def test_a_paused_dag_is_named(house: House) -> None:
-    async with house.queue.dag("graph") as dag:
+async def test_a_paused_dag_is_named(harness: Harness) -> None:
+    async with harness.queue.dag("graph") as dag:
         one = dag.add({"type": "code"})
         dag.add({"type": "code"}, after=[one])
-    await house.queue.pause_dag(dag.id)
-    (first,) = [task async for task in house.queue.find(states=[State.READY])]
+    await harness.queue.dags.pause(dag.id)
+    (first,) = [task async for task in harness.queue.find(states=[State.READY])]
 
-    assert await holds(house, first.id) == [("paused", f"dag={dag.id.ulid}", False)]
+    assert await holds(harness, first.id) == [("paused", f"dag={dag.id.ulid}", False)]
 
 
-async def test_one_that_lost_its_worker_waits_for_empty_hands(house: House) -> None:
-    await house.reaper.tick()
-    lost = await house.running(max_attempts=2)
-    await house.age(lost, 3600)
-    await house.reaper.tick()
-    await house.make_due(lost.id)
-    assert [word for word, _, _ in await holds(house, lost.id)] == ["time"]
-    await promote(house.queue.shard)
-    assert await holds(house, lost.id) == [("alone", "", False)]
+async def test_one_that_lost_its_worker_waits_for_empty_hands(harness: Harness) -> None:
+    await harness.reaper.tick()
+    lost = await harness.running(max_attempts=2)
+    await harness.age(lost, 3600)
+    await harness.reaper.tick()
+    await harness.make_due(lost.id)
+    assert [word for word, _, _ in await holds(harness, lost.id)] == ["time"]
+    await promote(harness.queue._internals.shard)
+    assert await holds(harness, lost.id) == [("alone", "", False)]
 
-    await house.queue.enqueue("review")
-    assert len(await house.queue.claim(worker="w2", types=["review"])) == 1
-    assert await house.queue.claim(worker="w2") == []
+    await harness.queue.enqueue("review")
+    assert len(await harness.queue.claim(worker="w2", types=["review"])) == 1
+    assert await harness.queue.claim(worker="w2") == []
 
-    found = await house.queue.why(lost.id)
+    found = await harness.queue.why(lost.id)
     assert [hold.what for hold in found.holds if hold.word == "alone"] == ["w2"]
     assert found.earliest is None
 
 
-async def test_one_in_hand_is_in_somebodys(house: House) -> None:
-    lease = await house.running()
+async def test_one_in_hand_is_in_somebodys(harness: Harness) -> None:
+    lease = await harness.running()
 
-    found = await house.queue.why(lease.id)
+    found = await harness.queue.why(lease.id)
 
     assert [(hold.word, hold.what) for hold in found.holds] == [("worker", "w1")]
     assert found.ahead is None
 
 
-async def test_there_is_no_why_for_what_has_ended_or_never_was(house: House) -> None:
-    lease = await house.running()
+async def test_there_is_no_why_for_what_has_ended_or_never_was(harness: Harness) -> None:
+    lease = await harness.running()
     await lease.complete()
 
     with pytest.raises(WrongState):
-        await house.queue.why(lease.id)
+        await harness.queue.why(lease.id)
     with pytest.raises(TaskNotFound):
-        await house.queue.why(new_task_id())
+        await harness.queue.why(new_task_id())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from rqueue.model.worker import Registration
-from rqueue.store.fleet import register
-from tests.house import House
+from rqueue.core.workers import Registration, register
+from tests.harness import Harness
 
 SAID = Registration(types=("code",), capabilities=("gpu",), agents=("ada",), max_concurrent_tasks=4)
 
 
-async def enrol(house: House, worker: str, run: str, said: Registration = SAID) -> bool:
+async def enrol(harness: Harness, worker: str, run: str, said: Registration = SAID) -> bool:
     """Registers a worker; whether it is to drain."""
-    return await register(house.queue.shard, worker, run, said)
+    return await register(harness.queue._internals.shard, worker, run, said)
 
 
-async def age(house: House, worker: str, run: str, *, by_ms: int) -> None:
+async def age(harness: Harness, worker: str, run: str, *, by_ms: int) -> None:
     """Lets a run look as if it had registered so long ago."""
-    key, field = house.keys.worker(worker), f"run:{run}"
-    seen, until, said = (await house.client.hget(key, field)).decode().split(" ", 2)
-    await house.client.hset(key, field, f"{int(seen) - by_ms} {int(until) - by_ms} {said}")
+    key, field = harness.keys.worker(worker), f"run:{run}"
+    seen, until, said = (await harness.client.hget(key, field)).decode().split(" ", 2)
+    await harness.client.hset(key, field, f"{int(seen) - by_ms} {int(until) - by_ms} {said}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from rqueue.model.worker import Registration
-from rqueue.store.fleet import drain, register
-from tests.house import House
+from rqueue.core.workers import Registration, drain, register
+from tests.harness import Harness
 from tests.lua.rows import everything
 from tests.lua.worker.crew import SAID, age, enrol
 
 
-async def test_a_worker_is_kept_with_what_it_says(house: House) -> None:
-    assert not await enrol(house, "w1", "w1/a")
+async def test_a_worker_is_kept_with_what_it_says(harness: Harness) -> None:
+    assert not await enrol(harness, "w1", "w1/a")
 
-    found = await everything(house)
+    found = await everything(harness)
     assert set(found) == {"worker:w1", "workers"}
     (field, value), *others = found["worker:w1"].items()
     seen, until, said = value.split(" ", 2)
@@ -22,58 +21,61 @@ async def test_a_worker_is_kept_with_what_it_says(house: House) -> None:
     assert found["workers"] == {"w1": float(seen)}
 
 
-async def test_sent_again_it_only_renews(house: House) -> None:
-    await enrol(house, "w1", "w1/a")
-    await age(house, "w1", "w1/a", by_ms=20_000)
+async def test_sent_again_it_only_renews(harness: Harness) -> None:
+    await enrol(harness, "w1", "w1/a")
+    await age(harness, "w1", "w1/a", by_ms=20_000)
 
-    assert not await enrol(house, "w1", "w1/a")
+    assert not await enrol(harness, "w1", "w1/a")
 
-    found = await everything(house)
+    found = await everything(harness)
     seen, until, _ = found["worker:w1"]["run:w1/a"].split(" ", 2)
     assert int(until) - int(seen) == 30_000
     assert list(found["worker:w1"]) == ["run:w1/a"]
 
 
-async def test_two_may_run_under_one_name(house: House) -> None:
-    await enrol(house, "w1", "w1/a")
-    await enrol(house, "w1", "w1/b")
+async def test_two_may_run_under_one_name(harness: Harness) -> None:
+    await enrol(harness, "w1", "w1/a")
+    await enrol(harness, "w1", "w1/b")
 
-    assert set((await everything(house))["worker:w1"]) == {"run:w1/a", "run:w1/b"}
+    assert set((await everything(harness))["worker:w1"]) == {"run:w1/a", "run:w1/b"}
 
 
-async def test_one_that_was_silent_for_longer_than_its_lease_is_forgotten(house: House) -> None:
-    await enrol(house, "w1", "w1/a")
-    await drain(house.queue.shard, "w1")
-    await enrol(house, "w1", "w1/b")
-    await age(house, "w1", "w1/a", by_ms=30_001)
-    await house.client.hset(house.keys.worker("w1"), "alone", "a task")
+async def test_one_that_was_silent_for_longer_than_its_lease_is_forgotten(harness: Harness) -> None:
+    await enrol(harness, "w1", "w1/a")
+    await drain(harness.queue._internals.shard, "w1")
+    await enrol(harness, "w1", "w1/b")
+    await age(harness, "w1", "w1/a", by_ms=30_001)
+    await harness.client.hset(harness.keys.worker("w1"), "alone", "a task")
 
-    await enrol(house, "w1", "w1/c")
+    await enrol(harness, "w1", "w1/c")
 
-    found = await everything(house)
+    found = await everything(harness)
     assert set(found["worker:w1"]) == {"run:w1/b", "run:w1/c", "alone"}
 
 
-async def test_one_that_comes_back_has_not_left(house: House) -> None:
-    await house.client.hset(house.keys.worker("w1"), "left", "1")
+async def test_one_that_comes_back_has_not_left(harness: Harness) -> None:
+    await harness.client.hset(harness.keys.worker("w1"), "left", "1")
 
-    await enrol(house, "w1", "w1/a")
+    await enrol(harness, "w1", "w1/a")
 
-    assert set((await everything(house))["worker:w1"]) == {"run:w1/a"}
+    assert set((await everything(harness))["worker:w1"]) == {"run:w1/a"}
 
 
-async def test_one_that_is_to_drain_is_told_each_time(house: House) -> None:
-    await enrol(house, "w1", "w1/a")
-    await drain(house.queue.shard, "w1")
+async def test_one_that_is_to_drain_is_told_each_time(harness: Harness) -> None:
+    await enrol(harness, "w1", "w1/a")
+    await drain(harness.queue._internals.shard, "w1")
 
-    told = [await register(house.queue.shard, "w1", run, SAID) for run in ("w1/a", "w1/b", "w1/a")]
+    told = [
+        await register(harness.queue._internals.shard, "w1", run, SAID)
+        for run in ("w1/a", "w1/b", "w1/a")
+    ]
 
     assert told == [True, False, True]
 
 
-async def test_broken_bytes_under_its_name_are_forgotten(house: House) -> None:
-    await house.client.hset(house.keys.worker("w1"), "run:w1/x", b"\xff nonsense")
+async def test_broken_bytes_under_its_name_are_forgotten(harness: Harness) -> None:
+    await harness.client.hset(harness.keys.worker("w1"), "run:w1/x", b"\xff nonsense")
 
-    await enrol(house, "w1", "w1/a")
+    await enrol(harness, "w1", "w1/a")
 
-    assert set((await everything(house))["worker:w1"]) == {"run:w1/a"}
+    assert set((await everything(harness))["worker:w1"]) == {"run:w1/a"}

@@ -1,0 +1,132 @@
+-- Costs that a run reports after it lost its lease.
+
+-- A run leaves its lease while its code may go on: it may still say once what it has cost, see
+-- settle_debt.
+-- The last ten are remembered, each with the number of its last note.
+function late.owe(root, id, token)
+  local key = root .. "task:" .. id
+  local known = redis.call("HMGET", key, "holder", "owed")
+  local _, _, owner = tasks.split_holder(known[1] or "")
+  local run, seq = string.match(redis.call("HGET", root .. "notes:" .. id, "noted") or "",
+    "^(%S+) (%d+)$")
+  local lines = { token .. " " .. (run == token and seq or 0) .. " " .. (owner or "nobody") }
+  for line in string.gmatch(known[2] or "", "[^\n]+") do
+    lines[#lines + 1] = #lines < 10 and line or nil
+  end
+  redis.call("HSET", key, "owed", table.concat(lines, "\n"))
+end
+
+-- Who ran a task under a token that it has lost, if it has not said since what that run cost: it
+-- says so now, in its note `seq`, or "" by hand, and not again. One from before that is sent again
+-- says nothing.
+-- And the life that the run was of, where that is one before this, see close_costs.
+local function settle_debt(root, id, token, seq)
+  local key, owner, past, lines = root .. "task:" .. id, nil, nil, {}
+  for line in string.gmatch(redis.call("HGET", key, "owed") or "", "[^\n]+") do
+    local of, last, life, name = string.match(line, "^(%S+) (%d+)%*?(%d*) (.*)$")
+    if of == token and (seq == "" or tonumber(seq) > tonumber(last)) then
+      owner, past = name, life ~= "" and life or nil
+    else
+      lines[#lines + 1] = line
+    end
+  end
+  if owner and #lines > 0 then
+    redis.call("HSET", key, "owed", table.concat(lines, "\n"))
+  elseif owner then
+    redis.call("HDEL", key, "owed")
+  end
+  return owner, past
+end
+
+-- Tells the archive what a `run` has said late of its cost: all of it, since nothing may be left
+-- of the task when the archive looks. Its token and the number of its note, 0 by hand, are the
+-- cost's name: a run tells one.
+local function send_to_archive(root, now, run, cost, archive)
+  local told = cjson.encode({ at = string.format("%.0f", now), token = run.token,
+    seq = run.seq ~= "" and run.seq or "0", owner = run.owner, model = run.model,
+    micro_usd = cost[1], tokens_in = cost[2], tokens_out = cost[3] })
+  event.send_to_outbox(root, archive, { run.id, run.life .. " COST " .. told })
+end
+
+-- A `run` { id, token, flags, seq, model } that has lost its lease says what it has cost: once.
+-- Whether that is counted, also if it is sent again: `told` is the last note that was.
+-- What one of a life before this has cost does not count against what this life may. The archive
+-- is told at once, beside all lives: `late` is what of this life's cost it was told so.
+function late.record(root, now, run, cost, archive)
+  local id, notes = run.id, root .. "notes:" .. run.id
+  if cost[1] == "0" and cost[2] == "0" and cost[3] == "0" then
+    return false
+  end
+  local said = run.token .. " " .. run.seq
+  local owner, past = settle_debt(root, id, run.token, run.seq)
+  if not owner then
+    return run.seq ~= "" and redis.call("HGET", notes, "told") == said
+  end
+  run.owner = owner
+  run.life = past or string.format("%.0f", tasks.more(root, id, run.flags).life or 1)
+  accounts.note_cost(root, now, id, run.flags, owner, cost, true)
+  local name = past and "before" or archive and "late"
+  for i, part in ipairs(name and { name, name .. "_in", name .. "_out" } or {}) do
+    redis.call("HINCRBY", notes, part, cost[i])
+  end
+  -- Its record is written: what it says now is not the next one's.
+  redis.call("HINCRBY", notes, "recorded_usd", cost[1])
+  redis.call("HINCRBY", notes, "recorded_tokens", cost[2] + cost[3])
+  redis.call("HSET", notes, "told", said)
+  tasks.add_flag(root, id, "n")
+  -- What has ended is kept for a time: so long are its notes.
+  local left = redis.call("PTTL", root .. "task:" .. id)
+  if left > 0 then
+    redis.call("PEXPIRE", notes, left)
+  end
+  send_to_archive(root, now, run, cost, archive)
+  return true
+end
+
+-- A task begins a new life after `life`: what it has cost so far, and what runs that it has lost
+-- say later, see settle_debt, is not the new one's. Each of them is marked with its life.
+function late.close_costs(root, id, flags, life)
+  local key, notes = root .. "task:" .. id, root .. "notes:" .. id
+  if tasks.has_flag(flags, "n") then
+    local said = redis.call("HMGET", notes, "micro_usd", "tokens_in", "tokens_out")
+    redis.call("HSET", notes, "before", said[1] or 0, "before_in", said[2] or 0,
+      "before_out", said[3] or 0)
+    redis.call("HDEL", notes, "late", "late_in", "late_out")
+  end
+  local owed = redis.call("HGET", key, "owed")
+  if owed then
+    local mark = string.format("\n%%1*%.0f ", life)
+    owed = string.gsub("\n" .. owed, "\n(%S+ %d+) ", mark)
+    redis.call("HSET", key, "owed", string.sub(owed, 2))
+  end
+end
+
+-- Whether a run has to end for what it costs: its task has cost more in this life than it may, or
+-- it has cost more than was set aside for it and an account that pays it is overdrawn.
+function late.is_overrun(root, now, id, flags, owner)
+  local row = redis.call("HMGET", root .. "notes:" .. id, "micro_usd", "before")
+  local _, most = accounts.price_of(root, id)
+  if most > 0 and (row[1] or 0) - (row[2] or 0) > most then
+    return true
+  end
+  local left = redis.call("HGET", root .. "task:" .. id, "reserved")
+  if not left or string.sub(left, 1, 1) ~= "-" then
+    return false
+  end
+  local dag = tasks.dag_of(flags)
+  local lefts = { accounts.remaining(root, now, "day") or 0,
+    accounts.remaining(root, now, "worker=" .. owner) or 0,
+    dag and accounts.dag_remaining(root, dag) or 0 }
+  return math.min(unpack(lefts)) < 0
+end
+
+-- Whether a note of a run is not one that was kept already: `seq` is its number in the attempt. One
+-- by hand has none, and is told apart by the name of its call.
+function late.is_new_note(root, id, token, seq)
+  if seq == "" then
+    return true
+  end
+  local attempt, last = string.match(redis.call("HGET", root .. "notes:" .. id, "noted") or "",
+    "^(%S+) (%d+)$")
+  return attempt ~= token or tonumber(last) < tonumber(seq)
+end

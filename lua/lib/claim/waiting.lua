@@ -1,0 +1,134 @@
+-- Waiting claims: the memo of each, and how one is remembered, carried over and answered.
+
+-- Lets a claim wait: whoever brings work answers it. A profile is a set of lanes that many
+-- waiters share; it is written once, and gone when nobody has parked under it for a while.
+local function start_waiting(root, now, waiter, record, lanes_text, lanes, keep_ms)
+  local profile = root .. "profile:" .. record.profile
+  redis.call("ZADD", root .. "waiting:" .. record.profile, now, waiter)
+  if redis.call("PEXPIRE", profile, keep_ms) == 1 then
+    return
+  end
+  redis.call("SET", profile, lanes_text, "PX", keep_ms)
+  redis.call("SADD", root .. "profiles:new", record.profile)
+  for _, lane in ipairs(lanes) do
+    redis.call("SADD", root .. "profiles:" .. lane[1], record.profile)
+  end
+end
+
+-- The claims in `rows` as one line, "id token id token ...".
+local function line_of(rows)
+  if not rows[2] then
+    return rows[1] and rows[1][1] .. " " .. rows[1][2] or ""
+  end
+  local words = {}
+  for _, row in ipairs(rows) do
+    words[#words + 1] = row[1]
+    words[#words + 1] = row[2]
+  end
+  return table.concat(words, " ")
+end
+
+-- Keeps what a claim gave, so that it can be asked for again, and lets it wait for the `short`
+-- tasks that are missing, if it wants to. Returns how long it waits.
+local function remember_claim(root, now, ask, given, short, wanted)
+  local memo = root .. "waiter:" .. ask.waiter
+  local wait_ms = short > 0 and ask.park_ms or 0
+  -- Zeros as text: Redis writes each number out slowly.
+  redis.call("HSET", memo, "seq", ask.seq, "bits", ask.bits, "consumer", ask.consumer,
+    "given", line_of(given), "mailed", "", "n", short == 0 and "0" or short,
+    "profile", ask.profile, "box", ask.box, "handoff", ask.handoff_ms,
+    "until", wait_ms > 0 and now + wait_ms or "0", "start", ask.started and "1" or "0",
+    "begin", ask.begin == 0 and "0" or ask.begin)
+  if ask.memo_ms ~= "0" then
+    redis.call("PEXPIRE", memo, ask.memo_ms)
+  end
+  redis.call("ZADD", root .. "workers", ask.at, ask.consumer)
+  if wait_ms > 0 then
+    start_waiting(root, now, ask.waiter, { profile = ask.profile }, ask.lanes, wanted, wait_ms * 12)
+  end
+  return wait_ms
+end
+
+-- Of the claims named in `line` ("id token id token ..."), those that are still held: one row a
+-- task as `take` gives them, definitions included.
+local function still_held(root, line)
+  local held = {}
+  for id, token in string.gmatch(line or "", "(%S+) (%S+)") do
+    local in_hand, row = lease.held(root, id, token)
+    if in_hand then
+      held[#held + 1] = tasks.holder_row(root, id, token, row[4])
+    end
+  end
+  return held
+end
+
+-- The tasks of a line "id token ..." that were mailed and are still held, as rows of the claim
+-- that takes them over: their hand-off is done. Those of a claim that is `started` are RUNNING from
+-- now on.
+local function carry_over(root, ask, line)
+  local carried = {}
+  for id, token in string.gmatch(line, "(%S+) (%S+)") do
+    local held, row = lease.held(root, id, token, "holder")
+    if held then
+      redis.call("ZREM", root .. "handoffs", tasks.delivery_member(id, token))
+      if ask.started and row[1] == "CLAIMED" then
+        lease.start(root, ask.at, id, token, row)
+      end
+      carried[#carried + 1] = tasks.holder_row(root, id, token, row[4])
+    end
+  end
+  return carried
+end
+
+-- A claim of the conversation `ask` { waiter, seq, consumer, bits, n, started, version, lanes,
+-- profile, box, park_ms, handoff_ms, memo_ms, begin, at }: the reply of lua/task/claim.lua. It is
+-- also who takes what is given, see take.take.
+function waiting.claim(root, now, ask)
+  local memo = root .. "waiter:" .. ask.waiter
+  local record = redis.call("HMGET", memo, "seq", "mailed", "until", "profile")
+  local seq, last, mailed = tonumber(ask.seq), tonumber(record[1] or 0), record[2] or ""
+  if seq < last then
+    return { "STALE" }
+  elseif seq == last then
+    local held = still_held(root, redis.call("HGET", memo, "given") .. " " .. mailed)
+    return { "OK", ask.version, math.max(0, tonumber(record[3]) - now), unpack(held) }
+  end
+  local known = redis.call("HGET", root .. "lanes", "version") or "0"
+  if known ~= ask.version then
+    return { "LANES", known, unpack(redis.call("HGETALL", root .. "lanes")) }
+  end
+  local carried = mailed ~= "" and carry_over(root, ask, mailed) or {}
+  if record[4] and record[3] ~= "0" then
+    redis.call("ZREM", root .. "waiting:" .. record[4], ask.waiter)
+  end
+  local wanted, begin = cjson.decode(ask.lanes), ask.begin and ask.begin - #carried
+  ask.begin = begin
+  local given = take.take(root, now, wanted, ask.n - #carried, ask)
+  ask.begin = begin and begin - #given or ""
+  local short = ask.n - #carried - #given
+  for _, row in ipairs(carried) do
+    given[#given + 1] = row
+  end
+  local wait_ms = remember_claim(root, now, ask, given, short, wanted)
+  return { "OK", known, wait_ms, unpack(given) }
+end
+
+-- A waiter's record: seq, bits, consumer, given, mailed, n, until, profile, box, handoff, start,
+-- begin.
+function waiting.read(root, waiter)
+  return values.fields_of(root .. "waiter:" .. waiter)
+end
+
+-- Ends the wait of a parked claim and mails it what it was given, which it must confirm in time.
+function waiting.deliver(root, now, waiter, record, given)
+  local line = line_of(given)
+  redis.call("ZREM", root .. "waiting:" .. record.profile, waiter)
+  redis.call("HSET", root .. "waiter:" .. waiter, "mailed", line, "until", 0)
+  for _, row in ipairs(given) do
+    redis.call("ZADD", root .. "handoffs", now + tonumber(record.handoff),
+      tasks.delivery_member(row[1], row[2]))
+  end
+  -- To one that runs its tasks at once they come whole, with the time: it must not run old mail.
+  local whole = record.start == "1" and string.format("\n%.0f ", now) .. cjson.encode(given) or ""
+  mailbox.put(root, record.box, "tasks " .. record.seq .. " " .. line .. whole)
+end

@@ -1,0 +1,173 @@
+-- Writes the tasks of a DAG before it is committed.
+
+-- Notes among the fields of a new task who bore its producer's id before, if anyone did, so that it
+-- can be given back, see return_name.
+local function note_namesake(root, fields, ext)
+  values.add_field(fields, "namesake", ext and redis.call("GET", root .. "ext:" .. ext))
+end
+
+-- Writes a task of a DAG that is not committed yet. `new` is { id, place, def, flags, above, below,
+-- text, more, ask, outside, fired, inside, sole }; `at` is the time as text. It is CREATED until
+-- the commit reaches it; one that waits inside is PENDING at once, and nobody sees it. Up to 16
+-- parents are in the hash, two in a field, so that it stays a listpack; more are in a list. Where
+-- there is but one, `sole` says so instead of a set, see link_task.
+local function create_task(root, now, at, dag, new)
+  local place, above, price = new.place, new.above, new.place.kind.price
+  local fields = { "state", new.inside and "PENDING" or "CREATED", "lane", place.kind.number,
+    "score", place.score, "created", at, "flags", new.flags .. (price ~= "" and "c" or "") .. dag,
+    "rank", place.rank }
+  local due = new.ask and tasks.due_of(new.ask, now)
+  values.add_field(fields, "price", price ~= "" and price)
+  values.add_field(fields, "sole", new.sole and 1)
+  values.add_field(fields, "more", new.text)
+  values.add_field(fields, "due", due)
+  values.add_field(fields, "down", new.below ~= "" and new.below)
+  values.add_field(fields, "fired", new.fired and 1)
+  if new.text then
+    note_namesake(root, fields, new.more.ext)
+    special.write_names(root, now, new.id, new.more)
+  end
+  -- An id is 26 letters, and a space stands between two.
+  for from = 1, #above <= 431 and #above or 0, 54 do
+    fields[#fields + 1] = "up" .. (from - 1) / 54
+    fields[#fields + 1] = string.sub(above, from, from + 52)
+  end
+  if definition.add_fields(fields, new.def) then
+    redis.call("SET", root .. "def:" .. new.id, new.def)
+  end
+  redis.call("HSET", root .. "task:" .. new.id, unpack(fields))
+  if due or new.outside then
+    indexes.block(root, new.id, new.outside or {}, due, new.more.trigger)
+  end
+end
+
+-- Writes a task of a DAG that waits for one other of it, has nothing special and a definition of
+-- up to three pieces, as most do: written out, a list for each would cost more. See create_task.
+local function create_plain(root, at, dag, new)
+  local key, place, def, flags = root .. "task:" .. new.id, new.place, new.def, new.flags .. dag
+  if #def <= 128 then
+    redis.call("HSET", key, "state", "PENDING", "lane", place.kind.number, "score", place.score,
+      "created", at, "flags", flags, "rank", place.rank, "sole", 1, "up0", new.above,
+      "def0", string.sub(def, 1, 64), "def1", string.sub(def, 65), "down", new.below)
+  else
+    redis.call("HSET", key, "state", "PENDING", "lane", place.kind.number, "score", place.score,
+      "created", at, "flags", flags, "rank", place.rank, "sole", 1, "up0", new.above,
+      "def0", string.sub(def, 1, 64), "def1", string.sub(def, 65, 128),
+      "def2", string.sub(def, 129), "down", new.below)
+  end
+end
+
+-- Writes tasks of a DAG, and further parents of those that are `known`; counts all of them at
+-- once. Their parents within the DAG bear the flag of those who are waited for already.
+function create.many(root, now, dag, news)
+  local members, children, by_lane, waiting, edge_count = {}, {}, {}, {}, 0
+  local at = string.format("%.0f", now)
+  for _, new in ipairs(news) do
+    if not new.known then
+      local short = #new.def > 64 and #new.def <= 192 and not new.more and new.below ~= ""
+      if short and new.sole and new.place.kind.price == "" then
+        create_plain(root, at, dag, new)
+      else
+        create_task(root, now, at, dag, new)
+      end
+      if new.place.key then
+        redis.call("HSET", root .. "task:" .. new.id, "key", new.place.key)
+      end
+      local lane = new.place.kind.number
+      members[#members + 1], by_lane[lane] = new.id, (by_lane[lane] or 0) + 1
+      edge_count = edge_count + (new.outside and #new.outside or 0)
+      if new.inside then
+        waiting[lane] = (waiting[lane] or 0) + 1
+      end
+    end
+    if new.above ~= "" then
+      edge_count = edge_count + edges.link(root, new, children)
+    end
+  end
+  for parent, list in pairs(children) do
+    redis.call("ZADD", root .. "dependents:" .. parent, unpack(list))
+  end
+  for lane, number in pairs(by_lane) do
+    lanes.count(root, lane, "CREATED", number)
+  end
+  status.count_new(root, dag, members, waiting, edge_count)
+end
+
+-- A task of a DAG as it stands in `args` from `at` on, and why it cannot be taken, if so: a parent
+-- outside the DAG is not there, or another task bears its id or its producer's: one that is there,
+-- or one before it, whose producer's ids are in `names`. One that waits `inside` can be freed by
+-- tasks of its DAG alone, so not before its commit; `sole`: by one alone.
+function create.read(root, args, dag, at, any_known, names)
+  local id, options = args[at], args[at + 5]
+  local def, above = args[at + 2], args[at + 4]
+  -- With all its fields at once: a table that grows is made anew.
+  local new = { id = id, place = args[at + 1], def = def, flags = args[at + 3], above = above,
+    below = args[at + 6], inside = above ~= "", sole = #above == 26 and def ~= "" }
+  if any_known then
+    local there = redis.call("HMGET", root .. "task:" .. id, "state", "flags")
+    new.known = there[1] and true
+    if there[1] and tasks.dag_of(there[2]) ~= dag then
+      return new, { "EXISTS", id, id }
+    end
+  end
+  if options == "" then
+    return new
+  end
+  local text, asked = string.match(options, "^([^\n]*)\n(.*)$")
+  new.more, new.ask = values.decoded(text), values.decoded(asked)
+  new.text = text ~= "" and text or nil
+  local ext, trigger = new.more.ext, new.more.trigger
+  new.inside = new.inside and asked == "" and not trigger and not ext
+  new.sole = new.inside and new.sole
+  local outside, lost, fired = edges.unmet(root, new.ask.outside or {}, trigger, above ~= "")
+  new.outside, new.fired = outside, fired
+  local namesake = ext and not new.known and (names[ext] or special.named_already(root, ext))
+  if ext then
+    names[ext] = id
+  end
+  if not new.outside then
+    return new, { "PARENT", id, lost }
+  end
+  return new, namesake and { "EXISTS", id, namesake } or nil
+end
+
+-- A task that is taken back leaves its producer's id to the one that bore it before, if that is
+-- still there, and for as long as it is.
+local function return_name(root, id, ext)
+  local name = ext and root .. "ext:" .. ext
+  if not name or redis.call("GET", name) ~= id then
+    return
+  end
+  local before = redis.call("HGET", root .. "task:" .. id, "namesake")
+  if not before or redis.call("EXISTS", root .. "task:" .. before) == 0 then
+    redis.call("DEL", name)
+    return
+  end
+  redis.call("SET", name, before)
+  local left = redis.call("PTTL", root .. "task:" .. before)
+  if left >= 0 then
+    redis.call("PEXPIRE", name, left)
+  end
+end
+
+-- Takes back a task that was never committed: every key of it, and its name among those of the
+-- tasks outside its DAG that it was to wait for.
+function create.undo(root, id, row)
+  if not row.state then
+    return
+  end
+  indexes.leave(root, id, row.state)
+  lanes.count(root, row.lane, "CREATED", -1)
+  if row.state == "PENDING" then
+    redis.call("HINCRBY", root .. "dag:" .. tasks.dag_of(row.flags), "waiting:" .. row.lane, -1)
+  end
+  return_name(root, id, row.more.ext)
+  for _, tag in ipairs(row.more.tags or {}) do
+    redis.call("ZREM", root .. "tag:" .. tag, id)
+  end
+  redis.call("ZREM", root .. "deadlines", id)
+  redis.call("HDEL", root .. "cancelling", "children " .. id)
+  redis.call("SREM", root .. "telling", id)
+  redis.call("DEL", root .. "task:" .. id, root .. "def:" .. id, root .. "dependents:" .. id,
+    root .. "heirs:" .. id, root .. "parents:" .. id)
+end

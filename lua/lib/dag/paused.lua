@@ -1,0 +1,70 @@
+-- Tasks that are held back because their DAG is paused, given up or out of budget.
+
+-- The DAG that the `flags` of a task name, if it is paused or being given up: what becomes READY of
+-- it is held back. `how` remembers the answer for the call.
+function paused.holding_dag(root, flags, how)
+  local seen = how.shut or {}
+  how.shut = seen
+  if seen[flags] == nil then
+    local dag = tasks.dag_of(flags)
+    if dag and seen[dag] == nil then
+      local row = redis.call("HMGET", root .. "dag:" .. dag, "paused", "closing")
+      seen[dag] = (row[1] or row[2]) and dag or false
+    end
+    seen[flags] = dag and seen[dag] or false
+  end
+  return seen[flags]
+end
+
+-- Puts a READY task that has left its lane among those that are held back with their DAG, or for
+-- "$<dag>" among those that it cannot pay. The lane counts itself: what is READY and not in it is
+-- counted beside it.
+function paused.hold(root, what, id, lane)
+  local dag = string.match(what, "^%$(.+)$")
+  if dag then
+    redis.call("ZADD", root .. "unpaid:" .. dag, accounts.price_of(root, id), id)
+    redis.call("SADD", root .. "short", dag)
+  else
+    redis.call("SADD", root .. "held:" .. what, id)
+  end
+  redis.call("HINCRBY", root .. "stats", lane .. ":READY", 1)
+end
+
+-- Takes a READY task out of those that are held back with their DAG or that it cannot pay. Whether
+-- it was there.
+function paused.unhold(root, id, lane)
+  local dag = tasks.dag_of(redis.call("HGET", root .. "task:" .. id, "flags"))
+  if not dag or redis.call("SREM", root .. "held:" .. dag, id) == 0
+    and redis.call("ZREM", root .. "unpaid:" .. dag, id) == 0 then
+    return false
+  end
+  redis.call("HINCRBY", root .. "stats", lane .. ":READY", -1)
+  if redis.call("EXISTS", root .. "unpaid:" .. dag) == 0 then
+    redis.call("SREM", root .. "short", dag)
+  end
+  return true
+end
+
+-- Takes out of the lanes in a list of { number, ... } what is held back with its DAG or is dearer
+-- than what that has left, of so many heads of them all. Nothing is set aside here: what stays may
+-- be handed out or not, and must not keep another from it.
+function paused.hold_heads(root, served, heads)
+  local page, how, left = math.ceil(heads / #served), {}, {}
+  for _, lane in ipairs(served) do
+    for _, id in ipairs(redis.call("ZRANGE", root .. "lane:" .. lane[1], 0, page - 1)) do
+      local flags = redis.call("HGET", root .. "task:" .. id, "flags")
+      local what, dag = flags and paused.holding_dag(root, flags, how), tasks.dag_of(flags)
+      if dag and left[dag] == nil then
+        left[dag] = accounts.dag_remaining(root, dag) or false
+      end
+      if dag and not what and left[dag] then
+        local price = tasks.has_flag(flags, "c") and accounts.price_of(root, id) or 0
+        what = price > left[dag] and "$" .. dag
+      end
+      if what then
+        lanes.leave(root, lane[1], id)
+        paused.hold(root, what, id, lane[1])
+      end
+    end
+  end
+end

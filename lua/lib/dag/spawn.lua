@@ -1,0 +1,221 @@
+-- Spawns tasks from a running one, and lets it wait for them.
+
+-- Whether a task may spawn tasks of these kinds of lanes, by the rule of its DAG: "own_dag" any,
+-- "same_agent" those of the agent that it is for itself, "none" nothing.
+local function may_spawn(root, rule, lane, kinds)
+  if rule ~= "same_agent" then
+    return rule == "own_dag"
+  end
+  local lanes, agent = redis.call("HGETALL", root .. "lanes"), nil
+  for i = 1, #lanes, 2 do
+    if lanes[i + 1] == lane and string.sub(lanes[i], 1, 1) == "{" then
+      agent = cjson.decode(lanes[i]).agent
+    end
+  end
+  for _, kind in ipairs(kinds) do
+    if cjson.decode(kind.signature).agent ~= agent then
+      return false
+    end
+  end
+  return true
+end
+
+-- Why the DAG of a task that spawns takes no `fresh` tasks of these kinds of lanes: nil where it
+-- does. One that is alone is a DAG of one, under the queue's own rule.
+local function refused_by_dag(root, ask, fresh, kinds)
+  local dag = root .. "dag:" .. (tasks.dag_of(ask.row[5]) or "")
+  local facts = redis.call("HMGET", dag, "spawn", "total", "closing")
+  local rule = facts[1] or ask.rule
+  local forbidden = ask.who ~= "" and calls.role_refused(root, ask.who)
+  if forbidden then
+    return { "FORBIDDEN", forbidden }
+  end
+  if not may_spawn(root, rule, ask.row[3], kinds) then
+    return { "RULE", rule }
+  elseif facts[3] then
+    return { "CLOSED" }
+  elseif (facts[2] or 1) + fresh > ask.room then
+    return { "FULL" }
+  end
+  return nil
+end
+
+-- Reads what is special about a task to be spawned, and returns why it cannot be, if so: what it
+-- waits for is not there, or waits in turn for the parent, which is to wait for it. One that is
+-- there already (without `special`) may wait for the parent as long as that does not wait for it;
+-- one that runs may be about to wait.
+local function spawn_refused(root, new, ask)
+  if not new.special then
+    local ended = not new.state or new.state == "COMPLETED" or new.state == "CANCELLED"
+      or new.state == "GONE"
+    local circle = ask.wait ~= "" and not ended
+      and edges.reaches(root, { new.id }, ask.id, ask.walk)
+    return circle and { circle, new.key } or nil
+  end
+  local text, asked = string.match(new.special, "^([^\n]*)\n(.*)$")
+  new.more, new.ask = values.decoded(text), values.decoded(asked)
+  new.text, new.flags = text ~= "" and text or nil, text ~= "" and "m" or ""
+  local open, lost = edges.unmet(root, new.ask.outside or {}, new.more.trigger)
+  local ext = new.more.ext
+  local namesake = ext and (ask.names[ext] or special.named_already(root, ext))
+  if not open then
+    return { "PARENT", new.key, lost }
+  elseif namesake then
+    return { "EXISTS", new.key, namesake }
+  end
+  if ext then
+    ask.names[ext] = new.id
+  end
+  new.outside = open
+  local circle = ask.wait ~= "" and edges.reaches(root, open, ask.id, ask.walk)
+  return circle and { circle, new.key } or nil
+end
+
+-- Looks at what a spawn is to add: `ask.rows`, of which those known by their key, or by that of one
+-- before, get its task and lose their `special`. The kinds of their lanes, and the DAG, made where
+-- the parent was alone; or a refusal, and nothing is written.
+local function spawn_checked(root, now, ask)
+  local kinds, fresh, refused, here = lanes.parse_kinds(ask.lanes, now), 0, nil, {}
+  for _, new in ipairs(ask.rows) do
+    local known = redis.call("HGET", root .. "spawned:" .. ask.id, new.key)
+    if known or here[new.key] then
+      new.id, new.special = known or here[new.key], nil
+      new.state = known and (redis.call("HGET", root .. "task:" .. known, "state") or "GONE")
+    else
+      fresh, here[new.key] = fresh + 1, new.id
+    end
+    -- One that has left its worker adds nothing: it is told again what it was told.
+    if ask.suspended then
+      refused = fresh > 0 and { "LOST" }
+    else
+      refused = spawn_refused(root, new, ask)
+    end
+    if refused then
+      return nil, nil, refused
+    end
+  end
+  if fresh > 0 then
+    refused = refused_by_dag(root, ask, fresh, kinds)
+    for _, kind in ipairs(refused and {} or kinds) do
+      refused = not lanes.number_of(root, kind, ask.max_lanes, now) and { "LANES" } or refused
+    end
+  end
+  if refused then
+    return nil, nil, refused
+  end
+  return kinds, status.adopt(root, now, ask.id, tasks.read(root, ask.id))
+end
+
+-- Writes the new tasks of a spawn into a DAG that runs already, and how their parent knows them.
+local function spawn_tasks(root, now, dag, ask, kinds, how)
+  local fresh, places, spawned = {}, {}, root .. "spawned:" .. ask.id
+  for _, new in ipairs(ask.rows) do
+    if new.special then
+      local place = places[new.place] or lanes.parse_place(kinds, new.place)
+      places[new.place], new.place, new.above = place, place, ""
+      fresh[#fresh + 1] = new
+      redis.call("HSET", spawned, new.key, new.id)
+    end
+  end
+  if #fresh == 0 then
+    return
+  end
+  create.many(root, now, dag, fresh)
+  for _, new in ipairs(fresh) do
+    status.commit_task(root, now, new.id, how)
+  end
+  tasks.add_flag(root, ask.id, "s")
+  redis.call("HINCRBY", root .. "stats", "submitted", #fresh)
+  redis.call("HINCRBY", root .. "unfinished", "rank " .. dag, 1)
+end
+
+-- Forgets what a task was to wait for and never did: those who were told of it, one way or another,
+-- shall not tell it, which may wait for them otherwise.
+local function drop_plan(root, id)
+  edges.remove_from_all(root, id, "gather", 1000)
+  redis.call("DEL", root .. "gather:" .. id)
+end
+
+-- Notes what a task that runs is to wait for, a part of it: those who end from now on are taken
+-- off again. `ask.gather` is { name, part, keep_ms }, the name ends with the token of the attempt;
+-- what was noted under another name was never waited for. With the last part, whether there is
+-- anything to wait for: it stands in `waits` then.
+local function plan_wait(root, ask, open, trigger)
+  local name, part, keep_ms = unpack(ask.gather)
+  local key = root .. "gather:" .. ask.id
+  if part == "first" and redis.call("SADD", key, name) == 1 then
+    drop_plan(root, ask.id)
+  end
+  redis.call("SADD", key, name, unpack(open))
+  redis.call("PEXPIRE", key, keep_ms)
+  edges.register(root, ask.id, open, trigger)
+  if part ~= "last" or redis.call("SCARD", key) == 1 then
+    return false
+  end
+  redis.call("SREM", key, name)
+  redis.call("PERSIST", key)
+  redis.call("RENAME", key, root .. "waits:" .. ask.id)
+  return true
+end
+
+-- A RUNNING task leaves its worker's hands until tasks that it spawned have ended: no attempt is
+-- spent. `row` is state, token, lane, entry, flags.
+local function suspend_task(root, now, id, row, children, trigger)
+  local key, lane, entry = root .. "task:" .. id, row[3], row[4]
+  late.owe(root, id, row[2])
+  indexes.delete_entry(root, entry)
+  redis.call("ZREM", root .. "handoffs", tasks.delivery_member(id, row[2]))
+  -- The entry says when the task was created until there is another entry.
+  redis.call("HSETNX", key, "created", string.match(entry, "^%d+"))
+  redis.call("HSET", key, "state", "PENDING", "suspended", 1, "settled", "suspend " .. row[2])
+  redis.call("HDEL", key, "entry")
+  indexes.block(root, id, children, nil, trigger)
+  indexes.add_pending(root, now, id)
+  lanes.count(root, lane, row[1], -1)
+  wake.left_running(root, id, lane)
+  lanes.count(root, lane, "PENDING", 1)
+end
+
+-- Lets a task that spawns wait for those that are `open`, or notes that it is to, where this is a
+-- part of a wait of several calls. Whether it waits.
+local function spawn_wait(root, now, ask, open, trigger)
+  local waits = #open > 0
+  if ask.gather then
+    waits, open = plan_wait(root, ask, open, trigger), {}
+  elseif waits then
+    drop_plan(root, ask.id)
+  end
+  if waits then
+    suspend_task(root, now, ask.id, ask.row, open, trigger)
+  end
+  return waits
+end
+
+-- The reply of lua/dag/spawn.lua to a call that may be made: checks all, writes all, and lets the
+-- parent wait where it asks for that and something is still to come.
+function spawn.all(root, now, ask)
+  local kinds, dag, refused = spawn_checked(root, now, ask)
+  if refused then
+    return refused
+  end
+  local how, reply, open = indexes.collector(#ask.rows), { "OK", 0, "GOING" }, {}
+  local lenient = ask.wait == "done"
+    or redis.call("HGET", root .. "dag:" .. dag, "on_failure") == "continue"
+  spawn_tasks(root, now, dag, ask, kinds, how)
+  indexes.enter(root, how)
+  for _, new in ipairs(ask.rows) do
+    local state = new.state or redis.call("HGET", root .. "task:" .. new.id, "state")
+    reply[#reply + 1], reply[#reply + 2] = new.id, state
+    local ended = state == "COMPLETED" or state == "CANCELLED" or state == "GONE"
+      or (state == "DEAD_LETTERED" and lenient)
+    open[#open + 1] = not ended and new.id or nil
+  end
+  local suspended, trigger = ask.suspended, lenient and "all_done" or nil
+  if ask.wait ~= "" and not suspended then
+    suspended = spawn_wait(root, now, ask, open, trigger)
+  end
+  reply[3] = suspended and "SUSPENDED" or "GOING"
+  how.freed = suspended and not ask.suspended
+  reply[2] = answer.freed(root, now, how, ask.most) and 1 or 0
+  return reply
+end

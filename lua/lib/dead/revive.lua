@@ -1,0 +1,146 @@
+-- Retries dead tasks (a new life) and records reviews.
+
+-- What a decision about a dead task is answered that comes too late: "DECIDED" where another has
+-- been made about the life that its reviewer saw, "STATE" where that life is not dead; nil where
+-- it may be carried out. `life` is nil where nobody could see it.
+function revive.already_decided(root, id, row, life)
+  local lives = tonumber(row.more.life) or 1
+  if row.state == "DEAD_LETTERED" and (not life or lives == life) then
+    return nil
+  elseif life and (lives > life or (lives == life and row.state == "CANCELLED"
+    and redis.call("HGET", root .. "task:" .. id, "settled") == "discard")) then
+    return "DECIDED"
+  end
+  return "STATE"
+end
+
+-- Writes what was decided about a dead task into the stream of reviews: `said` by name, and
+-- `resolution` where it says none. The newest `keep` of them stay, about; 0: all, for the archive.
+function revive.add_review(root, now, id, life, said, resolution, keep)
+  said.resolution = said.resolution or resolution
+  local line = { "task", id, "life", life, "at", now }
+  for _, name in ipairs({ "by", "resolution", "cause", "note", "not_before", "diff", "type",
+    "reason", "error", "fingerprint" }) do
+    values.add_field(line, name, said[name])
+  end
+  if keep > 0 then
+    redis.call("XADD", root .. "reviews", "MAXLEN", "~", keep, "*", unpack(line))
+  else
+    redis.call("XADD", root .. "reviews", "*", unpack(line))
+  end
+end
+
+-- What a dead task waits for when it lives again; or why it cannot: a parent can never be met, or
+-- waits in turn for the task itself, through whatever chain that came up since it died, or there is
+-- too much to follow. Of more than a `page` of parents none is looked at, which is said third.
+local function waits_again(root, task, trigger, steps, page)
+  local kept, walk = edges.saved(root, task), { seen = {}, left = steps }
+  if #kept > page then
+    local circle = edges.reaches(root, kept, task, walk)
+    return {}, circle and { circle, task }, true
+  end
+  local open, lost = edges.unmet(root, kept, trigger)
+  if not open then
+    return nil, { "PARENT", lost }
+  end
+  local circle = edges.reaches(root, open, task, walk)
+  return open, circle and { circle, task }
+end
+
+-- What a revival is answered that cannot be: its DAG is just being given up, another task has its
+-- key or its name, or what it waited for can never be. Else nil, the parents that it waits for
+-- again, and whether there are more than `page`. `row` is that of task_row.
+function revive.refused(root, task, row, steps, page)
+  local dag = tasks.dag_of(row.flags)
+  if dag and redis.call("HEXISTS", root .. "unfinished", "cancel " .. dag) == 1 then
+    return { "CLOSING", dag }
+  end
+  local holder = row.more.idem and redis.call("GET", root .. "idem:" .. row.more.idem)
+  local other = holder and redis.call("HGET", root .. "task:" .. holder, "state")
+  if other and other ~= "COMPLETED" then
+    return { "EXISTS", holder }
+  end
+  local open, refused, many = waits_again(root, task, row.more.trigger, steps, page)
+  if refused then
+    return refused
+  end
+  local namesake = special.named_already(root, row.more.ext, task)
+  if namesake then
+    return { "EXISTS", namesake }
+  end
+  return nil, open, many
+end
+
+-- A dead task has a new life: attempts start again, what leads to it by other names does so again.
+-- `row` is that of task_row, `def` is "" or its changed definition.
+function revive.begin_life(root, now, id, row, def, events)
+  local key, more = root .. "task:" .. id, row.more
+  redis.call("ZREM", root .. "dead", id)
+  redis.call("HDEL", key, "finished", "reason", "why", "settled", "attempts", "reclaims", "parks",
+    "due", "failed_by", "poison", "reviewed", "resolution")
+  late.close_costs(root, id, row.flags, more.life or 1)
+  more.life = (more.life or 1) + 1
+  redis.call("HSET", key, "more", cjson.encode(more))
+  tasks.add_flag(root, id, "m")
+  if more.deadline and more.deadline > now then
+    redis.call("ZADD", root .. "deadlines", more.deadline, id)
+  end
+  if more.idem then
+    redis.call("SET", root .. "idem:" .. more.idem, id)
+  end
+  if more.ext then
+    redis.call("SET", root .. "ext:" .. more.ext, id)
+  end
+  if def ~= "" then
+    definition.write(root, id, def)
+  end
+  if row.entry then
+    redis.call("HSETNX", key, "created", string.match(row.entry, "^%d+"))
+    redis.call("HDEL", key, "entry")
+  end
+  lanes.count(root, row.lane, "DEAD_LETTERED", -1)
+  event.emit(root, events, "task.revived", id, tostring(more.life))
+end
+
+-- All parents of a revived task know of it, see note_parents: it waits for them alone. Where one is
+-- `lost` it is given up, and so is one that waits for a failure where no parent is left that could
+-- fail; one has failed where it is `fired`.
+local function parents_registered(root, id, trigger, lost, fired, how)
+  local waits = root .. "waits:" .. id
+  redis.call("HDEL", root .. "unfinished", "revive " .. id)
+  redis.call("HDEL", root .. "task:" .. id, "parents")
+  local others = redis.call("SCARD", waits) - redis.call("SISMEMBER", waits, "@time") - 1
+  if lost then
+    return cancel.later(root, { { id, "Parent task_" .. lost .. " cancelled", "cascade" } })
+  elseif fired then
+    edges.wait_for_none(root, id)
+  elseif trigger == "one_failed" and others == 0 then
+    return cancel.later(root, { { id, "no parent failed", "cascade" } })
+  end
+  unblock.one(root, id, "@parents", how)
+end
+
+-- Lets a revived task wait for the next `limit` of its many parents, and these know of it, where
+-- `unfinished` says that this is begun; until the last it waits for "@parents". Whether there are
+-- more.
+function revive.register_parents(root, id, row, limit, how)
+  local unfinished, step = root .. "unfinished", "revive " .. id
+  local at = tonumber(redis.call("HGET", unfinished, step))
+  if not at or row.state ~= "PENDING" then
+    redis.call("HDEL", unfinished, step)
+    return false
+  end
+  local trigger = row.more.trigger
+  local page, more = edges.saved(root, id, at, limit)
+  local open, lost, fired = edges.unmet(root, page, trigger, true)
+  if open and not fired then
+    redis.call("SADD", root .. "waits:" .. id, "@parents", unpack(open))
+    edges.register(root, id, open, trigger)
+    if more then
+      redis.call("HSET", unfinished, step, at + limit)
+      return true
+    end
+  end
+  parents_registered(root, id, trigger, not open and lost, fired, how)
+  return false
+end

@@ -1,0 +1,125 @@
+-- Why a task does not run: what it waits for and which gates are closed.
+
+-- Adds to `found` what a PENDING task waits for: its time, and up to `limit` others, and how many
+-- there are where that is more.
+function why.waits(root, id, due, limit, found)
+  local named, others = 0, 0
+  for _, what in ipairs(edges.waits_of(root, id)) do
+    if what == "@time" then
+      found[#found + 1] = { "time", "", due or "" }
+    elseif named < limit then
+      named = named + 1
+      found[#found + 1] = { "dependency", what, "" }
+    else
+      others = others + 1
+    end
+  end
+  if others > 0 then
+    found[#found + 1] = { "dependencies", others .. " more", "" }
+  end
+end
+
+-- Adds to `found` the gates that let no task of a lane pass now, and when each opens.
+function why.gates(root, now, lane, dag, found)
+  local number, type = lane[1], lane[3]
+  local row = redis.call("HMGET", root .. "dag:" .. (dag or ""), "paused", "closing")
+  if row[1] or row[2] then
+    found[#found + 1] = { row[2] and "given up" or "paused", "dag=" .. dag, "" }
+  end
+  for _, what in ipairs({ "queue", "type=" .. type, "lane=" .. number }) do
+    if redis.call("SISMEMBER", root .. "paused", what) == 1 then
+      found[#found + 1] = { "paused", what, "" }
+    end
+  end
+  if breaker.gate(root, now, type) == "shut" then
+    local rest = redis.call("HMGET", root .. "breaker:" .. type, "state", "until")
+    local open = tonumber(rest[2]) > now
+    found[#found + 1] = { "breaker", open and "open" or "half-open", open and rest[2] or "" }
+  end
+  local slow, again = slowdown.gate(root, now, type)
+  if slow == "shut" then
+    found[#found + 1] = { "slowed", type, again }
+  end
+  for _, limit in ipairs(lane[5] or {}) do
+    if limits.gate(root, now, limit).left < 1 then
+      local left, opens = limits.rate_left(root, now, limit)
+      local full = limit[2] > 0 and left < 1
+      found[#found + 1] = { "limit", limit[1], full and opens or "" }
+    end
+  end
+end
+
+-- Adds to `found` the gates that let no task of a key pass now, and when each opens.
+function why.tenant_gates(root, now, rules, key, found)
+  for _, gate in ipairs(limits.tenant_gates(root, now, rules, {}, key)) do
+    local opens = gate.left < 1 and limits.opens_at(root, now, gate)
+    if opens then
+      found[#found + 1] = { gate.slow and "slowed" or "limit", gate.slow or gate.limit,
+        opens < math.huge and string.format("%.0f", opens) or "" }
+    end
+  end
+end
+
+-- Adds to `found` how many tasks of a lane of keys have their turn before this one, as things are
+-- now. Of the keys before its own as many are counted exactly as a claim looks at, of the others
+-- one turn; what other lanes have, nothing: who claims may serve them or not.
+function why.turns(root, lane, id, key, found)
+  local number, rules, turns = lane[1], lane[6], root .. "turns:" .. lane[1]
+  local keyed = root .. "keyed:" .. number .. ":"
+  local at, own = redis.call("ZSCORE", turns, key), redis.call("ZRANK", keyed .. key, id)
+  if not at or not own then
+    return
+  end
+  local mine = at + own * (rules.steps[key] or rules.step)
+  local bound, before = string.format("%.0f", mine), own
+  local first = redis.call("ZRANGEBYSCORE", turns, "-inf", bound, "WITHSCORES", "LIMIT", 0,
+    rules.most)
+  for i = 1, #first, 2 do
+    local other, step = first[i], rules.steps[first[i]] or rules.step
+    if other ~= key then
+      local times = math.floor((mine - first[i + 1]) / step) + 1
+      if first[i + 1] + (times - 1) * step == mine and other > key then
+        times = times - 1
+      end
+      before = before + math.min(times, redis.call("ZCARD", keyed .. other))
+    end
+  end
+  local rest = redis.call("ZCOUNT", turns, "-inf", bound) - rules.most
+  found[#found + 1] = { "turn", string.format("%.0f", before + math.max(rest, 0)), "" }
+end
+
+-- Adds to `found` the accounts that cannot pay a task now: its DAG's, and the day's until that is
+-- over, unless no day can. Its `price` comes last, for who knows what its workers have left.
+function why.budgets(root, now, id, dag, found)
+  local price = accounts.price_of(root, id)
+  local left = dag and accounts.dag_remaining(root, dag)
+  if left and price > left then
+    found[#found + 1] = { "budget", "dag=" .. dag, "" }
+  end
+  left = accounts.remaining(root, now, "day")
+  if left and price > left then
+    local never = price > tonumber(redis.call("HGET", root .. "budget:day", "ceiling"))
+    found[#found + 1] = { "budget", "day",
+      never and "" or string.format("%.0f", (math.floor(now / 86400000) + 1) * 86400000) }
+  end
+  if price > 0 then
+    found[#found + 1] = { "price", string.format("%.0f", price), "" }
+  end
+end
+
+-- How many tasks of a lane come before `id` with this `score`: lower scores, then lower ids. Equal
+-- scores stand in the order of their ids, so that those are halved, not walked through.
+function why.count_before(root, lane, score, id)
+  local key = root .. "lane:" .. lane
+  local low = redis.call("ZCOUNT", key, "-inf", "(" .. score)
+  local high = low + redis.call("ZCOUNT", key, score, score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if redis.call("ZRANGE", key, middle, middle)[1] < id then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
+end

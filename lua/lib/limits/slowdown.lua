@@ -1,0 +1,42 @@
+-- Slow-downs after a rate limit was reported.
+
+-- What is handed out of a type, or of "@<key>", that is slowed down: "shut" for nothing, false
+-- for everything, else a gate. When the rest is over, ten steps of a tenth of it follow, each with
+-- twice the places of the one before, from one on: what was too much must not come back at once.
+-- With "shut" comes when it opens. That is noted each time: gates of a type share one wake.
+function slowdown.gate(root, now, what)
+  local key = root .. "slow:" .. what
+  local row = redis.call("HMGET", key, "until", "span", "step", "passed")
+  if not row[1] then
+    return false
+  end
+  local since, width = now - tonumber(row[1]), math.max(1, tonumber(row[2]) / 10)
+  local step = math.floor(since / width)
+  if step >= 10 then
+    redis.call("DEL", key)
+    redis.call("SREM", root .. "slowed", what)
+    return false
+  end
+  local passed = row[3] == tostring(step) and tonumber(row[4]) or 0
+  if since < 0 or passed >= 2 ^ step then
+    local opens = since < 0 and tonumber(row[1]) or math.ceil(row[1] + (step + 1) * width)
+    redis.call("ZADD", root .. "wakes", "LT", opens, what)
+    return "shut", opens
+  end
+  return { left = 2 ^ step - passed, slow = what, step = step, passed = passed }
+end
+
+-- Hands out nothing of a type, or of "@<key>", for `for_ms`, and then ever more of it, see
+-- slow_gate. What is slowed down for longer stays so.
+function slowdown.begin(root, now, what, for_ms, events)
+  local key, until_ms = root .. "slow:" .. what, now + for_ms
+  if for_ms == 0 or tonumber(redis.call("HGET", key, "until") or "0") >= until_ms then
+    return
+  end
+  redis.call("DEL", key)
+  redis.call("HSET", key, "until", until_ms, "span", for_ms)
+  redis.call("SADD", root .. "slowed", what)
+  redis.call("ZADD", root .. "wakes", until_ms, what)
+  local named = string.match(what, "^@(.*)$")
+  event.emit(root, events, named and "key.slowed" or "type.slowed", named or what, for_ms)
+end

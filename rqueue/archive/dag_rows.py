@@ -1,0 +1,78 @@
+"""What Redis keeps of a DAG, as the facts of its row, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from rqueue.dags.store import dag_of
+from rqueue.store.replies import UNREADABLE, moment, natural
+from rqueue.task.codec import MAX_INT
+from rqueue.task.ids import number_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rqueue.archive.reader import ArchiveReader
+    from rqueue.task.dag import Dag
+    from rqueue.task.ids import DagId
+
+# What an integer of PostgreSQL holds.
+MAX_COUNT = 2**31 - 1
+FACTS = "SELECT d.facts FROM rqueue.dags d WHERE d.id = %(id)s AND d.queue = %(queue)s"
+
+
+def dag_facts(ulid: str, fields: Mapping[str, str]) -> dict[str, object]:
+    """The columns of a DAG by name; numbers that cannot be read are left out."""
+    clean = {storable(name): storable(value) for name, value in fields.items()}
+    return {
+        "id": UUID(int=number_of(ulid)),
+        "title": clean.get("title") or None,
+        "status": clean.get("status", "unknown"),
+        "created_by": clean.get("created_by") or None,
+        "created_at": moment_in(clean, "created"),
+        "finished_at": moment_in(clean, "finished"),
+        "tasks": number_in(clean, "total", MAX_COUNT),
+        "dead": number_in(clean, "dead", MAX_COUNT),
+        "cancelled": number_in(clean, "cancelled", MAX_COUNT),
+        "budget": number_in(clean, "budget"),
+        "spent": number_in(clean, "spent") or 0,
+        "facts": json.dumps(clean),
+    }
+
+
+def storable(text: str) -> str:
+    """A text that PostgreSQL holds."""
+    return text.replace("\0", "\ufffd")
+
+
+async def read_dag(reader: ArchiveReader, dag: DagId) -> Dag | None:
+    """A DAG as it was when the last of its tasks was archived; None where it is not there."""
+    rows = await reader.rows(FACTS, {"id": dag.uuid, "queue": reader.queue})
+    if not rows:
+        return None
+    flat = [str(word).encode() for pair in dict(rows[0][0]).items() for word in pair]
+    try:
+        return dag_of(dag, flat)
+    except UNREADABLE:
+        return None
+
+
+def number_in(fields: Mapping[str, str], name: str, most: int = MAX_INT) -> int | None:
+    """A number of the hash, None where its column could not hold it."""
+    try:
+        found = natural(fields[name]) if name in fields else None
+    except ValueError:
+        return None
+    return None if found is None or found > most else found
+
+
+def moment_in(fields: Mapping[str, str], name: str) -> datetime | None:
+    """An instant of the hash."""
+    found = number_in(fields, name)
+    try:
+        return None if found is None else moment(found)
+    except (OverflowError, ValueError):
+        return None

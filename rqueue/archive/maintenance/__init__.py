@@ -1,0 +1,1 @@
+"""The archive kept in order: metrics, embeddings, pruning, verification, restore."""

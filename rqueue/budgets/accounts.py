@@ -1,0 +1,102 @@
+"""Reads and sets the budget accounts of a queue's day and of its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqueue.core.counts import answer_all
+from rqueue.store.replies import ok, text
+from rqueue.store.shard import TRIES
+from rqueue.task.fields import MICRO, micro_usd
+
+if TYPE_CHECKING:
+    from rqueue.store.library import Argument
+    from rqueue.store.shard import Shard
+
+
+DAY = "day"
+WORKER = "worker="
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An account in dollars: `day` or `worker=<name>`. `reserved_usd` is reserved for leased tasks;
+    `short` is whether a task recently exceeded what remained. Without a ceiling it is unlimited.
+    """
+
+    account: str
+    ceiling_usd: float | None = None
+    spent_usd: float = 0.0
+    reserved_usd: float = 0.0
+    short: bool = False
+
+    @property
+    def remaining_usd(self) -> float | None:
+        """What can still be reserved; negative if the account is overdrawn."""
+        if self.ceiling_usd is None:
+            return None
+        # Rounded to millionths, the unit of the server, so that an exact fit is not shown as less.
+        return round(self.ceiling_usd - self.spent_usd - self.reserved_usd, 6)
+
+    @property
+    def worker(self) -> str | None:
+        """The name of the account's worker; None for the account of the day."""
+        return self.account.removeprefix(WORKER) if self.account.startswith(WORKER) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """All accounts of a queue, and how many READY tasks exceed the budget of their DAG."""
+
+    accounts: tuple[Budget, ...] = ()
+    unpaid: int = 0
+
+    @property
+    def day(self) -> Budget:
+        """The account of the queue's day."""
+        return next((one for one in self.accounts if one.account == DAY), Budget(DAY))
+
+    def of_worker(self, name: str) -> Budget | None:
+        """The account of a worker, if it has one."""
+        return next((one for one in self.accounts if one.worker == name), None)
+
+
+async def set_budget(
+    shard: Shard,
+    account: str,
+    usd: float | None,
+    *,
+    afresh: bool = False,
+) -> None:
+    """Sets a ceiling, None for no limit, and serves waiting claims; `afresh` resets the spent
+    amount.
+    """
+    args: dict[str, Argument] = {
+        "account": account,
+        "micro_usd": "" if usd is None else micro_usd(usd),
+        "afresh": int(afresh),
+        "tries": TRIES,
+        **shard.request_args(),
+    }
+    (more,) = ok("budget/set", account, await shard.run("budget/set", args))
+    if int(more):
+        await answer_all(shard)
+
+
+async def budgets(shard: Shard) -> Budgets:
+    """All accounts as they are now."""
+    unpaid, *rows = ok("budget/read", "", await shard.run("budget/read"))
+    return Budgets(tuple(budget_of(row) for row in rows), int(unpaid))
+
+
+def budget_of(row: list[bytes]) -> Budget:
+    """The account of one row of the script's reply."""
+    account, ceiling, spent, reserved, short = map(text, row)
+    return Budget(
+        account,
+        int(ceiling) / MICRO if ceiling else None,
+        int(spent) / MICRO,
+        int(reserved) / MICRO,
+        short=short == "1",
+    )

@@ -1,0 +1,1 @@
+"""`rqueue archive` and `rqueue archiver`: ended tasks in PostgreSQL."""

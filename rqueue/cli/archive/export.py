@@ -1,0 +1,122 @@
+"""`rqueue archive export`: writes ended tasks to a file, in batches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rqueue.cli.archive.parquet import Parquet
+from rqueue.cli.archive.search import seeking, sought_in
+from rqueue.cli.archive.table import Csv, JsonLines, Sheet
+from rqueue.cli.main import nothing
+from rqueue.cli.output.tables import Printer, note
+from rqueue.cli.session import on_queue
+
+if TYPE_CHECKING:
+    from rqueue.queue import Queue
+    from rqueue.task.task import Task
+
+FORMATS = ("csv", "jsonl", "parquet")
+STANDARD_OUTPUT = "-"
+# Tasks written in one batch; fewer if their payloads and results exceed BYTES.
+TOGETHER = 1_000
+BYTES = 16_000_000
+
+
+@click.command()
+@seeking
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), required=True, help="The file format."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default=STANDARD_OUTPUT,
+    type=click.Path(dir_okay=False),
+    help="The file. [default: standard output]",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), help="Maximum number of tasks, the most recent first."
+)
+@on_queue
+async def export(
+    queue: Queue, out: Printer, *, form: str, output: str, limit: int | None, **given: Any
+) -> None:
+    """Write ended tasks to a file, the most recent first.
+
+    FILE appears when it is complete; a pipe or a device is written directly. In CSV, texts that a
+    spreadsheet would read as formulas start with an apostrophe. Exit 1 if no task matches.
+    """
+    if form == "parquet" and output == STANDARD_OUTPUT:
+        raise click.UsageError("--format parquet needs a file: give -o FILE")
+    sought = sought_in(given)
+    done = total = 0
+    with out.measured("export") as heard:
+        if heard is not None:
+            total = await queue.archive.count(**sought)
+            total = total if limit is None else min(limit, total)
+        with sheet_at(form, output) as sheet:
+            batch: list[Task] = []
+            size = 0
+            async for task in queue.archive.search(limit=limit, **sought):
+                batch.append(task)
+                size += len(str(task.payload)) + len(str(task.result))
+                done += 1
+                if len(batch) >= TOGETHER or size >= BYTES:
+                    sheet.write(batch)
+                    batch, size = [], 0
+                    if heard is not None:
+                        heard(done, max(done, total))
+            sheet.write(batch)
+    if output != STANDARD_OUTPUT:
+        out.one({"file": output, "format": form, "tasks": done}, f"{output}: {done} tasks")
+    if not done:
+        note("no task matches")
+        raise nothing()
+
+
+@contextmanager
+def sheet_at(form: str, output: str) -> Iterator[Sheet]:
+    """Opens the output in its format. Raises UsageError if it cannot be written."""
+    if output == STANDARD_OUTPUT:
+        yield JsonLines(sys.stdout) if form == "jsonl" else Csv(sys.stdout)
+        return
+    try:
+        with whole_at(Path(output)) as path:
+            if form == "parquet":
+                sheet: Sheet = Parquet(path)
+                yield sheet
+                sheet.close()
+                return
+            with path.open("w", encoding="utf-8", newline="") as file:
+                sheet = JsonLines(file) if form == "jsonl" else Csv(file)
+                yield sheet
+                sheet.close()
+    except OSError as error:
+        why = error.strerror or error
+        raise click.UsageError(f"{output} cannot be written: {why}") from error
+
+
+@contextmanager
+def whole_at(place: Path) -> Iterator[Path]:
+    """A temporary file beside the place, which replaces it when it is complete. What is not a
+    regular file, such as a pipe or a device, is written directly.
+    """
+    if place.exists() and not place.is_file():
+        yield place
+        return
+    # A link is kept: the file that it points to is replaced.
+    target = Path(os.path.realpath(place))
+    beside = target.with_name(f".{target.name}.part")
+    try:
+        yield beside
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""`rqueue dag`: submits, shows, watches and changes DAGs."""

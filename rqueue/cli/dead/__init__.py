@@ -1,0 +1,1 @@
+"""`rqueue dead`: dead tasks, their clusters, and decisions about them."""

@@ -1,0 +1,1 @@
+"""`rqueue breaker, slowdown, budget`: limits on task types, limit keys and costs."""

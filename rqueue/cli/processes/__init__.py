@@ -1,0 +1,1 @@
+"""`rqueue up, worker, scheduler, archiver, notifier`: processes that serve."""

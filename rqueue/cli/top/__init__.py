@@ -1,0 +1,1 @@
+"""`rqueue top`: a live view of a queue."""

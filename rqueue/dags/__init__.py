@@ -1,0 +1,1 @@
+"""Task graphs: plans, submission, operation and views."""

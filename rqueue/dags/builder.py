@@ -1,0 +1,235 @@
+"""The builder of DAGs: tasks are added one by one and submitted together, all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload
+
+from rqueue.dags import submit as dag_submit
+from rqueue.dags.handle import DagHandle, DagQueue, Node
+from rqueue.dags.plan import Plan, PlanTask, dag_draft_of, refuse_endless, refuse_missing, within
+from rqueue.errors import InvalidGraph, InvalidTask
+from rqueue.producer.arguments import name_of
+from rqueue.producer.handle import Handle
+from rqueue.task.ids import TaskId, new_dag_id, new_task_id
+from rqueue.task.references import PREVIOUS, Reference, split_arguments, task_in
+from rqueue.task.spec import SAME_TASK, Call, written
+
+if TYPE_CHECKING:
+    from rqueue.task.dag import DagSpec
+
+
+Asked = Call | Mapping[str, Any]
+After = Handle | str | Iterable[Handle | str]
+
+
+class Callee(Protocol):
+    """A task function, as `queue.task` returns it."""
+
+    def call(self, *args: Any, **kwargs: Any) -> Call: ...
+
+
+Maker = Callee | Callable[[Any], Call]
+
+
+class DagBuilder(DagHandle):
+    """Builds a DAG, and is its handle once it is submitted. As a context manager it submits at the
+    end of the block, unless the block raises.
+    """
+
+    def __init__(
+        self, spec: DagSpec, queue: DagQueue, *, on_complete: Plan | DagBuilder | None = None
+    ) -> None:
+        super().__init__(new_dag_id(), queue)
+        if not isinstance(on_complete, Plan | DagBuilder | None):
+            raise InvalidTask("on_complete", f"is a DAG or a plan, not {on_complete!r:.100}")
+        self.spec = spec
+        self.following = on_complete
+        self.planned: dict[str, PlanTask] = {}
+        self.names: dict[TaskId, str] = {}
+        self.submitted = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is None:
+            await self.submit()
+
+    async def submit(self) -> None:
+        """Submits the DAG atomically; repeating the call creates no second one. Raises
+        InvalidGraph, InvalidTask and the other SubmitErrors.
+        """
+        await submit_plan(self.queue, self.plan())
+        self.submitted = True
+
+    def plan(self) -> Plan:
+        """The plan of the tasks added so far."""
+        refuse_endless(self, lambda one: one.following if isinstance(one, DagBuilder) else None)
+        following = self.following
+        if isinstance(following, DagBuilder):
+            following = following.plan()
+        return Plan(self.id, self.spec, list(self.planned.values()), following)
+
+    def add(
+        self, call: Asked, *, name: str | None = None, after: After = (), **options: Any
+    ) -> Node:
+        """Adds a task that runs after others, given as nodes, names, or handles or ids of existing
+        tasks. A task whose output is an argument is a dependency, too. Options are those of the
+        task, such as `trigger`, and override those of the call.
+        """
+        if self.submitted:
+            rule = "is already submitted; a running task can add to it with ctx.spawn"
+            raise InvalidGraph(rule, (self.id,))
+        id = new_task_id()
+        known = str(id) if name is None else name_of("name", name)
+        if known in self.planned:
+            raise InvalidGraph("two tasks have the same name", (known, known))
+        fields, inputs = parts_of(call, options)
+        given = {
+            argument: self.named(argument, one)
+            if isinstance(one, str)
+            else [self.named(argument, each) for each in one]
+            for argument, one in inputs.items()
+        }
+        above = [self.name_of(one) for one in several(after)]
+        self.planned[known] = PlanTask(known, id, fields, above, given)
+        self.names[id] = known
+        return Node(id, self.queue, name)
+
+    def named(self, argument: str, reference: str) -> str:
+        """The name or id of the task whose output fills an argument."""
+        task = task_in(reference)
+        if task is None:
+            rule = "stands for an output only in a chain, a chord or the `into` of a map"
+            raise InvalidTask(f"arguments.{argument}", f"`previous` {rule}")
+        return self.names.get(task, task)
+
+    def name_of(self, one: Handle | str) -> str:
+        """The name of a dependency in this DAG, or its id if it is outside."""
+        if isinstance(one, Handle):
+            return self.names.get(one.id, one.id)
+        if isinstance(one, str):
+            return one
+        raise InvalidTask("after", f"holds nodes, handles, names and ids, not {one!r:.100}")
+
+    @overload
+    def map(
+        self, function: Maker, items: Iterable[Any], *, after: After = (), into: None = None
+    ) -> list[Node]: ...
+
+    @overload
+    def map(
+        self, function: Maker, items: Iterable[Any], *, after: After = (), into: Call | Maker
+    ) -> Node: ...
+
+    def map(
+        self,
+        function: Maker,
+        items: Iterable[Any],
+        *,
+        after: After = (),
+        into: Call | Maker | None = None,
+    ) -> list[Node] | Node:
+        """Adds one task per item, made by a task function or by a function that returns a call.
+        With `into`, also adds and returns a task that receives the list of their outputs.
+        """
+        make, above = maker(function), several(after)
+        nodes = [self.add(make(item), after=above) for item in items]
+        if into is None:
+            return nodes
+        return self.gather(nodes, into, after=() if nodes else above)
+
+    def gather(self, nodes: Iterable[Handle], into: Call | Maker, *, after: After = ()) -> Node:
+        """Adds a task that receives the list of the outputs of others: as its first argument, or in
+        place of `previous` in a call.
+        """
+        all_of = list(nodes)
+        call = into if isinstance(into, Call) else maker(into)([node.output for node in all_of])
+        outputs = [node.output.reference for node in all_of]
+        return self.add(replaced(call, outputs), after=[*several(after), *all_of])
+
+    def chain(self, *calls: Asked, after: After = ()) -> list[Node]:
+        """Adds tasks that run one after the other; `previous` as an argument stands for the output
+        of the preceding task.
+        """
+        nodes: list[Node] = []
+        for call in calls:
+            if nodes:
+                last = nodes[-1]
+                nodes.append(self.add(replaced(call, last.output.reference), after=last))
+            else:
+                nodes.append(self.add(call, after=after))
+        return nodes
+
+
+def parts_of(asked: Asked, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The fields of a task, and separately the references that fill its arguments."""
+    call = asked if isinstance(asked, Call) else written(asked)
+    fields = call.with_options(**options).fields()
+    inputs = dict(fields.pop("inputs", {}))
+    if isinstance(fields.get("payload"), Mapping):
+        fields["payload"], later = split_arguments(fields["payload"])
+        inputs |= later
+    return fields, inputs
+
+
+def replaced(asked: Asked, by: Reference) -> Call:
+    """The call with `previous` replaced by outputs."""
+    fields, inputs = parts_of(asked, {})
+    found = {name: by if one == PREVIOUS else one for name, one in inputs.items()}
+    return written({**fields, "inputs": found} if found else fields)
+
+
+def maker(function: Maker) -> Callable[[Any], Call]:
+    """The function that makes a call from an item."""
+    given: Any = function
+    found: Callable[[Any], Call] = getattr(given, "call", given)
+    return found
+
+
+def several(after: After) -> Sequence[Handle | str]:
+    """A single dependency as a list; several as they are."""
+    return [after] if isinstance(after, Handle | str) else list(after)
+
+
+NEVER = object()
+
+
+async def submit_plan(queue: DagQueue, plan: Plan | Mapping[str, Any]) -> DagHandle:
+    """Submits a whole DAG; the options of handlers and the middleware are applied."""
+    known = plan if isinstance(plan, Plan) else Plan.parse(plan)
+    whole = await completed(queue, known)
+    found = dag_draft_of(whole, queue.drafter)
+    await refuse_missing(queue.shard, whole, found)
+    await dag_submit.submit(queue.shard, found)
+    if queue.hooks.middleware:
+        await queue.hooks.after_submit([Node(task.id, queue, task.name) for task in whole.tasks])
+    return DagHandle(known.id, queue)
+
+
+async def completed(queue: DagQueue, plan: Plan) -> Plan:
+    """The plan after the options of handlers and the middleware are applied."""
+    tasks = [await completed_task(queue, task) for task in plan.tasks]
+    following = plan.on_complete
+    if following is not None:
+        # The scheduler that submits it later knows neither these handlers nor this middleware.
+        with within("on_complete"):
+            following = await completed(queue, following)
+    return replace(plan, tasks=tasks, on_complete=following)
+
+
+async def completed_task(queue: DagQueue, task: PlanTask) -> PlanTask:
+    """The same for one task. Deduplication options of its handler do not apply to it."""
+    with within(task.name):
+        call = queue.drafter.completed(written(task.fields))
+    handler = queue.drafter.handlers.get(call.type)
+    if handler is not None:
+        own = {name: handler.options[name] for name in SAME_TASK if name in handler.options}
+        asked = {name: v for name, v in call.options.items() if own.get(name, NEVER) != v}
+        call = replace(call, options=asked)
+    if queue.hooks.middleware:
+        with within(task.name):
+            call = await queue.hooks.before_submit(call)
+    return replace(task, fields=call.fields())

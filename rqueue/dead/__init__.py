@@ -1,0 +1,1 @@
+"""Dead tasks: review, decisions, clusters of failures."""

@@ -1,0 +1,195 @@
+"""Decisions on dead tasks: validation of their options, and their form in the audit log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypedDict
+
+from rqueue.clock import SYSTEM
+from rqueue.dead.clusters import Fingerprint, fingerprint
+from rqueue.dead.reviews import RESOLUTIONS, REVIVING, Resolution
+from rqueue.errors import InvalidTask
+from rqueue.producer import arguments
+from rqueue.producer.drafts import to_ms
+from rqueue.task.attempt.error_text import headline
+from rqueue.task.fields import YEAR_SEC
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pydantic import JsonValue
+
+    from rqueue.task.task import Task
+
+
+# Size limits of a stored review, in bytes.
+MOST_NOTE, MOST_DIFF = 4096, 16_384
+# Length limit of the stored error message.
+MOST_ERROR = 500
+
+
+class DecisionOptions(TypedDict, total=False):
+    """The options of a decision; `by` is a principal, by default the queue's own."""
+
+    cause: str
+    note: str
+    by: str | None
+    not_before: datetime | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A validated decision on dead tasks: the resolution and its reasons."""
+
+    resolution: Resolution
+    cause: str = ""
+    note: str = ""
+    by: str = ""
+    not_before_ms: int | None = None
+
+    def review(self, task: Task | None, diff: str = "") -> str:
+        """The review of one task as JSON for the scripts; empty fields are left out."""
+        said = {
+            "by": self.by,
+            "resolution": self.resolution,
+            "cause": self.cause,
+            "note": self.note,
+            "not_before": "" if self.not_before_ms is None else str(self.not_before_ms),
+            "diff": diff,
+        }
+        if task is not None:
+            said |= {"type": task.type, "reason": task.failure_reason or ""}
+            said["error"] = headline(task.last_error or "")[:MOST_ERROR]
+            said["fingerprint"] = fingerprint_of(task).id
+        known = {name: value for name, value in said.items() if value}
+        return json.dumps(known, separators=(",", ":"))
+
+
+def decision_of(resolution: str, said: DecisionOptions, *, by: str | None) -> Decision:
+    """The decision of these options; raises InvalidTask. `by` is the default author."""
+    word = arguments.word_of("resolution", resolution, RESOLUTIONS)
+    unknown = sorted(said.keys() - DecisionOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    given = said.get("by") or by
+    cause, not_before = said.get("cause", ""), said.get("not_before")
+    if not_before is None and word == "wait":
+        raise InvalidTask("not_before", "is needed with the decision wait")
+    if not_before is not None and word not in REVIVING:
+        raise InvalidTask("not_before", f"is not allowed with the decision {word}")
+    return Decision(
+        word,
+        cause=arguments.label_of("cause", cause) if cause else "",
+        note=note_of(said.get("note", "")),
+        by=arguments.principal_of("by", given) if given else "",
+        not_before_ms=None if not_before is None else later(not_before),
+    )
+
+
+def note_of(given: object) -> str:
+    """A valid note: text of limited size that Redis and PostgreSQL can store."""
+    if not isinstance(given, str):
+        raise InvalidTask("note", "is text")
+    if arguments.UNSTORABLE.search(given):
+        raise InvalidTask("note", "contains a NUL character or a lone surrogate")
+    size = len(given.encode())
+    if size > MOST_NOTE:
+        raise InvalidTask("note", f"has {size} bytes; {MOST_NOTE} are allowed")
+    return given
+
+
+def later(given: datetime | str) -> int:
+    """A time within a year from now, in ms."""
+    when = arguments.instant_of("not_before", given)
+    seconds = (when - SYSTEM.now()).total_seconds()
+    if seconds <= 0:
+        raise InvalidTask("not_before", "has passed already")
+    if seconds > YEAR_SEC:
+        raise InvalidTask("not_before", "is more than a year away")
+    return to_ms(when)
+
+
+def fingerprint_of(task: Task) -> Fingerprint:
+    """The fingerprint of a dead task."""
+    return fingerprint(task.type, task.failure_reason or "", task.last_error or "")
+
+
+def changes(before: Any, after: Any) -> str:
+    """The difference of two payloads, as JSON of limited size."""
+    found = bounded(difference(before, after), MOST_DIFF)
+    return json.dumps(found, separators=(",", ":"))
+
+
+# If a difference is too long, values of more than this many bytes are replaced by their hash.
+SHOWN = 200
+NONE = object()
+Step = dict[str, Any]
+
+
+def difference(before: JsonValue, after: JsonValue) -> list[Step]:
+    """The steps from one value to the other; empty if they are equal."""
+    return steps(before, after, "")
+
+
+def bounded(found: list[Step], most: int) -> list[Step]:
+    """The steps in at most `most` bytes of JSON. Long values are replaced by their hash; if that is
+    not enough, only the first steps and the number of the others are returned.
+    """
+    if size(found) <= most:
+        return found
+    short = [{name: shortened(name, value) for name, value in step.items()} for step in found]
+    while short and size([*short, {"more": len(found)}]) > most:
+        short = short[: len(short) * 3 // 4]
+    left = len(found) - len(short)
+    return [*short, {"more": left}] if left else short
+
+
+def steps(before: Any, after: Any, path: str) -> list[Step]:
+    """The steps below a path."""
+    if before is NONE:
+        return [{"op": "add", "path": path, "value": after}]
+    if after is NONE:
+        return [{"op": "remove", "path": path, "was": before}]
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = dict.fromkeys([*before, *after])
+        pairs = [(escaped(name), before.get(name, NONE), after.get(name, NONE)) for name in names]
+    elif isinstance(before, list) and isinstance(after, list):
+        both = enumerate(zip_longest(before, after, fillvalue=NONE))
+        pairs = [(str(at), old, new) for at, (old, new) in both]
+        # Removals go from the end to the start, because each one shifts the later positions.
+        pairs = pairs[: len(after)] + pairs[len(after) :][::-1]
+    elif same(before, after):
+        return []
+    else:
+        return [{"op": "replace", "path": path, "value": after, "was": before}]
+    return [step for name, old, new in pairs for step in steps(old, new, f"{path}/{name}")]
+
+
+def same(before: Any, after: Any) -> bool:
+    """Whether two values are the same JSON; 1, 1.0 and true differ."""
+    return type(before) is type(after) and before == after
+
+
+def escaped(name: str) -> str:
+    """A name, escaped for a JSON Pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def shortened(name: str, value: Any) -> Any:
+    """A value, or its hash if it is long; a path, or its start."""
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text.encode(errors="replace")) <= SHOWN:
+        return value
+    if name == "path":
+        return f"{value[: SHOWN // 4]}…"
+    return {"sha256": sha256(text.encode(errors="replace")).hexdigest(), "bytes": len(text)}
+
+
+def size(found: list[Step]) -> int:
+    """The size of the steps as stored, in bytes."""
+    return len(json.dumps(found, separators=(",", ":")))

@@ -1,0 +1,190 @@
+"""What blocks a task, in a sentence for the user, and when it can start at the earliest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from rqueue.budgets.accounts import budgets
+from rqueue.core.workers import read_fleet, requirements_of, serving
+from rqueue.errors import ScriptFault, TaskNotFound, WrongState
+from rqueue.explain.explain import explain
+from rqueue.store.lanes import lane_words, read_lanes
+from rqueue.store.replies import text
+from rqueue.task.fields import MICRO
+from rqueue.task.ids import TaskId
+from rqueue.task.limits import QUEUE
+from rqueue.task.state import LEASED, LIVE, State
+
+if TYPE_CHECKING:
+    from rqueue.operations import Operations
+    from rqueue.store.library import Argument
+    from rqueue.store.shard import Shard
+    from rqueue.task.lane import Lane
+
+
+NO_WORKER, LIMIT, SLOWED, BUDGET = "no worker", "limit", "slowed", "budget"
+ALONE, ANY_WORKER = "alone", "a worker"
+ALL_WORKERS = "every worker that could"
+SENTENCES = {
+    "dependency": "waits for task {what}",
+    "dependencies": "waits for {what} tasks",
+    "time": "waits for its time {what}",
+    "paused": "{what} is paused",
+    "given up": "{what} is being cancelled",
+    "breaker": "the breaker of its type is {what}",
+    SLOWED: "its {what} is slowed down: a service limits the rate of requests",
+    LIMIT: "the limit of {what} is reached",
+    BUDGET: "exceeds the remaining budget of {what}",
+    ALONE: "is exclusive after it lost its worker: waits until {what} holds no other task",
+    "worker": "is leased by {what}",
+    "unwritten": "its DAG {what} is not committed yet",
+    NO_WORKER: "no live worker offers {what}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One condition that blocks a task. `word` is its kind and `what` its subject; `until` is when
+    it ends, None where that is unknown.
+    """
+
+    word: str
+    what: str = ""
+    until: datetime | None = None
+
+
+def earliest(holds: Sequence[Hold], now: datetime) -> datetime | None:
+    """When a task can start at the earliest: when its last hold ends, or now where it has none.
+    None where the end of a hold is unknown.
+    """
+    if any(hold.until is None for hold in holds):
+        return None
+    return max((hold.until for hold in holds if hold.until is not None), default=now)
+
+
+def sentence_of(hold: Hold) -> str:
+    """The sentence that describes a hold."""
+    sentence = SENTENCES.get(hold.word, hold.word + " {what}")
+    return sentence.format(what=named(hold).replace("=", " ")).strip()
+
+
+def named(hold: Hold) -> str:
+    """The subject of a hold as it is displayed; limits belong to a type, a key or the queue."""
+    if hold.word == ALONE:
+        return hold.what or ANY_WORKER
+    if hold.word not in (LIMIT, SLOWED):
+        return hold.what
+    type, at, key = hold.what.partition("@")
+    if hold.word == SLOWED:
+        return f"key {key}" if at else f"type {type}"
+    if at:
+        return f"key {key}" if type == QUEUE else f"key {key} in {type}"
+    return "the queue" if type == QUEUE else type
+
+
+# Attempts to read a task that changes its lane in between.
+ASKED = 3
+# How many of a task's dependencies are listed.
+NAMED = 20
+# Rows of the reply that describe the task and do not block it.
+PRICE, TURN = "price", "turn"
+
+
+class Found(NamedTuple):
+    """The holds of a task at one moment, its lane and its expected cost. `turns` is the number of
+    tasks with an earlier turn, None where the lane has no turns by tenant.
+    """
+
+    now: datetime
+    state: State
+    lane: Lane
+    holds: list[Hold]
+    turns: int | None = None
+    price_usd: float = 0.0
+
+
+async def holds(shard: Shard, task: TaskId) -> Found:
+    """The holds of a task; raises TaskNotFound."""
+    reply: list[bytes] = []
+    for _ in range(ASKED):
+        lanes = (await read_lanes(shard)).by_number()
+        number = await shard.runner.connection.call(
+            lambda redis: redis.hget(shard.keys.task(task.ulid), "lane"), what="lane"
+        )
+        if number is None or int(number) not in lanes:
+            if number is None:
+                raise TaskNotFound(task)
+            continue
+        lane = lanes[int(number)]
+        args: dict[str, Argument] = {
+            "task": task.ulid,
+            "lane": json.dumps(lane_words(int(number), lane, shard.rules())),
+            "limit": NAMED,
+        }
+        reply = await shard.run("task/why", args)
+        match text(reply[0]):
+            case "OK":
+                _, now, state, *rows = reply
+                words = [[text(word) for word in row] for row in rows]
+                found = [hold_of(row) for row in words if row[0] not in (TURN, PRICE)]
+                turns = next((int(what) for word, what, _ in words if word == TURN), None)
+                price = sum(int(what) for word, what, _ in words if word == PRICE) / MICRO
+                return Found(instant(int(now)), State(text(state)), lane, found, turns, price)
+            case "GONE":
+                raise TaskNotFound(task)
+    raise ScriptFault("task/why", reply)
+
+
+def hold_of(row: list[str]) -> Hold:
+    """The hold of one row of the reply."""
+    word, what, until = row
+    name = TaskId.from_ulid(what) if word == "dependency" else what
+    return Hold(word, name, instant(int(float(until))) if until else None)
+
+
+def instant(ms: int) -> datetime:
+    """The datetime of a server timestamp."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """All holds of a task, and when it can start at the earliest: None where time alone does not
+    decide that. `ahead` is how many tasks come before it by priority, None for a leased one;
+    `turns` is how many tasks of its lane have an earlier turn, None without turns by tenant.
+    """
+
+    task: TaskId
+    state: State
+    holds: Sequence[Hold]
+    earliest: datetime | None
+    ahead: int | None
+    turns: int | None = None
+
+
+async def why(operations: Operations, task: str) -> Why:
+    """Why a task that has not ended does not run; raises TaskNotFound and WrongState."""
+    place = await explain(operations, task)
+    found = await holds(operations.shard, place.task)
+    if found.state not in LIVE:
+        raise WrongState(place.task, found=found.state, wanted=LIVE)
+    held = list(found.holds)
+    if found.state not in LEASED and found.state is not State.CREATED:
+        capable = serving(await read_fleet(operations.shard), found.lane)
+        if not capable:
+            held.append(Hold(NO_WORKER, requirements_of(found.lane)))
+        elif not await any_pays(operations.shard, capable, found.price_usd):
+            held.append(Hold(BUDGET, ALL_WORKERS))
+    start = earliest(held, found.now)
+    return Why(place.task, found.state, held, start, place.ahead, found.turns)
+
+
+async def any_pays(shard: Shard, workers: Sequence[str], usd: float) -> bool:
+    """Whether the remaining budget of one of these workers covers the amount, or it has none."""
+    found = await budgets(shard)
+    lefts = [one.remaining_usd for name in workers if (one := found.of_worker(name)) is not None]
+    return len(lefts) < len(workers) or any(left is None or left >= usd for left in lefts)

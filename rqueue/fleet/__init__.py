@@ -1,0 +1,1 @@
+"""Registered workers, failing workers, unserved tasks, and roles."""

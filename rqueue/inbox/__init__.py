@@ -1,0 +1,1 @@
+"""The inbox: tasks that producers of any language submit with XADD."""

@@ -1,0 +1,1 @@
+"""Circuit breakers and slow-downs of rate-limited services."""

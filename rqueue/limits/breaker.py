@@ -1,0 +1,75 @@
+"""Reads the breakers of a shard, and opens and closes them by hand. Failures and completions
+change them in the scripts that settle tasks.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rqueue.core.counts import answer_all
+from rqueue.store.replies import ok, text
+from rqueue.store.shard import TRIES
+from rqueue.task.attempt.breaker import Breaker, BreakerState
+from rqueue.task.ids import TaskId
+
+if TYPE_CHECKING:
+    from rqueue.store.library import Argument
+    from rqueue.store.shard import Shard
+
+
+async def breakers(shard: Shard) -> list[Breaker]:
+    """The breakers that are not closed or have counted failures, sorted by type."""
+    now, *rows = ok("breaker/read", "", await shard.run("breaker/read"))
+    return [breaker_of(row, int(now)) for row in rows]
+
+
+async def open_breaker(shard: Shard, type: str, *, for_ms: int) -> None:
+    """Opens the breaker of a type for this time."""
+    args: dict[str, Argument] = {
+        "type": type,
+        "for_ms": for_ms,
+        "events": shard.terms.events,
+        **shard.request_args(),
+    }
+    ok("breaker/open", type, await shard.run("breaker/open", args))
+
+
+async def close_breaker(shard: Shard, type: str) -> None:
+    """Closes the breaker of a type and serves waiting claims."""
+    args: dict[str, Argument] = {
+        "type": type,
+        "tries": TRIES,
+        "events": shard.terms.events,
+        **shard.request_args(),
+    }
+    (more,) = ok("breaker/close", type, await shard.run("breaker/close", args))
+    if int(more):
+        await answer_all(shard)
+
+
+def breaker_of(row: list[bytes], now_ms: int) -> Breaker:
+    """The breaker of one row of the script's reply. After its time it is half-open, with or without
+    a probing task.
+    """
+    type, riding, *flat = map(text, row)
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    state = BreakerState(fields.get("state", "closed"))
+    if state is not BreakerState.CLOSED:
+        due = int(fields["until"]) <= now_ms
+        state = BreakerState.HALF_OPEN if due else BreakerState.OPEN
+    probe = fields.get("probe", "").split(" ")[0] if int(riding) else ""
+    return Breaker(
+        type=type,
+        state=state,
+        failures=int(fields.get("failures", "0")),
+        last_failure=instant(fields.get("last_failure")),
+        opened_at=instant(fields.get("opened")),
+        half_open_at=instant(fields.get("until")),
+        probe=TaskId.from_ulid(probe) if probe else None,
+    )
+
+
+def instant(ms: str | None) -> datetime | None:
+    """The datetime of a server timestamp."""
+    return None if ms is None else datetime.fromtimestamp(int(ms) / 1000, UTC)

@@ -1,0 +1,1 @@
+"""Background services of a queue: promoter, reaper, rescorer, janitor, sweeper."""

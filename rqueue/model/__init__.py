@@ -1,1 +1,0 @@
-"""Pure nouns: what a task is and what may happen to it. No clock, no socket, no dice."""

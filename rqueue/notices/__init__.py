@@ -1,0 +1,1 @@
+"""Notices of events: sinks, delivery and wording."""

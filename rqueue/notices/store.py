@@ -1,0 +1,118 @@
+"""Notices in Redis: each sink's position in the stream, what it has taken and what was
+delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rqueue.core.events import ENTRY, Event, event_of
+from rqueue.store.replies import entry_ms, ok, words
+
+if TYPE_CHECKING:
+    from rqueue.store.library import Argument
+    from rqueue.store.shard import Shard
+
+# New notices that one call reads.
+PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event for a sink, with the number of this attempt. Its id is that of its entry."""
+
+    id: str
+    tries: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeBatch:
+    """Notices that a notifier has taken, and whether there are more."""
+
+    notices: list[Notice]
+    more: bool = False
+
+
+class NoticeOutcome(NamedTuple):
+    """A row of lua/sink/settle.lua: a notice, and its delay until it is retried; "" if
+    it is finished.
+    """
+
+    notice: str
+    delay: int | str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """A sink in Redis: how long ago a notifier served it, how many notices are taken and not
+    delivered, and the age of the oldest notice that it lacks; None where it lacks none.
+    """
+
+    name: str
+    silent_ms: int
+    open: int
+    oldest_ms: int | None
+
+
+async def serve(shard: Shard, sink: str, wants: Sequence[str], *, lately_ms: int) -> None:
+    """Registers that a sink is served, and the events it wants: those, and what other notifiers of
+    it wanted in the last `lately_ms`.
+    """
+    args: dict[str, Argument] = {"sink": sink, "wants": " ".join(wants), "lately_ms": lately_ms}
+    ok("sink/serve", "", await shard.run("sink/serve", args))
+
+
+class TakeRequest(NamedTuple):
+    """A request for notices: a name for this call only, how long they are leased, how many at most,
+    and how many may be taken altogether.
+    """
+
+    taker: str
+    lease_ms: int
+    limit: int
+    window: int
+
+
+async def take(shard: Shard, sink: str, request: TakeRequest) -> NoticeBatch | None:
+    """The notices that are due for a sink; None where it has no position in the stream."""
+    args: dict[str, Argument] = {"sink": sink, **request._asdict(), "page": PAGE}
+    reply = await shard.run("sink/take", args)
+    if words(reply[0]) == "GONE":
+        return None
+    more, *rows = ok("sink/take", "", reply)
+    return NoticeBatch([notice_in(row) for row in rows], more=bool(more))
+
+
+async def settle(shard: Shard, sink: str, taker: str, rows: Sequence[NoticeOutcome]) -> int:
+    """Records what became of notices; returns how many of them this call settled."""
+    args: dict[str, Argument] = {"sink": sink, "taker": taker}
+    return int(ok("sink/settle", "", await shard.run("sink/settle", args, rows))[0])
+
+
+async def forget(shard: Shard, *, silent_ms: int, limit: int = PAGE) -> int:
+    """Deletes sinks that no notifier has served for so long; returns how many."""
+    args: dict[str, Argument] = {"silent_ms": silent_ms, "limit": limit}
+    return int(ok("sink/forget", "", await shard.run("sink/forget", args))[0])
+
+
+async def list_sinks(shard: Shard) -> list[SinkState]:
+    """Every sink, by name."""
+    now, *rows = ok("sink/list", "", await shard.run("sink/list", {"page": PAGE}))
+    now_ms, found = int(now), []
+    for name, served, number, oldest in rows:
+        waits = max(0, now_ms - entry_ms(words(oldest))) if oldest else None
+        silent_ms = max(0, now_ms - int(float(served)))
+        found.append(SinkState(words(name), silent_ms, int(number), waits))
+    return sorted(found, key=lambda one: one.name)
+
+
+def notice_in(row: Sequence[Any]) -> Notice:
+    """A notice in a row of the reply; its event has the id of the events stream."""
+    notice, tries, *flat = row
+    fields = {words(name): words(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    known = fields.get("id", "")
+    event = event_of(known if ENTRY.fullmatch(known) else words(notice), fields)
+    return Notice(words(notice), int(tries), event)

@@ -1,0 +1,107 @@
+"""The text of a notice for each kind of sink, and what of an event may leave the queue."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rqueue.task.fields import CONTROL
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from rqueue.core.events import Event
+
+# Characters of a text that a user or an error wrote: by default, and with `detail`.
+LINE, WHOLE = 200, 8000
+FIRST_DELAY_MS, LONGEST_DELAY_MS = 1_000, 300_000
+# HTTP statuses that refuse this notice, and how often that is treated as temporary: with the delays
+# in between, for four minutes at least.
+REFUSING = frozenset({400, 413, 415, 422})
+MOST_REFUSALS = 10
+VERSION = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a sink receives: an event of a queue, under an id that is the same for each attempt."""
+
+    id: str
+    queue: str
+    event: Event
+
+    @property
+    def line(self) -> str:
+        """The whole message in one line."""
+        return cut(f"[{self.queue}] {self.event.summary}", LINE * 2)
+
+
+def message_of(queue: str, sink: str, notice: str, event: Event, *, whole: bool) -> Message:
+    """A notice for a sink: its texts are cut to one line each, or whole."""
+    most = WHOLE if whole else LINE
+    detail = {
+        name: value if isinstance(value, int) else shortened(value, most, whole=whole)
+        for name, value in event.detail.items()
+    }
+    document = replace(event, subject=cut(event.subject, LINE * 5), detail=detail)
+    return Message(f"{sink}-{notice}", queue, document)
+
+
+def shortened(text: str, most: int, *, whole: bool) -> str:
+    """A text as it may be sent: whole, or its first line."""
+    return text[:most] if whole else cut(text.strip().partition("\n")[0], most)
+
+
+def cut(text: str, most: int) -> str:
+    """A text in one line without control characters, cut to `most` characters."""
+    line = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def as_json(message: Message) -> bytes:
+    """The body of a webhook, in ASCII."""
+    document = {
+        "delivery": message.id,
+        "queue": message.queue,
+        "summary": message.line,
+        **message.event.document(),
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def as_slack(message: Message) -> bytes:
+    """The body for Slack; nothing in it is read as a link or a mention."""
+    text = message.line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return json.dumps({"text": f"{message.event.severity}: {text}"}).encode()
+
+
+def as_text(message: Message) -> str:
+    """The body of an e-mail."""
+    rows = {"queue": message.queue, **message.event.document(), "delivery": message.id}
+    lines = [f"{name}: {json.dumps(value)}" for name, value in rows.items() if value]
+    return "\n".join([message.line, "", *lines, ""])
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """Proves that a body comes from a holder of the secret, and when it was sent."""
+    signed = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
+    return f"{VERSION}={signed.hexdigest()}"
+
+
+def delay_ms(tries: int, random: Random) -> int:
+    """The delay after so many failed attempts: doubled each time, up to a maximum."""
+    longest = min(LONGEST_DELAY_MS, FIRST_DELAY_MS << min(tries - 1, 20))
+    return round(longest * random.uniform(0.5, 1.0))
+
+
+def is_refusal(status: int) -> bool:
+    """Whether an HTTP status refuses what was sent, rather than reporting the receiver's state."""
+    return status in REFUSING
+
+
+def is_given_up(refusals: int) -> bool:
+    """Whether a notice that was refused so often is not retried."""
+    return refusals >= MOST_REFUSALS

@@ -1,1 +1,0 @@
-"""Pure decisions: plain functions from facts to a decision."""

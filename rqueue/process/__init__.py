@@ -1,0 +1,1 @@
+"""Processes: the scheduler election, worker processes, the supervisor, probes."""

@@ -1,0 +1,1 @@
+"""Parts that producers use: drafts, batching, handles, waiting for results."""

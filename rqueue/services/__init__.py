@@ -1,1 +1,0 @@
-"""Services: loops around one `tick()` that can be called by hand."""

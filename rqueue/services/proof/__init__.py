@@ -1,1 +1,0 @@
-"""The validators: each says why an output does not pass."""

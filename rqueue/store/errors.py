@@ -1,0 +1,102 @@
+"""Translates the driver's errors into errors of rqueue.
+
+A server's error text repeats the arguments it was sent, so only the error's class and its first
+word are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import exceptions as driver
+from redis.asyncio.sentinel import MasterNotFoundError, SlaveNotFoundError
+
+from rqueue.errors import ConfigError, Overloaded, RQueueError, ScriptFault, StoreUnavailable
+
+DRIVER_ERRORS = (
+    driver.RedisError,
+    driver.RedisClusterException,
+    OSError,
+    TimeoutError,
+)
+
+# The reply of a server that refuses a command.
+ServerRefused = driver.ResponseError
+
+AWAY = (
+    driver.ConnectionError,
+    driver.TimeoutError,
+    driver.ReadOnlyError,
+    driver.ClusterDownError,
+    driver.TryAgainError,
+    driver.AskError,
+    driver.SlotNotCoveredError,
+    MasterNotFoundError,
+    SlaveNotFoundError,
+    OSError,
+    TimeoutError,
+)
+# Codes that redis-py has no class for.
+AWAY_WORDS = frozenset({"BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED", "FAILOVER", "NOGOODSLAVE"})
+# A command inside a function that the caller's ACL forbids, as Valkey and as Redis 7 say it.
+FORBIDDEN_INSIDE = ("ACL failure in script: ", "The user executing the script can't ")
+CLUSTER_AWAY = ("Redis Cluster cannot be connected", "All slots are not covered", "startup_nodes")
+
+
+def translate(error: BaseException, what: str = "redis") -> RQueueError:
+    """The rqueue error for a driver's error; `what` names the call or move."""
+    match error:
+        case RQueueError():
+            return error
+        case driver.OutOfMemoryError():
+            return Overloaded("the server's memory is full")
+        case driver.AuthenticationError() | driver.AuthorizationError():
+            return ConfigError("url", "the server refuses this user or password")
+        case _ if is_forbidden(error):
+            return ConfigError("url", f"the server's ACL forbids this user to run {what}")
+        case _ if is_away(error):
+            return StoreUnavailable(f"{what}: {cause(error)}")
+        case _:
+            return ScriptFault(what, f"{type(error).__name__} {word(error)}".rstrip())
+
+
+def is_forbidden(error: BaseException) -> bool:
+    """Whether the server's ACL forbids this user a command, or one that a function sends."""
+    return isinstance(error, driver.NoPermissionError) or (
+        isinstance(error, driver.ResponseError)
+        and str(error).removeprefix("ERR ").startswith(FORBIDDEN_INSIDE)
+    )
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the server was unavailable, so that a retry may help."""
+    if isinstance(error, AWAY):
+        return True
+    if isinstance(error, driver.RedisClusterException):
+        return str(error).startswith(CLUSTER_AWAY)
+    return isinstance(error, driver.ResponseError) and word(error) in AWAY_WORDS
+
+
+def word(error: BaseException) -> str:
+    """The error's code: a first word in capitals, or nothing."""
+    code = getattr(error, "status_code", None)
+    first = str(code or next(iter(str(error).split()), ""))
+    return first if first.isalpha() and first.isupper() else ""
+
+
+def cause(error: BaseException) -> str:
+    """The error's class, and the operating system's text where that failed."""
+    root = error if isinstance(error, OSError) else error.__cause__ or error.__context__
+    if isinstance(root, OSError) and root.errno is not None and root.strerror:
+        return f"{type(error).__name__} ({root.strerror.partition('(')[0].strip()})"
+    return type(error).__name__
+
+
+@contextmanager
+def translated(what: str = "redis") -> Iterator[None]:
+    """Translates driver errors that the block raises."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error, what) from error

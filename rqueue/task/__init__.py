@@ -1,0 +1,1 @@
+"""Tasks as values: definitions, states, ids, priorities. No I/O and no clock."""

@@ -1,0 +1,1 @@
+"""The end of an attempt: reasons, retries, breakers, blame and error texts."""

@@ -1,0 +1,269 @@
+"""Settling failed attempts: parked, retried, or dead."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rqueue.core import leases
+from rqueue.core.leases import Verdict
+from rqueue.core.reader import claimed_task
+from rqueue.store.replies import lease_fault
+from rqueue.task.attempt.blame import suspects
+from rqueue.task.attempt.outcome import Completed, Failed, Reason
+from rqueue.task.attempt.verdict import Report, owes, rule, rules_of
+from rqueue.task.codec import decode
+from rqueue.task.state import State
+from rqueue.worker.attempt import described, model_for
+from rqueue.worker.context.inputs import StoredResult
+from rqueue.worker.rate_limited import CLAIMED, SPENT, Limited, Parker, WorkerParker
+from rqueue.worker.registration import FailureStats
+from rqueue.worker.slots import LOST, RELEASED
+from rqueue.worker.stats import WorkerStats
+
+if TYPE_CHECKING:
+    from rqueue.artifacts.shelf import Shelf
+    from rqueue.clock import Clock
+    from rqueue.core.claim import Grant
+    from rqueue.core.leases import Settled
+    from rqueue.core.reader import Reader
+    from rqueue.middleware import Hooks
+    from rqueue.settings.load import Settings
+    from rqueue.store.shard import Shard
+    from rqueue.worker.context import Context
+    from rqueue.worker.executor import Parts
+    from rqueue.worker.manual import Lease
+    from rqueue.worker.slots import Running
+
+
+# The failure itself, then a plain error, then a permanent error.
+MOST_ASKED = 3
+LOG = logging.getLogger("rqueue.worker")
+# The hooks after a settle are cancelled after this time, since they would accumulate.
+PATIENCE_SEC = 10.0
+FAILED = frozenset({State.RETRYING, State.DEAD_LETTERED})
+
+
+class FailureSettler:
+    """The part of the executor that settles failed attempts. `held` is the worker's table of
+    leases.
+    """
+
+    models: Collection[str]
+
+    def __init__(self, parts: Parts, worker: str, held: dict[str, str]) -> None:
+        self.parts = parts
+        self.worker = worker
+        self.held = held
+        self.failed: list[tuple[Grant, Failed]] = []
+        self.stats = WorkerStats(worker, parts.settings.name)
+        rule = parts.settings.bad_workers
+        self.failure_stats = FailureStats(worker, rule, self.stats.completed_by_type)
+        self.settle_hooks = SettleHooks(parts.hooks)
+        self.current = parts.settings.live()
+        self.parker = WorkerParker(parts)
+
+    def ran(self, grant: Grant, type: str) -> None:
+        """Remembers an attempt's type and the workers that failed its task before, for
+        its settle.
+        """
+        self.stats.types[grant.task] = type
+        if grant.failed_by:
+            self.failure_stats.retried[grant.task] = grant.failed_by
+
+    def fail(self, grant: Grant, outcome: Failed, *, exclusive: bool) -> None:
+        """Keeps a failure for the next settle, with whether the attempt ran alone."""
+        self.failed.append((grant, replace(outcome, exclusive=exclusive or outcome.exclusive)))
+
+    async def settle(self) -> None:
+        """Settles the failed attempts in one call, as the policy decides. Attempts of rate-limited
+        services are parked first.
+        """
+        limited = self.parker.limited(self.failed)
+        if limited:
+            words = await self.parker.park(limited)
+            found = zip(limited, words, strict=True)
+            parked = [(row, word) for row, word in found if word != SPENT]
+            self.ended([row for row, _ in parked])
+            self.stats.parked([row for row, _ in parked], [word for _, word in parked])
+            self.settle_hooks.failed([row for row, _ in parked], [State.RETRYING] * len(parked))
+        judged = [self.judged(grant, outcome) for grant, outcome in self.failed]
+        failed = [(grant, outcome) for grant, outcome, _ in judged]
+        if not failed:
+            return
+        words = await leases.fail(self.parts.shard, [row for *_, row in judged])
+        self.ended(failed)
+        pills = {row.task for *_, row in judged if row.poison}
+        self.stats.failed(failed, words, pills)
+        self.settle_hooks.failed(failed, words)
+
+    def ended(self, failed: Sequence[tuple[Grant, Failed]]) -> None:
+        """Forgets settled attempts; others may have failed meanwhile."""
+        gone = {grant.token + grant.task for grant, _ in failed}
+        self.failed[:] = [row for row in self.failed if row[0].token + row[0].task not in gone]
+        for grant, _ in failed:
+            self.parker.spent.discard(grant.token)
+            self.failure_stats.retried.pop(grant.task, None)
+            if self.held.get(grant.task) == grant.token:
+                del self.held[grant.task]
+
+    def judged(
+        self, grant: Grant, outcome: Failed, asked: int = 1
+    ) -> tuple[Grant, Failed, Verdict]:
+        """A failed attempt with its verdict. If the policy raises, the attempt is a plain error,
+        and a permanent one if that raises too.
+        """
+        try:
+            return grant, outcome, self.verdict(grant, outcome)
+        except Exception as error:
+            # The error concerns this task only: it must not block the other tasks, nor end the
+            # worker.
+            if asked == MOST_ASKED:
+                raise
+            message = f"the retry policy failed: {described(error)}"
+            plain = Failed(Reason.ERROR, message, permanent=asked == MOST_ASKED - 1)
+            return self.judged(grant, plain, asked + 1)
+
+    def verdict(self, grant: Grant, outcome: Failed) -> Verdict:
+        """The policy's decision on a failed attempt."""
+        task = claimed_task(grant)
+        model = model_for(task.spec, task.attempts, self.models)
+        used = None if isinstance(model, Failed) else model
+        in_a_row = self.failure_stats.in_a_row(task.type, grant.task)
+        report = Report(self.worker, outcome.message, self.parts.clock.now(), used, in_a_row)
+        self.failure_stats.failed(task.type, grant.task, suspects(outcome, in_a_row))
+        rules = rules_of(task.spec, self.current)
+        ruling = rule(task, outcome, report, rules, random=self.parts.random)
+        return Verdict(grant.task, grant.token, *ruling, owes=owes(outcome))
+
+
+class Settler:
+    """What a manual lease needs to end its attempt: the shard, the retry rules, and `parker` with
+    the random number generator. Results that are too large are stored in `shelf`.
+    """
+
+    def __init__(
+        self, shard: Shard, reader: Reader, settings: Settings, clock: Clock, *, shelf: Shelf
+    ) -> None:
+        self.shard = shard
+        self.shelf = shelf
+        self.parker = Parker(shard, reader, settings)
+        self.current = settings.live()
+        self.clock = clock
+        self.max_result_bytes = settings.max_result_bytes
+
+    async def fail(self, lease: Lease, outcome: Failed) -> State:
+        """Ends a leased attempt as failed, or parks its task if its service is rate limited; raises
+        LeaseLost.
+        """
+        if self.parker.applies_to(outcome) and await self.parked(lease, outcome):
+            return State.RETRYING
+        task = lease.task
+        report = Report(lease.worker, outcome.message, self.clock.now())
+        rules = rules_of(task.spec, self.current)
+        ruling = rule(task, outcome, report, rules, random=self.parker.random)
+        # Other processes may still report costs of a run that was leased manually.
+        row = Verdict(lease.grant.task, lease.token, *ruling, owes="1")
+        (word,) = await leases.fail(self.shard, [row])
+        fault = lease_fault("task/fail", lease.id, lease.token, word)
+        if fault is not None:
+            raise fault
+        return State(word)
+
+    async def parked(self, lease: Lease, outcome: Failed) -> bool:
+        """Whether the task was parked. False if it was parked too often, or if the lease is lost,
+        as in a repeated call after a successful park.
+        """
+        row = Limited(lease.grant.task, lease.token, lease.task.type, outcome)
+        (word,) = await self.parker.park([row])
+        if word == CLAIMED:
+            # Only a RUNNING task can be parked, and the call to the service has happened.
+            await lease.start()
+            (word,) = await self.parker.park([row])
+        return word == "OK"
+
+
+AttemptEnd = tuple["Context", bytes | Failed]
+Settlement = tuple["Context", bytes | Failed, State | None]
+
+
+class SettleHooks:
+    """Runs the `after_settle` hooks of one worker when Redis has confirmed a settle. Attempts are
+    kept only if there is middleware. The worker does not wait for the hooks.
+    """
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.hooks = hooks
+        # The grants of one claim may share a token, so the task is part of the key.
+        self.ended: dict[tuple[str, str], AttemptEnd] = {}
+        self.pending: set[asyncio.Task[None]] = set()
+
+    def keep(self, running: Running, outcome: bytes | Failed | None) -> None:
+        """Keeps an ended attempt until it is settled. Runs the hooks immediately if its lease was
+        lost, since nothing will be written.
+        """
+        if not self.hooks.middleware or outcome is None or running.ctx is None:
+            return
+        if running.stopped == RELEASED:
+            return
+        if running.stopped == LOST:
+            self.start([(running.ctx, outcome, None)])
+        else:
+            self.ended[running.grant.task, running.grant.token] = running.ctx, outcome
+
+    def settled_first(self, ctx: Context, outcome: bytes | Failed) -> None:
+        """Runs the hooks for a task that was completed before it ran."""
+        self.start([(ctx, outcome, State.COMPLETED)])
+
+    def completed(self, done: Sequence[Settled], words: Sequence[str]) -> None:
+        """Runs the hooks for completed attempts, given the reply for each."""
+        if self.ended:
+            states = [State.COMPLETED if word == "OK" else None for word in words]
+            self.settled([(row.task, row.token) for row in done], states)
+
+    def failed(self, failed: Sequence[tuple[Grant, Failed]], words: Sequence[str]) -> None:
+        """Runs the hooks for failed attempts, given the reply for each."""
+        if self.ended:
+            states = [State(word) if word in FAILED else None for word in words]
+            self.settled([(grant.task, grant.token) for grant, _ in failed], states)
+
+    def settled(self, leases: Sequence[tuple[str, str]], states: Sequence[State | None]) -> None:
+        """Runs the hooks for those of the leases that are kept here."""
+        found = zip(leases, states, strict=True)
+        self.start(
+            [(*self.ended.pop(lease), state) for lease, state in found if lease in self.ended]
+        )
+
+    def start(self, settlements: Sequence[Settlement]) -> None:
+        """Starts the hooks of some attempts concurrently."""
+        if settlements and self.hooks.middleware:
+            task = asyncio.get_running_loop().create_task(self.run_all(settlements))
+            self.pending.add(task)
+            task.add_done_callback(self.pending.discard)
+
+    async def run_all(self, settlements: Sequence[Settlement]) -> None:
+        """Runs the hooks for each; cancels them after `PATIENCE_SEC`."""
+        try:
+            async with asyncio.timeout(PATIENCE_SEC):
+                steps = (
+                    self.hooks.after_settle(ctx, as_outcome(end), at)
+                    for ctx, end, at in settlements
+                )
+                await asyncio.gather(*steps, return_exceptions=True)
+        except TimeoutError:
+            LOG.error("after_settle took longer than %g s and was cancelled", PATIENCE_SEC)
+
+    async def aclose(self) -> None:
+        """Waits for the pending hooks."""
+        await asyncio.gather(*self.pending, return_exceptions=True)
+
+
+def as_outcome(end: bytes | Failed) -> Completed | Failed:
+    """The outcome as the hooks get it; a result that was stored as an artifact is decoded."""
+    if isinstance(end, Failed):
+        return end
+    data = end.whole if isinstance(end, StoredResult) else end
+    return Completed(decode(data, field="result") if data else None)

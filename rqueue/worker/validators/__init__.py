@@ -1,0 +1,1 @@
+"""The validators of outputs; each returns why an output does not pass."""

@@ -1,0 +1,171 @@
+"""The Lua moves against the table of moves and their headers; modules; the dialect."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rqueue.task.state import TRANSITIONS, states
+from tests.architecture.tree import LUA_MODULES, MOVES, label
+
+FIRST_LINE = re.compile(r"-- (?P<verb>\w+): (?:no move|(?P<from>[A-Z_| -]+) -> (?P<to>[A-Z_| -]+))")
+NUMBERED = re.compile(r"^-- (?:(?:KEYS|ARGV)|    )  ?(?P<at> ?\d+) (?P<name>\w+)", re.MULTILINE)
+PLACE = re.compile(r"\b(KEYS|ARGV)\[(\d+)\]")
+DIALECT = {"call", "pcall", "log", "error_reply", "status_reply", "LOG_WARNING", "acl_check_cmd"}
+FUNCTION = re.compile(r"^(local )?function (?:\w+\.)?(\w+)\(", re.MULTILINE)
+# Names that a function makes its own: parameters, locals, loop variables.
+LOCALS = re.compile(r"function [\w.]+\(([^)]*)\)|local ([\w, ]+?)(?: =|\n)|for ([\w, ]+) (?:in|=)")
+GLOBALS = re.compile(r"\b(cmsgpack|struct|bit|os|io|require|loadstring|setmetatable)\.")
+
+
+@pytest.mark.parametrize("path", MOVES, ids=label)
+def test_a_script_says_the_move_that_the_table_has(path: Path) -> None:
+    first = FIRST_LINE.fullmatch(path.read_text("utf-8").splitlines()[0])
+
+    assert first is not None
+    assert first["verb"] == path.stem
+    move = TRANSITIONS.get(path.stem)
+    if first["from"] is None:
+        assert move is None or not move.targets
+    else:
+        assert move is not None, "the table has no such move"
+        assert states(first["from"].replace("|", " ")) == move.sources
+        # A move may have more than one script: each names the steps it takes.
+        assert states(first["to"].replace("|", " ")) <= move.targets
+
+
+@pytest.mark.parametrize("path", MOVES, ids=label)
+def test_a_header_counts_as_its_script_does(path: Path) -> None:
+    for kind in ("KEYS", "ARGV"):
+        listed = section(path, kind)
+        used = {int(at) for name, at in PLACE.findall(code(path)) if name == kind}
+
+        assert [at for at, _ in listed] == list(range(1, len(listed) + 1))
+        assert used <= set(range(1, len(listed) + 1))
+
+
+@pytest.mark.parametrize("path", MOVES, ids=label)
+def test_keys_and_arguments_are_named_first(path: Path) -> None:
+    """Each place is read once, into the local that the header names."""
+    text = code(path)
+    for kind in ("KEYS", "ARGV"):
+        names = dict(section(path, kind))
+        for line in text.splitlines():
+            for name, at in assigned(line, kind):
+                assert names[at] == name
+
+
+@pytest.mark.parametrize("path", MOVES, ids=label)
+def test_a_script_has_every_section(path: Path) -> None:
+    text = path.read_text("utf-8")
+
+    assert "\n-- KEYS  1 " in text
+    assert "\n-- REPLY " in text
+    assert not text.startswith("#!")
+
+
+@pytest.mark.parametrize("path", MOVES, ids=label)
+def test_a_reply_word_stands_in_the_header(path: Path) -> None:
+    text = path.read_text("utf-8")
+    listed = re.search(r"\n-- REPLY (.+(?:\n--      .+)*)", text)
+
+    assert listed is not None
+    assert set(re.findall(r'return \{ "(\w+)"', code(path))) <= set(re.findall(r"\w+", listed[1]))
+
+
+@pytest.mark.parametrize("path", [*MOVES, *LUA_MODULES], ids=label)
+def test_only_our_dialect_is_spoken(path: Path) -> None:
+    text = code(path)
+
+    assert set(re.findall(r"\bredis\.(\w+)", text)) <= DIALECT
+    assert GLOBALS.search(text) is None
+    assert all(found.isupper() for found in re.findall(r'redis\.p?call\("(\w+)"', text))
+
+
+@pytest.mark.parametrize("path", LUA_MODULES, ids=label)
+def test_a_module_defines_functions_of_its_own_table_and_local_ones(path: Path) -> None:
+    outside = [line for line in code(path).splitlines() if line.strip() and line[0] != " "]
+    defined = re.compile(rf"(?:local function \w+|function {path.stem}\.\w+)\(.*|end")
+
+    assert [line for line in outside if not defined.fullmatch(line)] == []
+
+
+def test_every_function_of_a_module_is_used() -> None:
+    texts = [code(path) for path in [*MOVES, *LUA_MODULES]]
+    unused = []
+    for path in LUA_MODULES:
+        for kind, name in FUNCTION.findall(code(path)):
+            called = name if kind else f"{path.stem}.{name}"
+            places = [code(path)] if kind else texts
+            uses = sum(
+                len(re.findall(rf"(?<![\w.]){re.escape(called)}\(", text)) for text in places
+            )
+            if uses < 2:  # One is its definition.
+                unused.append(called)
+
+    assert unused == []
+
+
+def test_no_function_is_defined_twice() -> None:
+    defined = [
+        f"{path.stem}.{name}" for path in LUA_MODULES for _, name in FUNCTION.findall(code(path))
+    ]
+    bodies = Counter(
+        body for path in LUA_MODULES for body in re.findall(r"\(.*\)\n((?:  .*\n)+)end", code(path))
+    )
+
+    assert [name for name, times in Counter(defined).items() if times > 1] == []
+    assert [body for body, times in bodies.items() if times > 1] == []
+
+
+def test_modules_have_names_of_their_own() -> None:
+    names = [path.stem for path in LUA_MODULES]
+
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("path", [*MOVES, *LUA_MODULES], ids=label)
+def test_no_local_hides_a_module_that_its_function_calls(path: Path) -> None:
+    names = {one.stem for one in LUA_MODULES}
+    for function in re.split(r"^(?=(?:local )?function )", code(path), flags=re.MULTILINE):
+        local = set(re.findall(r"\w+", " ".join(map(" ".join, LOCALS.findall(function)))))
+        called = set(re.findall(r"(?<![\w.])(\w+)\.\w+\(", function))
+
+        assert names & local & called == set()
+
+
+def section(path: Path, kind: str) -> list[tuple[int, str]]:
+    """The numbered names of one part of the header."""
+    text = path.read_text("utf-8")
+    start = text.find(f"\n-- {kind}  ")
+    if start < 0:
+        return []
+    rest = text[start + 1 :]
+    end = re.search(r"\n-- (?=[A-Z])|\n(?!--)", rest)
+    part = rest[: end.start() if end else len(rest)]
+    return [(int(found["at"]), found["name"]) for found in NUMBERED.finditer(part)]
+
+
+def code(path: Path) -> str:
+    """The text without its comments."""
+    return re.sub(r"--.*", "", path.read_text("utf-8"))
+
+
+def assigned(line: str, kind: str) -> list[tuple[str, int]]:
+    """The locals that a line fills from KEYS or ARGV, each with its place."""
+    found = re.fullmatch(r"local ([\w, ]+) = (.+)", line.strip())
+    if found is None:
+        return []
+    names = found[1].split(", ")
+    values = found[2].split(", ")
+    if len(names) != len(values):
+        return []
+    pairs = []
+    for name, value in zip(names, values, strict=True):
+        place = re.fullmatch(rf"(?:tonumber\()?{kind}\[(\d+)\]\)?", value)
+        if place:
+            pairs.append((name, int(place[1])))
+    return pairs

@@ -1,0 +1,57 @@
+"""The pages about the code against the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from tests.architecture.tree import ROOT
+
+PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
+FILE = re.compile(r"`((?:rqueue|lua|tests)/[\w/]+(?:\.py|\.lua|/)?)[`*]")
+ROW = re.compile(r"^\| (\w+) \| `(\w+)` \|", re.MULTILINE)
+MOST_PYTHON, MOST_LUA = 25, 15
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_exists(page: str) -> None:
+    named = set(FILE.findall(text_of(page)))
+
+    assert named
+    assert sorted(one for one in named if not (ROOT / one).exists()) == []
+
+
+def test_a_plain_task_is_followed_through_few_files() -> None:
+    section = text_of("docs/architecture.md").split("## One plain task")[1].split("\n## ")[0]
+    named = set(FILE.findall(section))
+    python = [one for one in named if one.endswith(".py")]
+    lua = [one for one in named if one.endswith(".lua")]
+
+    assert 15 <= len(python) <= MOST_PYTHON
+    assert 10 <= len(lua) <= MOST_LUA
+
+
+def test_the_layers_of_the_page_are_those_of_the_import_contract() -> None:
+    contracts = tomllib.loads(text_of("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = [one["layers"] for one in contracts if one["name"] == "Imports point down"]
+    place = {name: at for at, layer in enumerate(layers) for name in re.findall(r"\w+", layer)}
+    kernel = [room for _, room in ROW.findall(text_of("docs/architecture.md"))]
+
+    assert [place[room] for room in kernel] == sorted(place[room] for room in kernel)
+    assert set(kernel) >= {"task", "store", "core", "producer", "worker", "process", "maintenance"}
+    assert not [room for room in kernel if not (ROOT / "rqueue" / room).exists()
+                and not (ROOT / "rqueue" / f"{room}.py").exists()]  # fmt: skip
+
+
+def test_no_page_has_the_marks_of_a_merge_that_was_not_finished() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+    assert [
+        page.name for page in pages if re.search(r"^[<>]{7} ", page.read_text("utf-8"), re.M)
+    ] == []

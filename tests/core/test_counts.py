@@ -1,0 +1,67 @@
+"""Counts by lane; the cost grows with the number of lanes only."""
+
+from __future__ import annotations
+
+from time import process_time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rqueue import State
+from rqueue.core import counts
+from rqueue.core.counts import TIERS, tally
+from rqueue.store.lanes import Lanes, read_lanes
+from rqueue.store.shard import Shard
+from rqueue.task.lane import Lane, signature
+from tests.harness import Harness
+
+LANES = 5000
+STATES = ("PENDING", "CLAIMED", "RUNNING", "RETRYING", "COMPLETED", "CANCELLED", "DEAD_LETTERED")
+
+
+class Answers:
+    """A shard whose server has very many lanes."""
+
+    def __init__(self) -> None:
+        connection = SimpleNamespace(call=self.call)
+        self.runner = SimpleNamespace(connection=connection)
+        self.keys = SimpleNamespace(lanes=lambda: "lanes")
+
+    async def call(self, *_: Any, **__: Any) -> dict[bytes, bytes]:
+        return {signature(Lane(f"t{n}", 0.1)).encode(): b"%d" % n for n in range(LANES)}
+
+    async def run(self, *_: Any) -> list[Any]:
+        stats = [b"submitted", b"7"]
+        for lane in range(LANES):
+            for state in STATES:
+                stats += [b"%d:%s" % (lane, state.encode()), b"%d" % lane]
+        return [b"OK", stats, [b"queue"], *([lane] + [1] * len(TIERS) for lane in range(LANES))]
+
+
+async def test_counting_many_lanes_is_quick_and_right() -> None:
+    shard: Any = Answers()
+    began = process_time()
+
+    found = await tally(shard)
+
+    assert process_time() - began < 3
+    assert (found.counters, found.paused) == ({"submitted": 7}, frozenset({"queue"}))
+    assert len(found.lanes) == LANES
+    for lane in found.lanes:
+        number = int(lane.lane.type[1:])
+        assert lane.states == dict.fromkeys(STATES, number)
+
+
+async def test_a_lane_that_is_made_while_it_counts_is_counted(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harness.running()
+    early = [Lanes()]
+
+    async def overtaken(shard: Shard) -> Lanes:
+        return early.pop() if early else await read_lanes(shard)
+
+    monkeypatch.setattr(counts, "read_lanes", overtaken)
+
+    assert (await harness.queue.counts())[State.RUNNING] == 1

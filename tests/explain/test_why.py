@@ -1,0 +1,62 @@
+"""When a task may begin, by what holds it back; and each hold in a sentence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rqueue.explain.why import SENTENCES, Hold, earliest, sentence_of
+
+NOW = datetime(2026, 2, 8, 9, 0, tzinfo=UTC)
+
+
+def later(minutes: int) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def test_without_holds_it_may_begin_now() -> None:
+    assert earliest([], NOW) == NOW
+
+
+def test_the_last_one_counts() -> None:
+    assert earliest([Hold("time", "", later(2)), Hold("breaker", "open", later(9))], NOW) == later(
+        9
+    )
+
+
+def test_what_is_no_matter_of_time_makes_it_none() -> None:
+    assert earliest([Hold("time", "", later(2)), Hold("paused", "queue")], NOW) is None
+
+
+@pytest.mark.parametrize("word", SENTENCES)
+def test_every_word_has_a_sentence(word: str) -> None:
+    assert "thing" in sentence_of(Hold(word, "thing"))
+
+
+@pytest.mark.parametrize(
+    ("hold", "sentence"),
+    [
+        (Hold("limit", "*"), "the limit of the queue is reached"),
+        (Hold("limit", "code"), "the limit of code is reached"),
+        (Hold("limit", "*@tenant-7"), "the limit of key tenant-7 is reached"),
+        (Hold("limit", "code@tenant-7"), "the limit of key tenant-7 in code is reached"),
+        (
+            Hold("slowed", "@tenant-7"),
+            "its key tenant-7 is slowed down: a service limits the rate of requests",
+        ),
+        (Hold("paused", "type=code"), "type code is paused"),
+        (Hold("time"), "waits for its time"),
+        (
+            Hold("alone"),
+            "is exclusive after it lost its worker: waits until a worker holds no other task",
+        ),
+        (
+            Hold("alone", "w1"),
+            "is exclusive after it lost its worker: waits until w1 holds no other task",
+        ),
+        (Hold("odd", "thing"), "odd thing"),
+    ],
+)
+def test_a_sentence_reads_well(hold: Hold, sentence: str) -> None:
+    assert sentence_of(hold) == sentence

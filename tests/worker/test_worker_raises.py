@@ -1,0 +1,116 @@
+"""Whatever a handler raises, its worker and the other tasks continue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rqueue import Reject, Retry, State
+from rqueue.task.attempt import retry, verdict
+from rqueue.task.attempt.outcome import Failed
+from tests.harness import Harness
+from tests.worker.working import ended, working
+
+
+def changed(error: Any, **facts: Any) -> BaseException:
+    """An error whose attributes were replaced."""
+    vars(error).update(facts)
+    assert isinstance(error, BaseException)
+    return error
+
+
+def odd(value: Any) -> Any:
+    return value
+
+
+WRONG: dict[str, Callable[[], BaseException]] = {
+    "Reject.reason: is a text, not NoneType": lambda: Reject(odd(None)),
+    "Reject.reason: is a text, not int": lambda: Reject(odd(12)),
+    "Retry.reason: is a text, not int": lambda: Retry(reason=odd(12)),
+    "Retry.after: is seconds from 0 on or a timedelta, not 'soon'": lambda: Retry(odd("soon")),
+    "Retry.after: is seconds from 0 on or a timedelta, not nan": lambda: Retry(float("nan")),
+    "Retry.after: is seconds from 0 on or a timedelta, not -5": lambda: Retry(-5),
+    "the retry policy failed: Traceback": lambda: changed(Reject("no"), reason=12),
+}
+
+
+@pytest.mark.parametrize("error_name", WRONG)
+async def test_an_end_that_cannot_be_is_a_failure_with_its_reason(
+    harness: Harness, error_name: str
+) -> None:
+    @harness.queue.task("wrong", max_attempts=1)
+    async def wrong() -> None:
+        raise WRONG[error_name]()
+
+    @harness.queue.task("fails", max_attempts=1)
+    async def fails() -> None:
+        raise ValueError("as ever")
+
+    @harness.queue.task("good")
+    async def good() -> int:
+        return 7
+
+    handles = await harness.queue.enqueue_many([wrong.call(), fails.call(), wrong.call()])
+    async with working(harness.queue):
+        dead = [await ended(harness.queue, handle.id, State.DEAD_LETTERED) for handle in handles]
+        assert await (await good.enqueue()).result(timeout=10) == 7
+
+    assert [task.failure_history[0].reason for task in dead] == ["error"] * 3
+    assert all(error_name in task.failure_history[0].error for task in (dead[0], dead[2]))
+    assert "as ever" in dead[1].failure_history[0].error
+
+
+async def test_what_cannot_be_judged_comes_again_as_any_error_does(harness: Harness) -> None:
+    @harness.queue.task("wrong")
+    async def wrong() -> None:
+        raise changed(Retry(), after="soon")
+
+    handle = await wrong.enqueue()
+    async with working(harness.queue):
+        task = await ended(harness.queue, handle.id, State.RETRYING)
+
+    assert task.failure_history[0].error.startswith("the retry policy failed: Traceback")
+
+
+async def test_a_retry_after_a_timedelta_waits_so_long(harness: Harness) -> None:
+    @harness.queue.task("later")
+    async def later() -> None:
+        raise Retry(after=timedelta(hours=2))
+
+    handle = await later.enqueue()
+    async with working(harness.queue):
+        task = await ended(harness.queue, handle.id, State.RETRYING)
+
+    wait = task.available_at - task.failure_history[0].at
+    assert abs(wait - timedelta(hours=2)) < timedelta(minutes=1)
+
+
+async def test_a_policy_that_breaks_buries_its_task_and_holds_no_other(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = retry.decide
+
+    def breaks(outcome: Any, *facts: Any) -> Any:
+        if (
+            isinstance(outcome, Failed)
+            and not outcome.permanent
+            and "as ever" not in outcome.message
+        ):
+            raise ZeroDivisionError("no delay")
+        return sound(outcome, *facts)
+
+    monkeypatch.setattr(verdict, "decide", breaks)
+
+    @harness.queue.task("fails")
+    async def fails(text: str) -> None:
+        raise ValueError(text)
+
+    handles = await harness.queue.enqueue_many([fails.call("strange"), fails.call("as ever")])
+    async with working(harness.queue):
+        dead = await ended(harness.queue, handles[0].id, State.DEAD_LETTERED)
+        await ended(harness.queue, handles[1].id, State.RETRYING)
+
+    assert "no delay" in dead.failure_history[0].error

@@ -1,0 +1,186 @@
+"""Patterns and schemas are checked in another process: the worker continues, whatever a task
+contains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from rqueue.task.validation import Check
+from rqueue.worker.validators.checkers import Checkers
+from tests.worker.working import until
+
+LONG_SEC = 30.0
+# Backtracks practically without end: each a is in one group or the next.
+CATASTROPHE = Check("regex", "(a+)+b")
+VICTIM = "a" * 60
+
+
+@pytest.fixture
+async def checkers() -> AsyncIterator[Checkers]:
+    made = Checkers()
+    yield made
+    await made.aclose()
+    assert made.all == set()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "output", "passes"),
+    [
+        ("[a-z]+", "words", True),
+        ("[a-z]+", "words 7", False),
+        ("(?s).*7.*", "words\n7", True),
+        ("4.", 42, True),
+        (r'\{"a":\["ü",null\]\}', {"a": ["ü", None]}, True),
+        ("null", None, True),
+    ],
+)
+async def test_the_whole_text_must_match_and_what_is_no_text_is_json(
+    checkers: Checkers, pattern: str, output: Any, passes: bool
+) -> None:
+    found = await checkers.check(Check("regex", pattern), output, LONG_SEC)
+
+    assert found == ("" if passes else f"the result does not match {pattern!r}")
+
+
+async def test_a_catastrophic_pattern_is_stopped_and_the_loop_runs_meanwhile(
+    checkers: Checkers,
+) -> None:
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.005)
+
+    turning = asyncio.create_task(turn())
+    with pytest.raises(TimeoutError):
+        await checkers.check(CATASTROPHE, VICTIM, 0.3)
+    turning.cancel()
+
+    assert turns > 10
+    assert checkers.all == set()
+    assert await checkers.check(Check("regex", "a"), "a", LONG_SEC) == ""
+
+
+async def test_a_check_that_is_cancelled_leaves_no_process_at_work(checkers: Checkers) -> None:
+    asking = asyncio.create_task(checkers.check(CATASTROPHE, VICTIM, LONG_SEC))
+    await until(lambda: checkers.all)
+    (checker,) = checkers.all
+
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+    assert is_gone(checker.process.pid)
+
+
+async def test_without_its_worker_it_ends_by_itself(checkers: Checkers) -> None:
+    checker = await checkers.acquire()
+    asking = asyncio.create_task(checker.ask(CATASTROPHE, VICTIM, 0.1))
+
+    with pytest.raises(TimeoutError):
+        await asking
+
+    # The kernel ends the process a second later.
+    assert await asyncio.wait_for(checker.process.wait(), 20) == -14
+
+
+async def test_a_process_is_used_again_and_no_more_than_are_needed_are_there(
+    checkers: Checkers,
+) -> None:
+    check = Check("regex", "a")
+    await asyncio.gather(*[checkers.check(check, "a", LONG_SEC) for _ in range(3)])
+    pids = {one.process.pid for one in checkers.all}
+
+    for _ in range(5):
+        await checkers.check(check, "a", LONG_SEC)
+
+    assert len(pids) == 3
+    assert {one.process.pid for one in checkers.all} == pids
+
+
+async def test_one_that_died_is_replaced(checkers: Checkers) -> None:
+    check = Check("regex", "a")
+    await checkers.check(check, "a", LONG_SEC)
+    (checker,) = checkers.all
+    checker.kill()
+    await checker.process.wait()
+
+    assert await checkers.check(check, "a", LONG_SEC) == ""
+
+
+async def test_an_answer_is_to_its_own_question(checkers: Checkers) -> None:
+    texts = ["x" * 100_000, "y", 'with "quotes"\nand lines', "z"]
+    for text in texts:
+        assert await checkers.check(Check("regex", "y"), text, LONG_SEC) == (
+            "" if text == "y" else "the result does not match 'y'"
+        )
+
+
+@pytest.mark.parametrize(
+    ("schema", "output", "said"),
+    [
+        ({"type": "object", "required": ["a"]}, {"a": 1}, ""),
+        ({"type": "object", "required": ["a"]}, {}, 'result: "a" is a required property'),
+        (
+            {"properties": {"a": {"items": {"type": "integer"}}}},
+            {"a": [1, "x"]},
+            'result[\'a\'][1]: "x" is not of type "integer"',
+        ),
+        (False, 1, "result: False schema does not allow 1"),
+        ({"$ref": "http://127.0.0.1:1/x"}, 1, "not fetched"),
+        ({"$ref": "file:///etc/passwd"}, 1, "not fetched"),
+        ({"$schema": "http://127.0.0.1:1/x"}, 1, "the schema is invalid"),
+        ({"type": "nonsense"}, 1, "the schema is invalid"),
+    ],
+)
+async def test_a_schema_says_where_an_output_is_wrong_and_fetches_nothing(
+    checkers: Checkers, schema: Any, output: Any, said: str
+) -> None:
+    found = await checkers.check(Check("json-schema", schema), output, LONG_SEC)
+
+    assert said in found
+    assert bool(said) is bool(found)
+
+
+async def test_a_schema_that_takes_for_ever_is_stopped(checkers: Checkers) -> None:
+    parts: dict[str, Any] = {
+        f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)
+    }
+    schema = {"$defs": {**parts, "d40": {"type": "string"}}, "$ref": "#/$defs/d0"}
+
+    with pytest.raises(TimeoutError):
+        await checkers.check(Check("json-schema", schema), "text", 0.3)
+
+
+async def test_of_many_errors_the_first_are_reported(checkers: Checkers) -> None:
+    check = Check("json-schema", {"items": {"type": "string"}})
+
+    found = await checkers.check(check, list(range(1000)), LONG_SEC)
+
+    assert len(found.splitlines()) == 5
+
+
+async def test_an_interpreter_that_cannot_start_is_reported(
+    checkers: Checkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+
+    with pytest.raises(OSError, match="has ended"):
+        await checkers.check(Check("regex", "a"), "a", LONG_SEC)

@@ -1,0 +1,172 @@
+"""The users of a queue for the server's ACL: what each role may send, made from its moves.
+
+Inside a function the server checks every command against the ACL of who called it. So each role
+has the commands of its moves, found by `tools.lua`, and those that its clients send themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rqueue.store.functions import USED
+from rqueue.store.library import library
+from tools.keys import QUEUE, patterns
+from tools.lua.commands import COMMANDS
+from tools.lua.touches import touches, writes
+
+PREFIX = "rqueue-"
+
+# What the driver sends to connect and to find its way in a cluster. Not CLIENT SETINFO: Redis 7.0
+# does not know it and would refuse the whole line, and a client goes on without it.
+CONNECTING = {"client|setname", "cluster|slots", "command", "ping", "select", "time"}
+
+# Moves that look at a queue and change nothing that matters: some note what they have found.
+LOOKING = {
+    "breaker/read", "budget/read", "dag/edges", "dag/list", "dag/read", "queue/counts",
+    "queue/in_hand", "queue/look", "repair/permitted", "role/list", "sink/list", "slowdown/list",
+    "task/dependents", "task/explain", "task/outputs", "task/read", "task/why", "worker/list",
+}  # fmt: skip
+# What clients read without a function.
+LOOKS = {
+    "exists", "get", "hget", "hgetall", "xinfo|consumers", "xinfo|stream", "xrange", "xread",
+    "xrevrange", "zrevrangebyscore", "zscan",
+}  # fmt: skip
+
+# New tasks and DAGs, and to wait for their ends by mail; what one call could not reach, the next
+# does.
+SUBMITTING = {
+    "dag/commit", "dag/drop", "dag/submit", "queue/answer", "task/submit", "task/unblock",
+    "task/watch",
+}  # fmt: skip
+STEERING = {
+    "breaker/close", "breaker/open", "budget/set", "dag/budget", "dag/cancel", "dag/hold",
+    "dag/unhold", "queue/pause", "queue/resume", "role/drop", "role/set", "slowdown/lift",
+    "task/cancel", "task/discard", "task/edit", "task/escalate", "task/reschedule", "task/revive",
+    "task/run_now", "task/set_priority", "worker/drain",
+}  # fmt: skip
+WORKING = {
+    "dag/spawn", "queue/join", "task/attach", "task/cancel", "task/claim", "task/complete",
+    "task/fail", "task/note", "task/park", "task/release", "task/renew", "task/start", "task/step",
+    "task/turn", "task/validate", "worker/leave", "worker/register",
+}  # fmt: skip
+SERVING = {
+    "dag/cancel", "dag/facts", "dag/follow", "dag/forget", "dag/hold", "dag/rank", "dag/steps",
+    "dag/unhold", "queue/archived", "queue/collect", "queue/dismiss", "queue/ended", "queue/join",
+    "queue/lead", "queue/leave", "queue/mend", "queue/mentions", "queue/prune", "queue/receive",
+    "queue/received", "queue/recount", "queue/resend", "queue/restamp", "queue/reviewed",
+    "queue/see", "queue/sweep", "queue/tidy", "queue/unserved", "queue/walk", "queue/yield",
+    "sink/forget", "sink/serve", "sink/settle", "sink/take", "task/cancel", "task/expire",
+    "task/promote", "task/reap", "task/recall", "task/rescore", "task/revive", "worker/drain",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Who uses a server: the moves that it calls, and what its clients send beside them."""
+
+    name: str
+    moves: frozenset[str] = frozenset()
+    # To keys of the queue.
+    plain: frozenset[str] = frozenset()
+    # Commands without a key.
+    keyless: frozenset[str] = frozenset()
+    # To the one key in which clients record the library that they use.
+    recording: frozenset[str] = field(default=frozenset({"hset"}))
+
+
+ROLES = (
+    Role(
+        "producer",
+        frozenset(LOOKING | SUBMITTING | STEERING),
+        frozenset(LOOKS | {"blpop", "xadd"}),
+        frozenset({"wait"}),
+    ),
+    Role(
+        "worker",
+        frozenset(LOOKING | SUBMITTING | WORKING),
+        frozenset(LOOKS | {"blpop"}),
+        frozenset({"wait"}),
+    ),
+    Role(
+        "scheduler",
+        frozenset(LOOKING | SUBMITTING | SERVING),
+        frozenset(LOOKS | {"getrange", "srandmember", "zcount", "zrange"}),
+        frozenset({"info"}),
+    ),
+    Role("reader", frozenset(LOOKING), frozenset(LOOKS), frozenset({"info"})),
+    Role(
+        "migrator",
+        keyless=frozenset({"function|delete", "function|list", "function|load"}),
+        recording=frozenset({"hdel", "hgetall", "hset"}),
+    ),
+)
+
+
+def users() -> str:
+    """The file: one user a line, as `aclfile` wants it. Nobody may log in as it is."""
+    return "".join(f"user {PREFIX}{role.name} off {' '.join(rules(role))}\n" for role in ROLES)
+
+
+def rules(role: Role) -> Iterator[str]:
+    """A user's rules: nothing, then what the role needs."""
+    yield from ("resetchannels", "-@all")
+    allowed = CONNECTING | role.keyless | role.plain | commands(role.moves)
+    if role.name == "reader":
+        yield f"%R~{QUEUE.root}*"
+        yield from granted({"fcall_ro"} | {one for one in allowed if not is_write(one)})
+        yield from noting(role)
+    elif role.moves:
+        yield f"~{QUEUE.root}*"
+        yield from granted({"fcall", "fcall_ro"} | allowed)
+    else:
+        yield from granted(allowed)
+    yield selector(role.recording, [USED])
+
+
+def noting(role: Role) -> Iterator[str]:
+    """What moves note while they look: each command for those keys alone."""
+    # The server takes every key of FCALL for one that is written.
+    routes = {key for name in role.moves for key in keys_of_call(name)}
+    yield selector({"fcall"}, sorted(routes))
+    noted: dict[str, set[str]] = defaultdict(set)
+    for name in role.moves:
+        for pattern, words in touches()[name].keys.items():
+            noted[pattern] |= {word.lower() for word in words if writes(word)}
+    for one in patterns():
+        if noted[one.name]:
+            yield selector(noted[one.name], [one.glob])
+
+
+def is_write(command: str) -> bool:
+    """Whether a command changes keys."""
+    return command.partition("|")[0].upper() in COMMANDS and writes(command.upper())
+
+
+def commands(moves: Iterable[str]) -> set[str]:
+    """What moves send, in the words of the ACL."""
+    return {word.lower() for name in moves for word in touches()[name].commands}
+
+
+def keys_of_call(name: str) -> list[str]:
+    """The KEYS of a move that is called with FCALL."""
+    move = library().moves[name]
+    if move.verb == "FCALL_RO":
+        return []
+    return [one.key for one in patterns() if one.name in move.keys]
+
+
+def selector(words: Iterable[str], keys: Iterable[str]) -> str:
+    """Commands for these keys alone."""
+    return f"({' '.join([*(f'~{key}' for key in keys), *granted(words)])})"
+
+
+def granted(words: Iterable[str]) -> list[str]:
+    """Each command with a plus."""
+    return [f"+{word}" for word in sorted(words)]
+
+
+def unassigned() -> list[str]:
+    """The moves that no role calls, and those of a role that there are not."""
+    return sorted(set().union(*(role.moves for role in ROLES)) ^ set(touches()))
