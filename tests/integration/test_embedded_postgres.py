@@ -33,18 +33,25 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, made: Path) -> Iterator[Path]:
-    (tmp_path / "data").mkdir(mode=0o700)
-    subprocess.run(["cp", "-a", str(made), str(postgres.home(tmp_path / "data"))], check=True)
-    yield tmp_path / "data"
-    wait_until(lambda: not socket_in(tmp_path / "data").exists())
+def short_path() -> Iterator[Path]:
+    """A directory whose path is short enough for a socket in it, which `tmp_path` may not be."""
+    with tempfile.TemporaryDirectory(prefix="rq-") as path:
+        yield Path(path)
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Path]:
+def folder(short_path: Path, made: Path) -> Iterator[Path]:
+    (short_path / "data").mkdir(mode=0o700)
+    subprocess.run(["cp", "-a", str(made), str(postgres.home(short_path / "data"))], check=True)
+    yield short_path / "data"
+    wait_until(lambda: not socket_in(short_path / "data").exists())
+
+
+@pytest.fixture
+def empty(short_path: Path) -> Iterator[Path]:
     """A directory without a cluster, which is yet to be made."""
-    yield tmp_path / "empty"
-    wait_until(lambda: not socket_in(tmp_path / "empty").exists())
+    yield short_path / "empty"
+    wait_until(lambda: not socket_in(short_path / "empty").exists())
 
 
 def socket_in(folder: Path) -> Path:
@@ -228,23 +235,20 @@ def test_a_long_path_gets_a_short_socket(tmp_path: Path) -> None:
     wait_until(lambda: not where.exists())
 
 
-def test_a_path_may_have_any_characters() -> None:
-    # Not tmp_path: with it, the socket would be elsewhere.
-    with tempfile.TemporaryDirectory() as short:
-        folder = Path(short) / """it's "1; 2" of 100%20&x=y"""
-        with started(folder) as url:
-            assert socket_in(folder).exists()
-            assert ask(url, "SELECT 1") == [(1,)]
-        gone(folder)
+def test_a_path_may_have_any_characters(short_path: Path) -> None:
+    folder = short_path / """it's "1; 2" of 100%20&x=y"""
+    with started(folder) as url:
+        assert socket_in(folder).exists()
+        assert ask(url, "SELECT 1") == [(1,)]
+    gone(folder)
 
 
-def test_a_comma_in_the_path_is_no_second_host() -> None:
-    with tempfile.TemporaryDirectory() as short:
-        folder = Path(short) / "a,b"
-        with started(folder) as url:
-            assert ask(url, "SELECT 1") == [(1,)]
-            assert not socket_in(folder).exists()
-        wait_until(lambda: not (postgres.home(folder) / "socket").exists())
+def test_a_comma_in_the_path_is_no_second_host(short_path: Path) -> None:
+    folder = short_path / "a,b"
+    with started(folder) as url:
+        assert ask(url, "SELECT 1") == [(1,)]
+        assert not socket_in(folder).exists()
+    wait_until(lambda: not (postgres.home(folder) / "socket").exists())
 
 
 def test_settings_for_another_postgresql_do_not_matter(
@@ -261,15 +265,15 @@ def test_settings_for_another_postgresql_do_not_matter(
 
 
 def test_as_root_it_runs_as_another_in_a_directory_of_roots_alone(
-    folder: Path, tmp_path: Path
+    folder: Path, short_path: Path
 ) -> None:
-    mode = tmp_path.stat().st_mode
+    mode = short_path.stat().st_mode
     with started(folder):
         running = Path(f"/proc/{server_id(folder)}").stat()
 
         assert running.st_uid == (postgres.home(folder) / "data").stat().st_uid != 0
         assert (running.st_uid == os.geteuid()) == (os.geteuid() != 0)
-        assert tmp_path.stat().st_mode == mode
+        assert short_path.stat().st_mode == mode
         assert mode & 0o077 == 0
 
 

@@ -32,21 +32,18 @@ class Checker:
 
     @classmethod
     async def start(cls) -> Self:
-        """Starts a process and waits until it is ready."""
+        """Starts a process, which is yet to get `ready`."""
         paths = json.dumps([path for path in map(str, sys.path) if path])
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", str(PROGRAM), paths,
             stdin=PIPE, stdout=PIPE, limit=MAX_ANSWER, start_new_session=True,
         )  # fmt: skip
-        made = cls(process)
-        try:
-            async with asyncio.timeout(START_SEC):
-                await made.answer()
-        except BaseException:
-            # On a cancel too, since nothing else ends this process.
-            made.kill()
-            raise
-        return made
+        return cls(process)
+
+    async def ready(self) -> None:
+        """Waits until the process takes questions; raises TimeoutError."""
+        async with asyncio.timeout(START_SEC):
+            await self.answer()
 
     async def ask(self, check: Check, output: Any, limit_sec: float) -> str:
         """Why the output does not pass, or an empty string; raises TimeoutError."""
@@ -108,14 +105,20 @@ class Checkers:
                 return checker
             await self.end(checker)
         checker = await Checker.start()
+        # Known before it is ready, so that `aclose` ends it whatever happens meanwhile.
         self.all.add(checker)
+        try:
+            await checker.ready()
+        except BaseException:
+            await self.end(checker)
+            raise
         return checker
 
     async def end(self, checker: Checker) -> None:
         """Kills a process; returns when it is gone."""
         checker.kill()
-        self.all.discard(checker)
         await asyncio.shield(checker.process.wait())
+        self.all.discard(checker)
 
     async def aclose(self) -> None:
         """Ends all processes."""

@@ -78,9 +78,13 @@ async def test_a_catastrophic_pattern_is_stopped_and_the_loop_runs_meanwhile(
     assert await checkers.check(Check("regex", "a"), "a", LONG_SEC) == ""
 
 
-async def test_a_check_that_is_cancelled_leaves_no_process_at_work(checkers: Checkers) -> None:
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_check_that_is_cancelled_leaves_no_process(checkers: Checkers, busy: bool) -> None:
+    if busy:
+        await checkers.check(Check("regex", "a"), "a", LONG_SEC)
     asking = asyncio.create_task(checkers.check(CATASTROPHE, VICTIM, LONG_SEC))
-    await until(lambda: checkers.all)
+    # Asked once it is no longer spare; or still starting.
+    await until(lambda: checkers.all and not checkers.spare)
     (checker,) = checkers.all
 
     asking.cancel()
@@ -88,6 +92,19 @@ async def test_a_check_that_is_cancelled_leaves_no_process_at_work(checkers: Che
         await asking
 
     assert is_gone(checker.process.pid)
+    assert checkers.all == set()
+
+
+async def test_one_that_starts_while_all_are_ended_is_ended_too(checkers: Checkers) -> None:
+    asking = asyncio.create_task(checkers.check(Check("regex", "a"), "a", LONG_SEC))
+    await until(lambda: checkers.all)
+    (checker,) = checkers.all
+
+    await checkers.aclose()
+
+    assert is_gone(checker.process.pid)
+    with pytest.raises(BrokenPipeError):
+        await asking
 
 
 async def test_without_its_worker_it_ends_by_itself(checkers: Checkers) -> None:
