@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rqueue.core.events import CATALOGUE, KINDS, Kind
-from tests.architecture.tree import LUA_MODULES, MOVES, label
+from tests.architecture.tree import LUA_MODULES, MOVES, content, for_each
 
 EVENT = re.compile(r'"([a-z]+\.[a-z_]+)"')
 FIELD = re.compile(r"\{(\w+)\}")
@@ -16,7 +16,7 @@ FIELD = re.compile(r"\{(\w+)\}")
 
 def told() -> set[str]:
     """Every event that a script names."""
-    texts = (path.read_text("utf-8") for path in [*MOVES, *LUA_MODULES])
+    texts = (content(path) for path in [*MOVES, *LUA_MODULES])
     return {name for text in texts for name in EVENT.findall(text)}
 
 
@@ -28,10 +28,10 @@ def test_no_event_has_two_rows() -> None:
     assert len(KINDS) == len(CATALOGUE)
 
 
-@pytest.mark.parametrize("path", [*MOVES, *LUA_MODULES], ids=label)
+@for_each([*MOVES, *LUA_MODULES])
 def test_an_event_is_told_by_its_whole_name(path: Path) -> None:
     """A name that is put together could be one that is not in the catalogue."""
-    assert re.search(r'"[a-z]+\." \.\.', path.read_text("utf-8")) is None
+    assert re.search(r'"[a-z]+\." \.\.', content(path)) is None
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

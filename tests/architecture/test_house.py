@@ -7,9 +7,18 @@ import importlib
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.architecture.tree import LUA, MODULES, PACKAGE, ROOT, TESTS, imported, label
+from tests.architecture.tree import (
+    LUA,
+    MODULES,
+    PACKAGE,
+    ROOT,
+    TESTS,
+    content,
+    for_each,
+    imported,
+    label,
+    parsed,
+)
 from tools.generate_docs import stale_pages
 
 BANNED_IN_NAMES = {"job", "jobs", "dlq", "utils", "helpers", "common", "base", "manager", "misc"}
@@ -28,7 +37,7 @@ def test_generated_pages_are_fresh() -> None:
     assert [label(path) for path in stale_pages()] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=label)
+@for_each(MODULES)
 def test_only_the_store_imports_redis(path: Path) -> None:
     if path.is_relative_to(PACKAGE / "store"):
         return
@@ -36,7 +45,7 @@ def test_only_the_store_imports_redis(path: Path) -> None:
     assert not imported(path) & {"redis", "valkey", "hiredis"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=label)
+@for_each(MODULES)
 def test_a_key_is_spelled_in_one_module_only(path: Path) -> None:
     if label(path) == "rqueue/store/keys.py":
         return
@@ -46,24 +55,24 @@ def test_a_key_is_spelled_in_one_module_only(path: Path) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("path", [*MODULES, *TESTS, *LUA.rglob("*.lua")], ids=label)
+@for_each([*MODULES, *TESTS, *LUA.rglob("*.lua")])
 def test_a_file_is_named_with_our_words(path: Path) -> None:
     words = set(path.stem.removeprefix("test_").lower().split("_"))
 
     assert not words & BANNED_IN_NAMES
 
 
-@pytest.mark.parametrize("path", [*MODULES, *LUA.rglob("*.lua")], ids=label)
+@for_each([*MODULES, *LUA.rglob("*.lua")])
 def test_a_file_uses_our_words(path: Path) -> None:
     if any(label(path).startswith(folder) for folder in FOREIGN_WORDS):
         return
 
-    assert BANNED_WORDS.findall(path.read_text("utf-8")) == []
+    assert BANNED_WORDS.findall(content(path)) == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=label)
+@for_each(MODULES)
 def test_a_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    assert ast.get_docstring(parsed(path))
 
 
 def test_the_public_names_are_known() -> None:
@@ -79,13 +88,13 @@ def test_no_file_speaks_of_this_machine() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *MODULES, ROOT / "pyproject.toml"]
     path_of_someone = re.compile(r"(?<![\w.])/(?:root|home|Users)/\w")
 
-    assert [label(path) for path in pages if path_of_someone.search(path.read_text("utf-8"))] == []
+    assert [label(path) for path in pages if path_of_someone.search(content(path))] == []
 
 
 def literals(path: Path) -> list[str]:
     """Every string of a module that is not a docstring, with a `…` for what f-strings fill in."""
     found: list[str] = []
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parsed(path)
     prose = {
         id(node.value)
         for node in ast.walk(tree)

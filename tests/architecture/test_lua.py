@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
-import pytest
-
 from rqueue.task.state import TRANSITIONS, states
-from tests.architecture.tree import LUA_MODULES, MOVES, label
+from tests.architecture.tree import LUA_MODULES, MOVES, content, for_each
 
 FIRST_LINE = re.compile(r"-- (?P<verb>\w+): (?:no move|(?P<from>[A-Z_| -]+) -> (?P<to>[A-Z_| -]+))")
 NUMBERED = re.compile(r"^-- (?:(?:KEYS|ARGV)|    )  ?(?P<at> ?\d+) (?P<name>\w+)", re.MULTILINE)
@@ -21,9 +20,9 @@ LOCALS = re.compile(r"function [\w.]+\(([^)]*)\)|local ([\w, ]+?)(?: =|\n)|for (
 GLOBALS = re.compile(r"\b(cmsgpack|struct|bit|os|io|require|loadstring|setmetatable)\.")
 
 
-@pytest.mark.parametrize("path", MOVES, ids=label)
+@for_each(MOVES)
 def test_a_script_says_the_move_that_the_table_has(path: Path) -> None:
-    first = FIRST_LINE.fullmatch(path.read_text("utf-8").splitlines()[0])
+    first = FIRST_LINE.fullmatch(content(path).splitlines()[0])
 
     assert first is not None
     assert first["verb"] == path.stem
@@ -37,7 +36,7 @@ def test_a_script_says_the_move_that_the_table_has(path: Path) -> None:
         assert states(first["to"].replace("|", " ")) <= move.targets
 
 
-@pytest.mark.parametrize("path", MOVES, ids=label)
+@for_each(MOVES)
 def test_a_header_counts_as_its_script_does(path: Path) -> None:
     for kind in ("KEYS", "ARGV"):
         listed = section(path, kind)
@@ -47,7 +46,7 @@ def test_a_header_counts_as_its_script_does(path: Path) -> None:
         assert used <= set(range(1, len(listed) + 1))
 
 
-@pytest.mark.parametrize("path", MOVES, ids=label)
+@for_each(MOVES)
 def test_keys_and_arguments_are_named_first(path: Path) -> None:
     """Each place is read once, into the local that the header names."""
     text = code(path)
@@ -58,25 +57,25 @@ def test_keys_and_arguments_are_named_first(path: Path) -> None:
                 assert names[at] == name
 
 
-@pytest.mark.parametrize("path", MOVES, ids=label)
+@for_each(MOVES)
 def test_a_script_has_every_section(path: Path) -> None:
-    text = path.read_text("utf-8")
+    text = content(path)
 
     assert "\n-- KEYS  1 " in text
     assert "\n-- REPLY " in text
     assert not text.startswith("#!")
 
 
-@pytest.mark.parametrize("path", MOVES, ids=label)
+@for_each(MOVES)
 def test_a_reply_word_stands_in_the_header(path: Path) -> None:
-    text = path.read_text("utf-8")
+    text = content(path)
     listed = re.search(r"\n-- REPLY (.+(?:\n--      .+)*)", text)
 
     assert listed is not None
     assert set(re.findall(r'return \{ "(\w+)"', code(path))) <= set(re.findall(r"\w+", listed[1]))
 
 
-@pytest.mark.parametrize("path", [*MOVES, *LUA_MODULES], ids=label)
+@for_each([*MOVES, *LUA_MODULES])
 def test_only_our_dialect_is_spoken(path: Path) -> None:
     text = code(path)
 
@@ -85,7 +84,7 @@ def test_only_our_dialect_is_spoken(path: Path) -> None:
     assert all(found.isupper() for found in re.findall(r'redis\.p?call\("(\w+)"', text))
 
 
-@pytest.mark.parametrize("path", LUA_MODULES, ids=label)
+@for_each(LUA_MODULES)
 def test_a_module_defines_functions_of_its_own_table_and_local_ones(path: Path) -> None:
     outside = [line for line in code(path).splitlines() if line.strip() and line[0] != " "]
     defined = re.compile(rf"(?:local function \w+|function {path.stem}\.\w+)\(.*|end")
@@ -94,16 +93,17 @@ def test_a_module_defines_functions_of_its_own_table_and_local_ones(path: Path) 
 
 
 def test_every_function_of_a_module_is_used() -> None:
-    texts = [code(path) for path in [*MOVES, *LUA_MODULES]]
+    calls = {
+        path: Counter(re.findall(r"(?<![\w.])([\w.]+)\(", code(path)))
+        for path in [*MOVES, *LUA_MODULES]
+    }
+    everywhere = sum(calls.values(), Counter[str]())
     unused = []
     for path in LUA_MODULES:
         for kind, name in FUNCTION.findall(code(path)):
             called = name if kind else f"{path.stem}.{name}"
-            places = [code(path)] if kind else texts
-            uses = sum(
-                len(re.findall(rf"(?<![\w.]){re.escape(called)}\(", text)) for text in places
-            )
-            if uses < 2:  # One is its definition.
+            # One of its places is its definition.
+            if (calls[path] if kind else everywhere)[called] < 2:
                 unused.append(called)
 
     assert unused == []
@@ -127,7 +127,7 @@ def test_modules_have_names_of_their_own() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-@pytest.mark.parametrize("path", [*MOVES, *LUA_MODULES], ids=label)
+@for_each([*MOVES, *LUA_MODULES])
 def test_no_local_hides_a_module_that_its_function_calls(path: Path) -> None:
     names = {one.stem for one in LUA_MODULES}
     for function in re.split(r"^(?=(?:local )?function )", code(path), flags=re.MULTILINE):
@@ -139,7 +139,7 @@ def test_no_local_hides_a_module_that_its_function_calls(path: Path) -> None:
 
 def section(path: Path, kind: str) -> list[tuple[int, str]]:
     """The numbered names of one part of the header."""
-    text = path.read_text("utf-8")
+    text = content(path)
     start = text.find(f"\n-- {kind}  ")
     if start < 0:
         return []
@@ -149,9 +149,10 @@ def section(path: Path, kind: str) -> list[tuple[int, str]]:
     return [(int(found["at"]), found["name"]) for found in NUMBERED.finditer(part)]
 
 
+@cache
 def code(path: Path) -> str:
     """The text without its comments."""
-    return re.sub(r"--.*", "", path.read_text("utf-8"))
+    return re.sub(r"--.*", "", content(path))
 
 
 def assigned(line: str, kind: str) -> list[tuple[str, int]]:

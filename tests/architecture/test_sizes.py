@@ -5,9 +5,16 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
-from tests.architecture.tree import LUA_MODULES, MODULES, MOVES, TESTS, label, length, parsed
+from tests.architecture.tree import (
+    LUA_MODULES,
+    MODULES,
+    MOVES,
+    TESTS,
+    for_each,
+    label,
+    length,
+    parsed,
+)
 
 MODULE_LINES, TEST_LINES, FUNCTION_LINES = 500, 400, 40
 MOVE_LINES, LUA_MODULE_LINES = 120, 350
@@ -18,23 +25,23 @@ EXCEPTIONS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("path", MODULES, ids=label)
+@for_each(MODULES)
 def test_a_module_is_readable(path: Path) -> None:
     assert length(path) <= MODULE_LINES or label(path) in EXCEPTIONS
 
 
-@pytest.mark.parametrize("path", sorted({path.parent for path in MODULES}), ids=label)
+@for_each(sorted({path.parent for path in MODULES}))
 def test_a_folder_is_a_room_and_not_a_heap(path: Path) -> None:
     """Its `__init__` is not counted as one of the about 15 modules that a room may have."""
     assert len(list(path.glob("*.py"))) <= FOLDER_FILES or label(path) in EXCEPTIONS
 
 
-@pytest.mark.parametrize("path", TESTS, ids=label)
+@for_each(TESTS)
 def test_a_test_file_is_readable(path: Path) -> None:
     assert length(path) <= TEST_LINES or label(path) in EXCEPTIONS
 
 
-@pytest.mark.parametrize("path", MODULES, ids=label)
+@for_each(MODULES)
 def test_a_function_is_readable(path: Path) -> None:
     long = [
         node.name
@@ -46,12 +53,12 @@ def test_a_function_is_readable(path: Path) -> None:
     assert long == []
 
 
-@pytest.mark.parametrize("path", MOVES, ids=label)
+@for_each(MOVES)
 def test_a_move_is_readable(path: Path) -> None:
     assert length(path) <= MOVE_LINES
 
 
-@pytest.mark.parametrize("path", LUA_MODULES, ids=label)
+@for_each(LUA_MODULES)
 def test_a_lua_module_is_readable(path: Path) -> None:
     assert length(path) <= LUA_MODULE_LINES
 

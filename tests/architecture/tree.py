@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "rqueue"
@@ -18,12 +22,41 @@ def label(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def for_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Makes a check of one file a test over all of them, which fails with each file that fails.
+
+    Parametrized, thousands of them would cost more to collect and report than to run.
+    """
+
+    def over_all(check: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            failed = []
+            for path in paths:
+                try:
+                    check(path)
+                except AssertionError as error:
+                    failed.append(f"{label(path)}: {error}")
+            if failed:
+                pytest.fail("\n".join(failed), pytrace=False)
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        return test
+
+    return over_all
+
+
+@cache
+def content(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
 def length(path: Path) -> int:
-    return len(path.read_text("utf-8").splitlines())
+    return len(content(path).splitlines())
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+    return ast.parse(content(path))
 
 
 def imported(path: Path) -> set[str]:

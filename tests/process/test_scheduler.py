@@ -27,7 +27,7 @@ async def leads(harness: Harness) -> str | None:
 
 async def test_the_only_one_leads_and_ticks(harness: Harness) -> None:
     service = Ticking()
-    scheduler = candidate(harness, "a", service)
+    scheduler = candidate(harness, "a", service, ttl_sec=600)
 
     async with running(scheduler):
         await service.ticked(3)
@@ -44,7 +44,7 @@ async def test_while_one_leads_another_does_not_tick(harness: Harness) -> None:
     first, second = Ticking(), Ticking()
     other = candidate(harness, "b", second)
 
-    async with running(candidate(harness, "a", first)):
+    async with running(candidate(harness, "a", first, ttl_sec=600)):
         await first.ticked(1)
         assert await other.ask(asyncio.Event()) is None
         await first.ticked(1)

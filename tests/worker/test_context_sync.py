@@ -28,8 +28,7 @@ async def test_a_plain_function_has_all_calls_of_a_coroutine(harness: Harness, k
     assert (task.cost_usd, task.logs) == (0.5, ("a line",))
 
 
-@pytest.mark.alone
-async def test_many_calls_open_no_connection(harness: Harness) -> None:
+async def test_many_calls_share_the_connections_of_the_worker(harness: Harness) -> None:
     @harness.queue.task("plain")
     def plain(ctx: Context, n: int) -> None:
         for at in range(n):
@@ -37,11 +36,12 @@ async def test_many_calls_open_no_connection(harness: Harness) -> None:
 
     async with working(harness.queue):
         await (await plain.enqueue(1)).result(timeout=10)
-        before = len(await harness.client.client_list())
+        before = (await harness.client.info("stats"))["total_connections_received"]
         await (await plain.enqueue(200)).result(timeout=20)
-        after = len(await harness.client.client_list())
+        after = (await harness.client.info("stats"))["total_connections_received"]
 
-    assert after <= before
+    # A heartbeat beside a call may open another one.
+    assert after - before < 5
 
 
 async def test_it_gets_the_time_it_asks_for(harness: Harness) -> None:
