@@ -25,8 +25,6 @@ from tests.processes import Process, killed
 from tests.queue.until import until
 from tests.servers import Server
 
-pytestmark = pytest.mark.alone
-
 ROUNDS, EACH = 5, 24
 
 

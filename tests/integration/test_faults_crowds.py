@@ -9,8 +9,6 @@ import pytest
 from rqueue.maintenance.janitor import Janitor
 from tests.integration.processes import Site, now, until
 
-pytestmark = pytest.mark.alone
-
 LOOPS, IDLE_SEC = 100, 2.0
 IDLE = f"""
 import asyncio
@@ -42,6 +40,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.alone
 async def test_f46_idle_workers_keep_the_server_idle_and_are_brought_what_comes(
     site: Site,
 ) -> None:

@@ -22,8 +22,6 @@ from tests.integration.processes import Site
 from tests.integration.proxy import Proxy, close, proxy_to
 from tests.servers import Server
 
-pytestmark = pytest.mark.alone
-
 WIDE, LONG = 50, 10
 # As many tasks and edges as a DAG may have.
 MOST_NODES, MOST_EDGES = 10_000, 100_000

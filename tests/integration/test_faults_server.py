@@ -18,8 +18,6 @@ from tests.integration.conftest import site_on
 from tests.integration.processes import LOOK_SEC, RECOVERY_SEC, Site, now
 from tests.integration.proxy import Proxy, Words, proxy_to
 
-pytestmark = pytest.mark.alone
-
 STORM_SEC = 2.0
 
 

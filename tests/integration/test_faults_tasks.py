@@ -11,8 +11,6 @@ import pytest
 from rqueue import State
 from tests.integration.processes import RECOVERY_SEC, Process, Site, until
 
-pytestmark = pytest.mark.alone
-
 RAISED = (
     "cancel", "exit", "interrupt", "generator", "base", "stop", "lambda", "huge", "group",
     "wordless", "deep",

@@ -9,8 +9,6 @@ import pytest
 
 from tests.integration.processes import LEASE_SEC, RECOVERY_SEC, Site, freeze, now, thaw
 
-pytestmark = pytest.mark.alone
-
 
 async def test_f1_what_a_killed_worker_ran_is_run_again_within_a_lease(site: Site) -> None:
     site.fleet.worker(), site.fleet.worker()

@@ -19,8 +19,6 @@ from tests.processes import Process, killed
 from tests.queue.until import until
 from tests.servers import Server
 
-pytestmark = pytest.mark.alone
-
 LEASE_SEC = 6.0
 PROGRAM = f"""
 import asyncio, signal, sys

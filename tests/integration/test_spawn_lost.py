@@ -20,8 +20,6 @@ from tests.integration.proxy import How, Proxy, far_house
 from tests.servers import Server
 from tests.worker.working import ended, working
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 async def far(valkey: Server) -> AsyncIterator[tuple[Harness, Proxy]]:

@@ -13,8 +13,6 @@ from tests.integration.programs import program
 from tests.queue.until import until
 from tests.servers import Server
 
-pytestmark = pytest.mark.alone
-
 APP = f'''
 import asyncio
 from pathlib import Path

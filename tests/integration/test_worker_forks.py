@@ -12,8 +12,6 @@ from tests.harness import NAME, Harness, opened
 from tests.integration.programs import program
 from tests.servers import Server
 
-pytestmark = pytest.mark.alone
-
 APP = f'''
 import multiprocessing, time
 from rqueue import Queue

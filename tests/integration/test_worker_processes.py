@@ -18,8 +18,6 @@ from tests.processes import Process, killed
 from tests.queue.until import until
 from tests.servers import Server
 
-pytestmark = pytest.mark.alone
-
 LEASE_SEC = 3.0
 APP = f'''
 import asyncio, os, time

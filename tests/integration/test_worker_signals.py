@@ -16,8 +16,6 @@ from tests.integration.programs import Program, program
 from tests.queue.until import until
 from tests.servers import Server
 
-pytestmark = pytest.mark.alone
-
 APP = f'''
 import asyncio
 from rqueue import Context, Queue
