@@ -358,8 +358,8 @@ async def functions_missing(shard: Shard, *, replica: bool) -> str | None:
     Missing functions are loaded where this user may; a replica gets them from its primary.
     """
     runner = shard.runner
-    words = runner.moves["repair/permitted"].pack(shard.named["repair/permitted"], {"root": ""})
-    move = runner.moves["repair/permitted"]
+    words = runner.moves["queue/permitted"].pack(shard.named["queue/permitted"], {"root": ""})
+    move = runner.moves["queue/permitted"]
     try:
         reply = await runner.connection.execute_one(
             (move.verb, move.function, *words), what=move.name
@@ -387,7 +387,7 @@ async def refused(shard: Shard) -> tuple[str, ...] | None:
     """The commands that this user may not send; None where that cannot be checked."""
     names = commands(shard)
     calls = [(f"{name.replace('|', ' ')} {BEFORE_KEYS.get(name, '')}",) for name in names]
-    found = await permitted(shard.run("repair/permitted", rows=calls))
+    found = await permitted(shard.run("queue/permitted", rows=calls))
     return None if found is None else tuple(names[at - 1] for at in found[1:])
 
 

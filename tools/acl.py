@@ -24,9 +24,10 @@ CONNECTING = {"client|setname", "cluster|slots", "command", "ping", "select", "t
 
 # Moves that look at a queue and change nothing that matters: some note what they have found.
 LOOKING = {
-    "breaker/read", "budget/read", "dag/edges", "dag/list", "dag/read", "queue/counts",
-    "queue/in_hand", "queue/look", "repair/permitted", "role/list", "sink/list", "slowdown/list",
-    "task/dependents", "task/explain", "task/outputs", "task/read", "task/why", "worker/list",
+    "breaker/read", "budget/read", "dag/edges", "dag/list", "dag/read", "notice/list",
+    "queue/counts", "queue/overview", "queue/permitted", "role/list", "scheduler/silent_leases",
+    "slowdown/list", "task/dependents", "task/explain", "task/outputs", "task/read", "task/why",
+    "worker/list",
 }  # fmt: skip
 # What clients read without a function.
 LOOKS = {
@@ -41,24 +42,25 @@ SUBMITTING = {
     "task/watch",
 }  # fmt: skip
 STEERING = {
-    "breaker/close", "breaker/open", "budget/set", "dag/budget", "dag/cancel", "dag/hold",
-    "dag/unhold", "queue/pause", "queue/resume", "role/drop", "role/set", "slowdown/lift",
+    "breaker/close", "breaker/open", "budget/set", "dag/budget", "dag/cancel", "dag/pause",
+    "dag/resume", "queue/pause", "queue/resume", "role/drop", "role/set", "slowdown/lift",
     "task/cancel", "task/discard", "task/edit", "task/escalate", "task/reschedule", "task/revive",
     "task/run_now", "task/set_priority", "worker/drain",
 }  # fmt: skip
 WORKING = {
-    "dag/spawn", "queue/join", "task/attach", "task/cancel", "task/claim", "task/complete",
-    "task/fail", "task/note", "task/park", "task/release", "task/renew", "task/start", "task/step",
-    "task/turn", "task/validate", "worker/leave", "worker/register",
+    "archive/join", "dag/spawn", "task/attach", "task/cancel", "task/claim", "task/complete",
+    "task/exchange", "task/fail", "task/note", "task/park", "task/release", "task/renew",
+    "task/start", "task/step", "task/validate", "worker/leave", "worker/register",
 }  # fmt: skip
 SERVING = {
-    "dag/cancel", "dag/facts", "dag/follow", "dag/forget", "dag/hold", "dag/rank", "dag/steps",
-    "dag/unhold", "queue/archived", "queue/collect", "queue/dismiss", "queue/ended", "queue/join",
-    "queue/lead", "queue/leave", "queue/mend", "queue/mentions", "queue/prune", "queue/receive",
-    "queue/received", "queue/recount", "queue/resend", "queue/restamp", "queue/reviewed",
-    "queue/see", "queue/sweep", "queue/tidy", "queue/unserved", "queue/walk", "queue/yield",
-    "sink/forget", "sink/serve", "sink/settle", "sink/take", "task/cancel", "task/expire",
-    "task/promote", "task/reap", "task/recall", "task/rescore", "task/revive", "worker/drain",
+    "archive/acknowledge", "archive/acknowledge_reviews", "archive/collect", "archive/join",
+    "archive/leave", "archive/read", "archive/recount", "archive/resend", "dag/cancel",
+    "dag/facts", "dag/follow", "dag/forget", "dag/pause", "dag/rank", "dag/resume", "dag/steps",
+    "inbox/acknowledge", "inbox/receive", "notice/forget", "notice/serve", "notice/settle",
+    "notice/take", "repair/mend", "repair/mentions", "repair/prune", "repair/sweep", "repair/tidy",
+    "repair/walk", "scheduler/lead", "scheduler/observe", "scheduler/restamp", "scheduler/yield",
+    "task/cancel", "task/expire", "task/promote", "task/reap", "task/recall", "task/rescore",
+    "task/revive", "worker/dismiss", "worker/drain", "worker/unserved",
 }  # fmt: skip
 
 

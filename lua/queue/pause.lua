@@ -1,4 +1,4 @@
--- pause: no move
+-- pause: READY -> READY
 --
 -- Nothing of the queue, type or lane is handed out until it is resumed. What runs goes on.
 --

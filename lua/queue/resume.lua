@@ -1,4 +1,4 @@
--- resume: no move
+-- resume: READY -> READY
 --
 -- Ends a pause and answers those who wait for what was held back.
 --

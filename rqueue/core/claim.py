@@ -102,7 +102,7 @@ class WaitingClaim:
         begins = n if begin is None else begin
         args = {**self.request_args(n, wait_ms), **completing(self.shard), "begin": begins}
         while True:
-            reply = await self.shard.run("task/turn", {**args, **self.known_lanes()}, done)
+            reply = await self.shard.run("task/exchange", {**args, **self.known_lanes()}, done)
             _, (_, more, *found), claimed, now_ms = reply
             answer = self.read(claimed)
             if answer is not None:

@@ -132,7 +132,7 @@ async def note_unserved(shard: Shard, rows: Sequence[tuple[int, str]], *, after_
     now.
     """
     args: dict[str, Argument] = {"after_ms": after_ms, "cap": shard.terms.events}
-    return int(ok("queue/unserved", "", await shard.run("queue/unserved", args, rows))[0])
+    return int(ok("worker/unserved", "", await shard.run("worker/unserved", args, rows))[0])
 
 
 def split_stats(flat: list[bytes]) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
@@ -159,7 +159,7 @@ async def read_leases(
         "from": f"({after}" if after else "-",
         "limit": limit,
     }
-    rows = ok("queue/in_hand", "", await shard.run("queue/in_hand", args))
+    rows = ok("scheduler/silent_leases", "", await shard.run("scheduler/silent_leases", args))
     return [
         LeaseEntry(
             task=text(row[0]),
@@ -258,7 +258,7 @@ async def read_overview(shard: Shard) -> Overview:
         "leases": LEASES,
         "events": EVENTS,
     }
-    reply = ok("queue/look", "", await shard.run("queue/look", args))
+    reply = ok("queue/overview", "", await shard.run("queue/overview", args))
     now_ms, leader, heads, seen, consumers, held, events = reply
     return Overview(
         leader=leader_in(leader, now_ms),

@@ -96,8 +96,8 @@ async def read_whole(shard: Shard, page: Sequence[str]) -> list[EndedTask | Plai
 async def read(shard: Shard, tasks: Sequence[str], *, joined: bool) -> list[Any]:
     """The rows of some tasks, the words of plain ones joined or not."""
     args: dict[str, Argument] = {"limit": BYTES, "joined": int(joined)}
-    reply = await shard.run("queue/ended", args, [(task,) for task in tasks])
-    return list(ok("queue/ended", "", reply))
+    reply = await shard.run("archive/read", args, [(task,) for task in tasks])
+    return list(ok("archive/read", "", reply))
 
 
 NUL = b"\0"

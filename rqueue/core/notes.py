@@ -136,7 +136,7 @@ async def mentioned(shard: Shard) -> AsyncIterator[ArtifactId]:
     cursor = START
     while True:
         args: dict[str, Argument] = {"cursor": cursor, "limit": PAGE}
-        following, *found = ok("queue/mentions", "", await shard.run("queue/mentions", args))
+        following, *found = ok("repair/mentions", "", await shard.run("repair/mentions", args))
         for word in found:
             try:
                 # What looks like an id is kept, whatever follows it.

@@ -52,15 +52,15 @@ class OutboxSize(NamedTuple):
 
 async def join(shard: Shard) -> None:
     """Records that the queue has an archive, also for clients whose settings have none."""
-    await shard.run("queue/join", {"most": shard.terms.max_outbox})
+    await shard.run("archive/join", {"most": shard.terms.max_outbox})
 
 
 async def leave(shard: Shard) -> None:
     """Records that the queue has no archive any more; raises OutboxNotEmpty."""
-    reply = await shard.run("queue/leave")
+    reply = await shard.run("archive/leave")
     if text(reply[0]) == "FULL":
         raise OutboxNotEmpty(int(reply[1]))
-    ok("queue/leave", "", reply)
+    ok("archive/leave", "", reply)
 
 
 async def is_joined(shard: Shard) -> bool:
@@ -85,7 +85,7 @@ async def collect(
         "max_bytes": max_bytes,
         "step": STEP,
     }
-    (found,) = ok("queue/collect", "", await shard.run("queue/collect", args))
+    (found,) = ok("archive/collect", "", await shard.run("archive/collect", args))
     return [Entry(text(id), [OutboxItem(*pair) for pair in pairs(words)]) for id, words in found]
 
 
@@ -134,8 +134,8 @@ async def archived(shard: Shard, entries: Sequence[Entry], dags: Iterable[str] =
     }  # fmt: skip
 
     async def acknowledge(portion: Sequence[Entry]) -> int:
-        reply = await shard.run("queue/archived", args, [(entry.id,) for entry in portion])
-        return int(ok("queue/archived", "", reply)[0])
+        reply = await shard.run("archive/acknowledge", args, [(entry.id,) for entry in portion])
+        return int(ok("archive/acknowledge", "", reply)[0])
 
     # All calls are sent together and awaited to the end: one after the other, each would wait for a
     # busy event loop.
@@ -201,7 +201,7 @@ async def recount(shard: Shard, size: OutboxSize, counter: int) -> bool:
         "counter": counter,
         "counted": size.tasks,
     }
-    return text((await shard.run("queue/recount", args))[0]) == "OK"
+    return text((await shard.run("archive/recount", args))[0]) == "OK"
 
 
 async def resend(shard: Shard, lives: Sequence[tuple[str, int]]) -> int:
@@ -211,5 +211,5 @@ async def resend(shard: Shard, lives: Sequence[tuple[str, int]]) -> int:
     sent = 0
     for start in range(0, len(lives), TOGETHER):
         rows = lives[start : start + TOGETHER]
-        sent += int(ok("queue/resend", "", await shard.run("queue/resend", {}, rows))[0])
+        sent += int(ok("archive/resend", "", await shard.run("archive/resend", {}, rows))[0])
     return sent

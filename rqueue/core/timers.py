@@ -117,7 +117,7 @@ async def write_last_check(shard: Shard, seen: LastCheck) -> None:
         "run_id": seen.run_id,
         "hold_ms": seen.hold_until_ms,
     }
-    ok("queue/see", "", await shard.run("queue/see", args))
+    ok("scheduler/observe", "", await shard.run("scheduler/observe", args))
 
 
 async def restamp(shard: Shard) -> None:
@@ -125,7 +125,7 @@ async def restamp(shard: Shard) -> None:
     last = ""
     while True:
         args: dict[str, Argument] = {"from": f"({last}" if last else "-", "limit": CHUNK}
-        last = text(ok("queue/restamp", "", await shard.run("queue/restamp", args))[0])
+        last = text(ok("scheduler/restamp", "", await shard.run("scheduler/restamp", args))[0])
         if not last:
             return
 

@@ -147,14 +147,14 @@ async def cancel(shard: Shard, dag: DagId, reason: str = "") -> int:
 async def pause(shard: Shard, dag: DagId, *, begin: bool = True) -> None:
     """Pauses a DAG: none of its tasks is claimed; running tasks continue."""
     args: dict[str, Argument] = {"limit": STEP, **shard.request_args()}
-    while int((await run(shard, "dag/hold", dag, {**args, "begin": int(begin)}))[0]):
+    while int((await run(shard, "dag/pause", dag, {**args, "begin": int(begin)}))[0]):
         begin = False
 
 
 async def resume(shard: Shard, dag: DagId, *, begin: bool = True) -> None:
     """Resumes a paused DAG, unless it is paused again in the meantime."""
     args: dict[str, Argument] = {"limit": STEP, "tries": TRIES, **shard.request_args()}
-    while int((await run(shard, "dag/unhold", dag, {**args, "begin": int(begin)}))[0]):
+    while int((await run(shard, "dag/resume", dag, {**args, "begin": int(begin)}))[0]):
         begin = False
         await answer_all(shard)
 

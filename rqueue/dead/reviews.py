@@ -93,7 +93,13 @@ async def newest(shard: Shard, limit: int = PAGE) -> list[Review]:
 async def reviewed(shard: Shard, entries: Sequence[str]) -> int:
     """Deletes reviews whose rows are committed to the archive; returns how many still existed."""
     rows = [(entry,) for entry in entries]
-    return int(ok("queue/reviewed", "", await shard.run("queue/reviewed", {}, rows))[0])
+    return int(
+        ok(
+            "archive/acknowledge_reviews",
+            "",
+            await shard.run("archive/acknowledge_reviews", {}, rows),
+        )[0]
+    )
 
 
 async def read(shard: Shard, low: str, high: str, limit: int) -> tuple[list[Review], str]:

@@ -29,7 +29,7 @@ class Received(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A row of lua/queue/received.lua: an entry to delete, and one refused part of it."""
+    """A row of lua/inbox/acknowledge.lua: an entry to delete, and one refused part of it."""
 
     entry: str
     at: str = ""
@@ -59,7 +59,7 @@ async def receive(
         "max_bytes": MAX_DOCUMENT_BYTES,
         "after": after,
     }
-    last, *rows = ok("queue/receive", "", await shard.run("queue/receive", args))
+    last, *rows = ok("inbox/receive", "", await shard.run("inbox/receive", args))
     return Received([Entry(text(entry), words) for entry, *words in rows], text(last))
 
 
@@ -68,7 +68,7 @@ async def received(shard: Shard, rows: Iterable[Refusal]) -> int:
     many entries were still there. All rows of an entry belong into one call.
     """
     args: dict[str, Argument] = {"group": GROUP, "keep": KEPT_REFUSALS}
-    return int(ok("queue/received", "", await shard.run("queue/received", args, rows))[0])
+    return int(ok("inbox/acknowledge", "", await shard.run("inbox/acknowledge", args, rows))[0])
 
 
 async def arrived(shard: Shard, last: str, wait_sec: float) -> bool:

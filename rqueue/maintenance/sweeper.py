@@ -44,15 +44,15 @@ async def walk(
 ) -> Names:
     """A page of the shard's keys of these kinds."""
     args: dict[str, Argument] = {"kinds": json.dumps(list(kinds)), "cursor": cursor, "limit": limit}
-    following, *found = ok("queue/walk", "", await shard.run("queue/walk", args))
+    following, *found = ok("repair/walk", "", await shard.run("repair/walk", args))
     return Names(text(following), [text(name) for name in found])
 
 
 async def mend(shard: Shard, tasks: Sequence[str]) -> int:
     """Puts tasks back into the indexes of their states; how many were missing in one."""
     rows = [(task,) for task in tasks]
-    reply = await shard.run("queue/mend", {"parents": DEPENDENCY_LIMIT}, rows)
-    return int(ok("queue/mend", "", reply)[0])
+    reply = await shard.run("repair/mend", {"parents": DEPENDENCY_LIMIT}, rows)
+    return int(ok("repair/mend", "", reply)[0])
 
 
 async def prune(shard: Shard, key: str, cursor: str = START, *, limit: int = PAGE) -> Repairs:
@@ -62,7 +62,7 @@ async def prune(shard: Shard, key: str, cursor: str = START, *, limit: int = PAG
         "cursor": cursor,
         "limit": limit,
     }
-    following, number = ok("queue/prune", "", await shard.run("queue/prune", args))
+    following, number = ok("repair/prune", "", await shard.run("repair/prune", args))
     return Repairs(text(following), int(number))
 
 
@@ -71,7 +71,7 @@ async def sweep(shard: Shard, after: str = "", *, limit: int = PAGE) -> Repairs:
     "" at the end.
     """
     args: dict[str, Argument] = {"from": f"({after}" if after else "-", "limit": limit}
-    last, number = ok("queue/sweep", "", await shard.run("queue/sweep", args))
+    last, number = ok("repair/sweep", "", await shard.run("repair/sweep", args))
     return Repairs(text(last), int(number))
 
 
@@ -87,14 +87,14 @@ async def orphans(shard: Shard, *, limit: int = PAGE) -> list[str]:
 async def dismiss(shard: Shard, *, silent_ms: int, limit: int = PAGE) -> int:
     """Deletes workers that were silent for so long and hold no lease; how many."""
     args: dict[str, Argument] = {"silent_ms": silent_ms, "limit": limit}
-    return int(ok("queue/dismiss", "", await shard.run("queue/dismiss", args))[0])
+    return int(ok("worker/dismiss", "", await shard.run("worker/dismiss", args))[0])
 
 
 async def tidy(shard: Shard, names: Sequence[str], *, silent_ms: int) -> int:
     """Deletes what is left of claims that are over, among the named keys; how many."""
     rows = [(name,) for name in names]
-    reply = await shard.run("queue/tidy", {"silent_ms": silent_ms}, rows)
-    return int(ok("queue/tidy", "", reply)[0])
+    reply = await shard.run("repair/tidy", {"silent_ms": silent_ms}, rows)
+    return int(ok("repair/tidy", "", reply)[0])
 
 
 log = logging.getLogger("rqueue.scheduler")

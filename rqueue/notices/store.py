@@ -37,7 +37,7 @@ class NoticeBatch:
 
 
 class NoticeOutcome(NamedTuple):
-    """A row of lua/sink/settle.lua: a notice, and its delay until it is retried; "" if
+    """A row of lua/notice/settle.lua: a notice, and its delay until it is retried; "" if
     it is finished.
     """
 
@@ -62,7 +62,7 @@ async def serve(shard: Shard, sink: str, wants: Sequence[str], *, lately_ms: int
     it wanted in the last `lately_ms`.
     """
     args: dict[str, Argument] = {"sink": sink, "wants": " ".join(wants), "lately_ms": lately_ms}
-    ok("sink/serve", "", await shard.run("sink/serve", args))
+    ok("notice/serve", "", await shard.run("notice/serve", args))
 
 
 class TakeRequest(NamedTuple):
@@ -79,28 +79,28 @@ class TakeRequest(NamedTuple):
 async def take(shard: Shard, sink: str, request: TakeRequest) -> NoticeBatch | None:
     """The notices that are due for a sink; None where it has no position in the stream."""
     args: dict[str, Argument] = {"sink": sink, **request._asdict(), "page": PAGE}
-    reply = await shard.run("sink/take", args)
+    reply = await shard.run("notice/take", args)
     if words(reply[0]) == "GONE":
         return None
-    more, *rows = ok("sink/take", "", reply)
+    more, *rows = ok("notice/take", "", reply)
     return NoticeBatch([notice_in(row) for row in rows], more=bool(more))
 
 
 async def settle(shard: Shard, sink: str, taker: str, rows: Sequence[NoticeOutcome]) -> int:
     """Records what became of notices; returns how many of them this call settled."""
     args: dict[str, Argument] = {"sink": sink, "taker": taker}
-    return int(ok("sink/settle", "", await shard.run("sink/settle", args, rows))[0])
+    return int(ok("notice/settle", "", await shard.run("notice/settle", args, rows))[0])
 
 
 async def forget(shard: Shard, *, silent_ms: int, limit: int = PAGE) -> int:
     """Deletes sinks that no notifier has served for so long; returns how many."""
     args: dict[str, Argument] = {"silent_ms": silent_ms, "limit": limit}
-    return int(ok("sink/forget", "", await shard.run("sink/forget", args))[0])
+    return int(ok("notice/forget", "", await shard.run("notice/forget", args))[0])
 
 
 async def list_sinks(shard: Shard) -> list[SinkState]:
     """Every sink, by name."""
-    now, *rows = ok("sink/list", "", await shard.run("sink/list", {"page": PAGE}))
+    now, *rows = ok("notice/list", "", await shard.run("notice/list", {"page": PAGE}))
     now_ms, found = int(now), []
     for name, served, number, oldest in rows:
         waits = max(0, now_ms - entry_ms(words(oldest))) if oldest else None

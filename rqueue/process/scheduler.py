@@ -51,16 +51,16 @@ class Term:
 async def lead(shard: Shard, owner: str, *, ttl_ms: int) -> Term:
     """Takes or renews the leadership if it is free or held by `owner`; returns the current term."""
     args: dict[str, Argument] = {"owner": owner, "ttl_ms": ttl_ms}
-    found, epoch, left, now = ok("queue/lead", owner, await shard.run("queue/lead", args))
+    found, epoch, left, now = ok("scheduler/lead", owner, await shard.run("scheduler/lead", args))
     return Term(text(found), int(epoch), int(left), int(now))
 
 
 async def yield_lead(shard: Shard, owner: str) -> bool:
     """Gives up the leadership; False if another owner has it."""
-    reply = await shard.run("queue/yield", {"owner": owner})
+    reply = await shard.run("scheduler/yield", {"owner": owner})
     if text(reply[0]) == "LOST":
         return False
-    ok("queue/yield", owner, reply)
+    ok("scheduler/yield", owner, reply)
     return True
 
 

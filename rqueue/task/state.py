@@ -105,8 +105,10 @@ TRANSITIONS: dict[str, Move] = {
         ),
         row("recall", "CLAIMED RUNNING", "READY", "promoter: a delivery not confirmed; no attempt"),
         row("reschedule", "PENDING READY RETRYING", "PENDING RETRYING", "operator"),
-        row("hold", "READY", "READY", "claim, or an operator"),
-        row("unhold", "READY", "READY", "whoever frees the budget or DAG it was held for"),
+        row("hold", "READY", "READY", "claim: exceeds a budget, or its DAG is paused"),
+        row("unhold", "READY", "READY", "call that makes money available, or resumes the DAG"),
+        row("pause", "READY", "READY", "operator: nothing of the queue, type or DAG is claimed"),
+        row("resume", "READY", "READY", "operator: ends a pause"),
         row("expire", "PENDING READY RETRYING", "DEAD_LETTERED CANCELLED", "promoter"),
         row(
             "cancel",

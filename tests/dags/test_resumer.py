@@ -271,11 +271,11 @@ async def test_a_plan_under_the_id_of_another_is_refused_and_changes_nothing(
 
 async def test_a_pause_is_not_undone_by_a_resume_that_goes_on(harness: Harness) -> None:
     plant = await planted(harness, {str(at): [] for at in range(4)})
-    await plant.hold()
-    assert await plant.unhold(limit=2) == ["OK", 1]
-    await plant.hold()
+    await plant.pause()
+    assert await plant.resume(limit=2) == ["OK", 1]
+    await plant.pause()
 
-    assert await plant.unhold(begin=0, limit=2) == ["OK", 0]
+    assert await plant.resume(begin=0, limit=2) == ["OK", 0]
     await keeper_of(harness).tick()
 
     assert await plant.field("paused") == "1"

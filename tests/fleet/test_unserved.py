@@ -6,8 +6,8 @@ from rqueue.core.workers import Registration, drain
 from rqueue.fleet.unserved import Seen, UnservedReporter
 from rqueue.settings.load import Settings
 from tests.harness import NAME, Harness
-from tests.lua.queue.test_unserved import age, events
 from tests.lua.worker.crew import enrol
+from tests.lua.worker.test_unserved import age, events
 
 CODE = Registration(types=("code",))
 

@@ -8,7 +8,7 @@ from typing import Any
 from rqueue.core.outbox import Entry, OutboxSize, archived, collect, join, leave, measure, recount
 from tests.harness import Harness
 
-READS = {"queue/ended", "dag/facts"}
+READS = {"archive/read", "dag/facts"}
 
 
 async def ended(harness: Harness) -> None:
@@ -62,9 +62,9 @@ async def recounts(harness: Harness, seen: OutboxSize) -> bool:
 CASES: dict[
     str, list[tuple[Callable[[Harness], Awaitable[Any]], Callable[..., Awaitable[Any]]]]
 ] = {
-    "queue/collect": [(ended, two_collected)],
-    "queue/archived": [(in_hand, let_go)],
-    "queue/join": [(nothing, joins)],
-    "queue/leave": [(joins, leaves)],
-    "queue/recount": [(drifted, recounts)],
+    "archive/collect": [(ended, two_collected)],
+    "archive/acknowledge": [(in_hand, let_go)],
+    "archive/join": [(nothing, joins)],
+    "archive/leave": [(joins, leaves)],
+    "archive/recount": [(drifted, recounts)],
 }

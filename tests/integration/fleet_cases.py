@@ -53,5 +53,5 @@ CASES: dict[str, list[Row]] = {
     "worker/register": [(nothing, enrolled), (to_drain, enrolled)],
     "worker/drain": [(enrolled, drained), (to_drain, drained), (enrolled, blamed)],
     "worker/leave": [(enrolled, left), (to_drain, left)],
-    "queue/unserved": [(missed, told)],
+    "worker/unserved": [(missed, told)],
 }

@@ -16,7 +16,7 @@ from rqueue.task.artifact import described
 from rqueue.task.ids import new_artifact_id
 from tests.harness import Harness
 
-READS = {"breaker/read", "budget/read", "role/list", "slowdown/list", "queue/mentions"}
+READS = {"breaker/read", "budget/read", "role/list", "slowdown/list", "repair/mentions"}
 ARTIFACT = described(id=new_artifact_id(), name="a.txt", size=3, sha256="a" * 64)
 
 

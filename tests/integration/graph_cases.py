@@ -135,10 +135,10 @@ CASES: dict[str, list[Row]] = {
         (half_written, lambda harness, dag: dag_submit.drop(harness.queue._internals.shard, dag))
     ],
     "dag/cancel": [(given, cancel) for given in (submitted, paused, wide, failed_fast)],
-    "dag/hold": [
+    "dag/pause": [
         (submitted, lambda harness, dag: dag_store.pause(harness.queue._internals.shard, dag))
     ],
-    "dag/unhold": [
+    "dag/resume": [
         (paused, lambda harness, dag: dag_store.resume(harness.queue._internals.shard, dag))
     ],
     "dag/forget": [

@@ -12,7 +12,7 @@ from tests.harness import Harness
 
 WEEK_MS = 7 * 86_400_000
 
-READS = {"sink/list"}
+READS = {"notice/list"}
 HAND = TakeRequest("one", 60_000, 10, 100)
 
 
@@ -66,8 +66,8 @@ async def cleared(harness: Harness, _: object) -> None:
 
 Row = tuple[Callable[[Harness], Awaitable[Any]], Callable[[Harness, Any], Awaitable[Any]]]
 CASES: dict[str, list[Row]] = {
-    "sink/serve": [(nothing, served), (noticed, served)],
-    "sink/take": [(noticed, taken)],
-    "sink/settle": [(in_hand, settled)],
-    "sink/forget": [(deserted, forgotten), (deserted, cleared)],
+    "notice/serve": [(nothing, served), (noticed, served)],
+    "notice/take": [(noticed, taken)],
+    "notice/settle": [(in_hand, settled)],
+    "notice/forget": [(deserted, forgotten), (deserted, cleared)],
 }

@@ -103,7 +103,7 @@ async def between(site: Site) -> AsyncIterator[tuple[Proxy, Callable[[Words], bo
     scripts = site.harness.queue._internals.shard.runner.moves
     library = site.harness.queue._internals.shard.runner.library
     await site.harness.client.function_load(library.source, replace=True)
-    sha = scripts["task/turn"].function.encode()
+    sha = scripts["task/exchange"].function.encode()
     async with proxy_to(site.fleet.url) as proxy:
         yield proxy, lambda words: sha in words[:2]
 

@@ -38,8 +38,8 @@ from tests.servers import Server
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 HEX = re.compile(r"[0-9a-f]{16,}")
 READS = {
-    "repair/permitted", "task/read", "task/outputs", "task/dependents", "queue/counts",
-    "queue/in_hand", "queue/look", "queue/walk",
+    "queue/permitted", "task/read", "task/outputs", "task/dependents", "queue/counts",
+    "scheduler/silent_leases", "queue/overview", "repair/walk",
 }  # fmt: skip
 
 
@@ -284,7 +284,7 @@ CASES: dict[str, list[Case]] = {
     "task/escalate": [
         Case(dead, lambda harness, lease: decided(harness, lease, "escalate", note="who?")),
     ],
-    "queue/reviewed": [Case(escalated, let_go)],
+    "archive/acknowledge_reviews": [Case(escalated, let_go)],
     "task/run_now": [Case(waiting, lambda harness, handle: harness.queue.run_now(handle.id))],
     "task/promote": [
         Case(due, lambda harness, _: ticked(harness.promoter)),
@@ -295,23 +295,27 @@ CASES: dict[str, list[Case]] = {
     "task/reap": [Case(silent, lambda harness, _: ticked(harness.reaper))],
     "task/watch": [Case(running, result)],
     "task/note": [Case(running, noted)],
-    "task/turn": [Case(two_ready, turned)],
-    "queue/receive": [Case(posted, lambda harness, _: ticked(an_inbox(harness)))],
-    "queue/received": [Case(posted, lambda harness, _: ticked(an_inbox(harness)))],
+    "task/exchange": [Case(two_ready, turned)],
+    "inbox/receive": [Case(posted, lambda harness, _: ticked(an_inbox(harness)))],
+    "inbox/acknowledge": [Case(posted, lambda harness, _: ticked(an_inbox(harness)))],
     "queue/pause": [Case(ready, lambda harness, _: harness.queue.pause(type="code"))],
     "queue/resume": [Case(paused, lambda harness, _: harness.queue.resume())],
-    "queue/see": [Case(silent, lambda harness, _: ticked(harness.reaper))],
-    "queue/lead": [Case(nothing, led), Case(led, led)],
-    "queue/yield": [
+    "scheduler/observe": [Case(silent, lambda harness, _: ticked(harness.reaper))],
+    "scheduler/lead": [Case(nothing, led), Case(led, led)],
+    "scheduler/yield": [
         Case(led, lambda harness, _: yield_lead(harness.queue._internals.shard, "one"))
     ],
-    "queue/mend": [Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))],
-    "queue/prune": [Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))],
-    "queue/sweep": [Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))],
-    "queue/dismiss": [
+    "repair/mend": [Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))],
+    "repair/prune": [
+        Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
+    ],
+    "repair/sweep": [
+        Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
+    ],
+    "worker/dismiss": [
         Case(deserted, lambda harness, _: ticked(Janitor(harness.queue._internals.shard)))
     ],
-    "queue/tidy": [
+    "repair/tidy": [
         Case(deserted, lambda harness, _: ticked(Janitor(harness.queue._internals.shard)))
     ],
     "task/rescore": [Case(ready, urgent)],
@@ -320,7 +324,7 @@ MORE = (archive_cases, fleet_cases, gate_cases, graph_cases, notice_cases)
 for more in MORE:
     CASES |= {name: [Case(*row) for row in rows] for name, rows in more.CASES.items()}
 # Driven by what only a repair, a clock that steps back or a long fan-out brings.
-ELSEWHERE = {"queue/resend", "queue/restamp", "queue/answer"}
+ELSEWHERE = {"archive/resend", "scheduler/restamp", "queue/answer"}
 ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
 
 

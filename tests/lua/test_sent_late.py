@@ -106,12 +106,12 @@ LATE: dict[str, Late] = {
         lambda dag: {"dag": dag.ulid, "micro_usd": 1, "limit": 9, "tries": 9},
         lambda harness, dag: harness.queue.dags.set_budget(dag, 5),
     ),
-    "dag/hold": Late(
+    "dag/pause": Late(
         a_dag,
         lambda dag: {"dag": dag.ulid, "limit": 9, "begin": 1},
         lambda harness, dag: harness.queue.dags.resume(dag),
     ),
-    "dag/unhold": Late(
+    "dag/resume": Late(
         paused_dag,
         lambda dag: {"dag": dag.ulid, "limit": 9, "tries": 9, "begin": 1},
         lambda harness, dag: harness.queue.dags.pause(dag),
@@ -226,7 +226,7 @@ async def test_what_it_was_answered_is_kept_for_a_time(harness: Harness, script:
 
 
 @pytest.mark.parametrize(
-    "script", ["dag/budget", "dag/hold", "dag/unhold", *(s for s in LATE if s.startswith("task/"))]
+    "script", ["dag/budget", "dag/pause", "dag/resume", *(s for s in LATE if s.startswith("task/"))]
 )
 async def test_a_refusal_is_not_remembered(harness: Harness, script: str) -> None:
     nobody = Written("01HZZZZZZZZZZZZZZZZZZZZZZZ", b"")

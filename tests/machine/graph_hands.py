@@ -135,13 +135,13 @@ class GraphHands(Hands):
         named: Any = {"reason": reason, "request": request, "limit": limit}
         return self.both("cancel", args, lambda: dags.cancel(self.model, dag, **named))
 
-    def hold(self, dag: str, *, begin: bool = True, limit: int = MANY) -> list[Any]:
+    def pause_dag(self, dag: str, *, begin: bool = True, limit: int = MANY) -> list[Any]:
         args: dict[str, Argument] = {"dag": dag, "limit": limit, "begin": int(begin)}
-        return self.by_hand("hold", "dag/hold", args)
+        return self.by_hand("pause", "dag/pause", args)
 
-    def unhold(self, dag: str) -> list[Any]:
+    def resume_dag(self, dag: str) -> list[Any]:
         args: dict[str, Argument] = {"dag": dag, "limit": MANY, "tries": MANY, "begin": 1}
-        return self.by_hand("unhold", "dag/unhold", args)
+        return self.by_hand("resume", "dag/resume", args)
 
     def forget(self, dag: str, *, limit: int = MANY) -> list[Any]:
         args: dict[str, Argument] = {
@@ -170,7 +170,7 @@ class GraphHands(Hands):
             case "cancel":
                 return self.cancel_dag(dag, request="kept", limit=limit)
             case "hold":
-                return self.hold(dag, begin=False, limit=limit)
+                return self.pause_dag(dag, begin=False, limit=limit)
             case "forget":
                 return self.forget(dag, limit=limit)
             case _:

@@ -13,7 +13,7 @@ from tests.machine.projection import View
 
 RUNS = {State.READY, *LEASED}
 # After these a DAG hands out again what it did not before them.
-OPENS = {"unhold", "revive"}
+OPENS = {"resume", "revive"}
 
 
 @dataclass(slots=True)

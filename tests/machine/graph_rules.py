@@ -269,7 +269,7 @@ class GraphMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.committed())
     @rule(
         data=st.data(),
-        verb=st.sampled_from(["hold", "hold", "unhold", "unhold", "unhold", "cancel"]),
+        verb=st.sampled_from(["pause", "pause", "resume", "resume", "resume", "cancel"]),
         limit=LIMITS,
     )
     def operate(self, data: st.DataObject, verb: str, limit: int) -> None:
@@ -278,10 +278,10 @@ class GraphMachine(RuleBasedStateMachine):
         if verb == "cancel":
             request = f"r{self.twin.model.now_ms}"
             self.twin.cancel_dag(dag, request=request, reason="no longer wanted", limit=limit)
-        elif verb == "hold":
-            self.twin.hold(dag, limit=limit)
+        elif verb == "pause":
+            self.twin.pause_dag(dag, limit=limit)
         else:
-            self.twice("unhold", lambda: self.twin.unhold(dag))
+            self.twice("resume", lambda: self.twin.resume_dag(dag))
         if data.draw(st.booleans()):
             self.seats[1].claim(self.twin, 3, start=True)
 
@@ -346,7 +346,7 @@ class GraphMachine(RuleBasedStateMachine):
             self.twin.drop(dag)
         self.writing.clear()
         for dag in self.committed():
-            self.twin.unhold(dag)
+            self.twin.resume_dag(dag)
         for _ in range(60):
             before = self.twin.view
             self.one_round()

@@ -80,7 +80,7 @@ class Hands(Twin):
 
         args: dict[str, Argument] = {"silent_ms": TTL_MS}
         names = [("turned",)]
-        self.step("tidy", lambda: self.wire.run("queue/tidy", args, names) and None, tidied)
+        self.step("tidy", lambda: self.wire.run("repair/tidy", args, names) and None, tidied)
 
     def open_breaker(self, type: str, for_ms: int) -> None:
         args: dict[str, Argument] = {"type": type, "for_ms": for_ms, "events": EVENTS}
@@ -241,7 +241,7 @@ class Hands(Twin):
         args: dict[str, Argument] = {"group": GROUP, "ttl": TTL_MS, "dags": " ".join(over)}
         found: int = self.step(
             "archived",
-            lambda: self.wire.run("queue/archived", args, [(e,) for e in there])[1],
+            lambda: self.wire.run("archive/acknowledge", args, [(e,) for e in there])[1],
             lambda: operating.archived(self.model, entries, over),
         )
         return found

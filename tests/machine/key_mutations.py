@@ -80,7 +80,7 @@ KEY_MUTATIONS = {
         "lib/lane/heads.lua", "lane.group.rivals and gates.open(one.gates)", "false"
     ),
     "the turns go while there is something to give": Mutation(
-        "queue/tidy.lua", "or is_over()", "or true"
+        "repair/tidy.lua", "or is_over()", "or true"
     ),
     "a key that is shut has turns": Mutation(
         "lib/lane/tenants.lua", "if not first[1] or shut[i] then", "if not first[1] then"

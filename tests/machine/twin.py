@@ -79,7 +79,7 @@ class Twin:
         self.sent: list[Sent] = []
         wire.reset()
         if archive and not said:
-            wire.run("queue/join", {"most": 0})
+            wire.run("archive/join", {"most": 0})
         self.model.now_ms = wire.now_ms
         self.view = of_server(wire.dump())
 
@@ -220,7 +220,7 @@ class Twin:
         }
 
         def run() -> tuple[list[str], Answer]:
-            _, words, claimed, _ = self.wire.run("task/turn", args, rows)
+            _, words, claimed, _ = self.wire.run("task/exchange", args, rows)
             return words[2:], answer_of(claimed)
 
         found: tuple[list[str], Answer] = self.step(

@@ -9,7 +9,7 @@ import pytest
 from rqueue.maintenance import janitor as service
 from rqueue.maintenance.janitor import Cleared, Janitor
 from tests.harness import Harness
-from tests.lua.queue.broken import one_of_each
+from tests.lua.repair.broken import one_of_each
 from tests.lua.task.keys_after import mail, parked
 
 

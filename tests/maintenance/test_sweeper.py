@@ -18,7 +18,7 @@ from rqueue.maintenance.sweeper import Sweeper, Swept
 from rqueue.store.library import Library
 from rqueue.task.lane import Lane
 from tests.harness import Harness, opened
-from tests.lua.queue.broken import entry_of, one_of_each, repaired
+from tests.lua.repair.broken import entry_of, one_of_each, repaired
 from tests.machine.pairs import LANE, MOVES, OF_KEYS, STATES, scene_in
 from tests.machine.wire import Wire, clockwork
 from tests.queue.until import parked
@@ -187,11 +187,11 @@ def test_after_every_move_there_is_nothing_to_repair(state: str, lane: Lane, wir
         indexes = ["delayed", "blocked", "dead", "deadlines", "handoffs", "lane:1", "lane:2"]
         indexes += [name for name in before.kinds if name.partition(":")[0] in OF_KEYS_ALONE]
         tasks = [(task,) for task in before.named("task:")]
-        found = [wire.run("queue/mend", {"parents": 8}, tasks)[1]]
-        found.append(wire.run("queue/sweep", {"from": "-", "limit": 100})[2])
+        found = [wire.run("repair/mend", {"parents": 8}, tasks)[1]]
+        found.append(wire.run("repair/sweep", {"from": "-", "limit": 100})[2])
         for index in indexes:
             args: dict[str, str | int] = {"index": index, "cursor": "0", "limit": 100}
-            found.append(wire.run("queue/prune", args)[2])
+            found.append(wire.run("repair/prune", args)[2])
 
         assert (move, sum(found)) == (move, 0)
         assert wire.dump() == before

@@ -187,7 +187,7 @@ class ShardLosingReplies:
         self.settle = settle
 
     async def run(self, name: str, *words: Any) -> Any:
-        if name == "sink/settle":
+        if name == "notice/settle":
             await self.settle()
         return await self.shard.run(name, *words)
 
@@ -199,7 +199,7 @@ async def test_what_is_known_to_have_arrived_is_not_sent_again(harness: Harness)
     await dead(harness)
 
     async def lost() -> None:
-        raise StoreUnavailable("sink/settle")
+        raise StoreUnavailable("notice/settle")
 
     notifier.shard = ShardLosingReplies(harness.queue._internals.shard, lost)  # type: ignore[assignment]
     with pytest.raises(StoreUnavailable):

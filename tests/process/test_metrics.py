@@ -81,14 +81,14 @@ def test_a_scrape_without_counts_shows_zero() -> None:
 def test_a_histogram_reads_as_prometheus_wants_it() -> None:
     figures = Figures()
     for value in (0.0005, 0.002, 0.002, 99):
-        figures.observe("rqueue_script_seconds", "task/turn", value=value)
+        figures.observe("rqueue_script_seconds", "task/exchange", value=value)
 
     found = samples(figures)
 
-    assert found["rqueue_script_seconds_bucket", ("0.0005", "task/turn")] == 1
-    assert found["rqueue_script_seconds_bucket", ("0.0025", "task/turn")] == 3
-    assert found["rqueue_script_seconds_bucket", ("+Inf", "task/turn")] == 4
-    assert found["rqueue_script_seconds_sum", ("task/turn",)] == pytest.approx(99.0045)
+    assert found["rqueue_script_seconds_bucket", ("0.0005", "task/exchange")] == 1
+    assert found["rqueue_script_seconds_bucket", ("0.0025", "task/exchange")] == 3
+    assert found["rqueue_script_seconds_bucket", ("+Inf", "task/exchange")] == 4
+    assert found["rqueue_script_seconds_sum", ("task/exchange",)] == pytest.approx(99.0045)
 
 
 def test_labels_that_never_end_are_counted_together() -> None:

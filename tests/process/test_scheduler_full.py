@@ -12,7 +12,7 @@ from rqueue.maintenance.rescorer import Urgency, rescore
 from rqueue.maintenance.sweeper import Sweeper
 from rqueue.process.scheduler import lead, yield_lead
 from tests.harness import Harness
-from tests.lua.queue.broken import one_of_each
+from tests.lua.repair.broken import one_of_each
 from tests.process.standin import Ticking, candidate, running
 
 LIMITS = ("maxmemory", "maxmemory-policy")

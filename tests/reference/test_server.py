@@ -34,4 +34,4 @@ def test_what_shows_a_server_says_that_there_is_none() -> None:
     held = Memory(Settings.load("shop", url="redis://nowhere.invalid:1"))
 
     with pytest.raises(ScriptFault, match="in memory"):
-        held.server.run(MOVES["queue/look"].function, [])
+        held.server.run(MOVES["queue/overview"].function, [])

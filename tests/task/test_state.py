@@ -36,6 +36,8 @@ TABLE = {
     "release": (LEASED_STATES, "READY"),
     "hold": ("READY", "READY"),
     "unhold": ("READY", "READY"),
+    "pause": ("READY", "READY"),
+    "resume": ("READY", "READY"),
     "expire": ("PENDING READY RETRYING", "DEAD_LETTERED CANCELLED"),
     "cancel": (f"CREATED PENDING READY RETRYING {LEASED_STATES}", "CANCELLED"),
     "revive": ("DEAD_LETTERED", "READY PENDING"),

@@ -195,7 +195,7 @@ def test_any_key_allows_each_with_its_commands() -> None:
 
 
 def test_the_moves_of_this_tree_touch_what_they_are_there_for() -> None:
-    start, walk = touches()["task/start"], touches()["queue/walk"]
+    start, walk = touches()["task/start"], touches()["repair/walk"]
 
     assert start.allows("task", "HSET")
     assert start.allows("ready", "XCLAIM")

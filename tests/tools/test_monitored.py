@@ -105,7 +105,7 @@ def test_what_others_send_is_no_move(client: redis.Redis, valkey: Server) -> Non
 def test_the_page_names_every_move() -> None:
     assert set(named()) == set(touches())
     assert ("task:<task>", "HSET") in named()["task/start"]
-    assert ("*", "TYPE") in named()["queue/mentions"]
+    assert ("*", "TYPE") in named()["repair/mentions"]
 
 
 def watch(*left_out: str, whole: bool = True) -> Watch:

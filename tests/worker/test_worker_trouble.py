@@ -90,7 +90,7 @@ async def test_what_the_server_refuses_later_is_waited_for(
 
         async def refusing(*args: Any) -> Any:
             refused.set()
-            raise ConfigError("url", "the server's ACL forbids this user to run task/turn")
+            raise ConfigError("url", "the server's ACL forbids this user to run task/exchange")
 
         monkeypatch.setattr(worker.session, "exchange", refusing)
         worker.waiting_claim.end()

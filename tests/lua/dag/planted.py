@@ -83,16 +83,16 @@ class Planted:
         }
         return await ask(self.harness, "dag/cancel", args)
 
-    async def hold(self, *, begin: int = 1, limit: int = 250) -> list[Any]:
-        """The reply to one call of hold."""
+    async def pause(self, *, begin: int = 1, limit: int = 250) -> list[Any]:
+        """The reply to one call of pause."""
         return await ask(
-            self.harness, "dag/hold", {"dag": self.dag, "limit": limit, "begin": begin}
+            self.harness, "dag/pause", {"dag": self.dag, "limit": limit, "begin": begin}
         )
 
-    async def unhold(self, *, begin: int = 1, limit: int = 250) -> list[Any]:
-        """The reply to one call of unhold."""
+    async def resume(self, *, begin: int = 1, limit: int = 250) -> list[Any]:
+        """The reply to one call of resume."""
         args: dict[str, Any] = {"dag": self.dag, "limit": limit, "tries": TRIES, "begin": begin}
-        return await ask(self.harness, "dag/unhold", args)
+        return await ask(self.harness, "dag/resume", args)
 
     async def forget(self, *, limit: int = 250, archive: int = 0) -> list[Any]:
         """The reply to one call of forget."""

@@ -22,7 +22,7 @@ async def archived(harness: Harness, *over: str) -> None:
     """The archive has seen everything that has ended, and that these DAGs are over."""
     entries = await harness.client.xrange(harness.keys.outbox())
     args: dict[str, Argument] = {"group": GROUP, "ttl": 60_000, "dags": " ".join(over)}
-    await ask(harness, "queue/archived", args, [(entry,) for entry, _ in entries])
+    await ask(harness, "archive/acknowledge", args, [(entry,) for entry, _ in entries])
 
 
 async def test_nothing_expires_before_the_end(harness: Harness) -> None:

@@ -66,7 +66,7 @@ async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
 async def test_what_has_ended_or_is_held_back_enters_no_lane(harness: Harness) -> None:
     plant = await planted(harness, {"a": [], "b": []})
     await run(plant, a="done")
-    await plant.hold()
+    await plant.pause()
 
     await ranked(plant, a=7, b=7)
 

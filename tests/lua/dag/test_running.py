@@ -30,7 +30,7 @@ async def test_the_first_claim_makes_it_run(harness: Harness) -> None:
 
 async def test_a_claim_that_is_held_back_does_not(harness: Harness) -> None:
     plant = await planted(harness, DIAMOND)
-    await plant.hold(limit=1)
+    await plant.pause(limit=1)
 
     assert await harness.queue.claim(worker="w1") == []
 

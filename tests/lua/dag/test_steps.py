@@ -23,7 +23,7 @@ async def test_every_verb_is_named_with_its_dag_and_position(harness: Harness) -
     one, two = [await a_plant(harness, fan(5, to_one=True)).written() for _ in range(2)]
     await one.commit(limit=2)
     await two.commit()
-    await two.hold(limit=3)
+    await two.pause(limit=3)
 
     assert await steps(harness) == {f"commit {one.dag}": "2", f"hold {two.dag}": "3"}
     assert len(await steps(harness, limit=1)) == 1

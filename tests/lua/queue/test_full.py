@@ -118,7 +118,7 @@ async def test_a_full_server_takes_pauses_and_discards(full: Harness) -> None:
     await full.queue.pause()
     await full.queue.resume()
     await full.queue.dead.discard(lease.id)
-    assert await ask(full, "queue/restamp", {"from": "-", "limit": 10}) == ["OK", ""]
+    assert await ask(full, "scheduler/restamp", {"from": "-", "limit": 10}) == ["OK", ""]
 
     assert (await full.task(lease.id)).state is State.CANCELLED
 

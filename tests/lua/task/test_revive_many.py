@@ -225,10 +225,10 @@ async def test_a_sweep_changes_nothing_but_lets_it_go_on(harness: Harness) -> No
     before = await harness.dump()
     rows = [(plant.ids["end"].ulid,)]
 
-    assert await ask(harness, "queue/mend", {"parents": 10}, rows) == ["OK", 0]
+    assert await ask(harness, "repair/mend", {"parents": 10}, rows) == ["OK", 0]
     assert await harness.dump() == before
     await harness.client.delete(harness.keys.unfinished())
-    assert await ask(harness, "queue/mend", {"parents": 10}, rows) == ["OK", 1]
+    assert await ask(harness, "repair/mend", {"parents": 10}, rows) == ["OK", 1]
     await settled(harness)
     assert waiting(await plant.after()) == [*"0123456"]
 

@@ -1,0 +1,43 @@
+-- exchange: no move
+--
+-- A worker's hot loop in one round trip: what has finished is completed, then the free slots are
+-- filled. Its moves are those of complete and of claim; sent again, both give the same answers.
+--
+-- KEYS  1 ready       stream  its pending list holds the leases; built from root below
+-- ARGV  1 root        prefix of every key of the shard
+--       2 waiter      who asks: one conversation with a rising seq
+--       3 seq         number of this claim in it
+--       4 consumer    the worker that will own the leases
+--       5 bits        128 random bits: token = <epoch>:<bits>
+--       6 n           free slots
+--       7 version     the lane version that `lanes` was made from
+--       8 lanes       JSON [[number, rate, ...], ...] the worker may serve, see lua/task/claim.lua
+--       9 profile     name of that set of lanes
+--      10 box         where mail for this waiter goes
+--      11 park_ms     how long to wait when there is nothing; 0: not at all
+--      12 handoff_ms  how soon a mailed task must be started
+--      13 archive     1: what ends goes to the outbox and is kept until it is archived
+--      14 ttl         how long an ended task is kept, ms
+--      15 limit       dependents told in this call
+--      16 tries       how many parked claims may be looked at
+--      17 begin       how many of the `n` begin at once; the others wait for a slot, RUNNING too,
+--                     but nothing of them is spent when the worker is lost before they are started
+--      18 events      length of the events stream
+-- EACH  task          its id
+--       token         the claim's token
+--       result        encoded result, stored as it is; "" for none
+-- FLAGS allow-oom
+-- REPLY OK [OK <more> [OK | LOST | STATE:<found>]...] [the reply of claim] <now>
+
+local root, words = ARGV[1], { "OK", 0 }
+local now, at = values.now_ms()
+local how = { archive = ARGV[13], ttl = ARGV[14], limit = ARGV[15], tries = tonumber(ARGV[16]),
+  events = ARGV[18] }
+if #ARGV > 18 and complete.many(root, ARGV, now, at, 19, how, words) then
+  words[2] = 1
+end
+local claimed = waiting.claim(root, now, { waiter = ARGV[2], seq = ARGV[3], consumer = ARGV[4],
+  bits = ARGV[5], n = tonumber(ARGV[6]), started = true, version = ARGV[7], lanes = ARGV[8],
+  profile = ARGV[9], box = ARGV[10], park_ms = tonumber(ARGV[11]), handoff_ms = ARGV[12],
+  memo_ms = "0", begin = tonumber(ARGV[17]), at = at })
+return { "OK", words, claimed, at }
