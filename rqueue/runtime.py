@@ -58,7 +58,9 @@ def open_runtime(settings: Settings) -> Runtime:
         from rqueue import embedded  # noqa: PLC0415 - most queues have a server of their own
 
         server = embedded.start(server)
-    connection = connect(server, timeout_sec=settings.call_timeout_sec, block_sec=settings.park_sec)
+    connection = connect(
+        server, timeout_sec=settings.call_timeout_sec, block_sec=settings.claim_wait_sec
+    )
     return assemble(settings, connection)
 
 
@@ -141,8 +143,8 @@ def terms_of(settings: Settings) -> Terms:
         claim_ms=ms(settings.claim_ttl_sec),
         timeout_ms=ms(settings.timeout_sec),
         grace_ms=ms(settings.timeout_grace_sec),
-        park_ms=ms(settings.park_sec),
-        handoff_ms=ms(settings.handoff_sec),
+        claim_wait_ms=ms(settings.claim_wait_sec),
+        delivery_ms=ms(settings.delivery_sec),
         memo_ms=ms(settings.claim_memo_sec),
         wait_replicas=settings.wait_replicas,
         max_nodes=settings.max_dag_nodes,

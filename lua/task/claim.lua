@@ -19,8 +19,8 @@
 --                     ones, and how many of them one claim looks at
 --      10 profile     name of that set of lanes
 --      11 box         where mail for this waiter goes
---      12 park_ms     how long to wait when there is nothing; 0: not at all
---      13 handoff_ms  how soon a mailed task must be started
+--      12 wait_ms     how long to wait when there is nothing; 0: not at all
+--      13 delivery_ms  how soon a mailed task must be started
 --      14 memo_ms     how long the memo is kept; 0: for ever
 -- FLAGS allow-oom
 -- REPLY OK <version> <wait_ms> [row]... | STALE | LANES <version> [signature number]...
@@ -28,5 +28,5 @@
 local now, at = values.now_ms()
 return waiting.claim(ARGV[1], now, { waiter = ARGV[2], seq = ARGV[3], consumer = ARGV[4],
   bits = ARGV[5], n = tonumber(ARGV[6]), started = ARGV[7] == "1", version = ARGV[8],
-  lanes = ARGV[9], profile = ARGV[10], box = ARGV[11], park_ms = tonumber(ARGV[12]),
-  handoff_ms = ARGV[13], memo_ms = ARGV[14], at = at })
+  lanes = ARGV[9], profile = ARGV[10], box = ARGV[11], wait_ms = tonumber(ARGV[12]),
+  delivery_ms = ARGV[13], memo_ms = ARGV[14], at = at })

@@ -14,8 +14,8 @@
 --       8 lanes       JSON [[number, rate, ...], ...] the worker may serve, see lua/task/claim.lua
 --       9 profile     name of that set of lanes
 --      10 box         where mail for this waiter goes
---      11 park_ms     how long to wait when there is nothing; 0: not at all
---      12 handoff_ms  how soon a mailed task must be started
+--      11 wait_ms     how long to wait when there is nothing; 0: not at all
+--      12 delivery_ms  how soon a mailed task must be started
 --      13 archive     1: what ends goes to the outbox and is kept until it is archived
 --      14 ttl         how long an ended task is kept, ms
 --      15 limit       dependents told in this call
@@ -38,6 +38,6 @@ if #ARGV > 18 and complete.many(root, ARGV, now, at, 19, how, words) then
 end
 local claimed = waiting.claim(root, now, { waiter = ARGV[2], seq = ARGV[3], consumer = ARGV[4],
   bits = ARGV[5], n = tonumber(ARGV[6]), started = true, version = ARGV[7], lanes = ARGV[8],
-  profile = ARGV[9], box = ARGV[10], park_ms = tonumber(ARGV[11]), handoff_ms = ARGV[12],
+  profile = ARGV[9], box = ARGV[10], wait_ms = tonumber(ARGV[11]), delivery_ms = ARGV[12],
   memo_ms = "0", begin = tonumber(ARGV[17]), at = at })
 return { "OK", words, claimed, at }

@@ -125,8 +125,8 @@ class WaitingClaim:
             "bits": secrets.token_urlsafe(16),
             "n": n,
             "box": self.mailbox,
-            "park_ms": wait_ms,
-            "handoff_ms": self.shard.terms.handoff_ms,
+            "wait_ms": wait_ms,
+            "delivery_ms": self.shard.terms.delivery_ms,
         }
 
     def known_lanes(self) -> dict[str, Argument]:

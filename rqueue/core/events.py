@@ -347,7 +347,7 @@ class Follower:
         self.place = START if after is None else after
         self.wanted = wanted
         self.wait_sec = wait_sec
-        self.block_sec = min(BLOCK_SEC, shard.terms.park_ms / 1000)
+        self.block_sec = min(BLOCK_SEC, shard.terms.claim_wait_ms / 1000)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The wanted events in order; raises EventsMissed where some have been trimmed."""

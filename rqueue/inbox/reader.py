@@ -144,7 +144,7 @@ class Inbox:
         self.drafter = Drafter(settings, clock, by=INBOX)
         # Shorter than any ended task is kept: the tasks of a lost reader's entry are found.
         self.idle_ms = round(settings.call_timeout_sec * 1000)
-        self.longest_wait_sec = settings.park_sec
+        self.longest_wait_sec = settings.claim_wait_sec
         # The next tick has something to do if there is an entry after this one.
         self.last = START
         self.full = False

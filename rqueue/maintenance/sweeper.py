@@ -173,11 +173,11 @@ class Sweeper:
         """The sorted sets that index a state."""
         keys = self.shard.keys
         lanes = (await read_lanes(self.shard)).numbers
-        fixed = [keys.delayed(), keys.blocked(), keys.dead(), keys.deadlines(), keys.handoffs()]
+        fixed = [keys.delayed(), keys.blocked(), keys.dead(), keys.deadlines(), keys.deliveries()]
         found = [*fixed, *map(keys.lane, lanes.values())]
         for lane, number in lanes.items():
             if lane.keyed:
-                found += [keys.heads(number), keys.turns(number), keys.shut(number)]
+                found += [keys.heads(number), keys.turns(number), keys.closed_tenants(number)]
         return found
 
     async def sweep_tasks(self, swept: Swept) -> None:

@@ -179,8 +179,8 @@ class Settings(BaseModel):
     judge_timeout_sec: Seconds = Field(60, description="how long a judge may take")
     call_timeout_sec: Seconds = Field(10, description="how long a call is tried and re-sent")
     wait_replicas: int = Field(0, ge=0, le=100, description="replicas that must have a submit")
-    park_sec: Seconds = Field(5, description="how long a claim waits at the server")
-    handoff_sec: Seconds = Field(
+    claim_wait_sec: Seconds = Field(5, description="how long a claim waits at the server")
+    delivery_sec: Seconds = Field(
         2, description="how soon a delivered task must be started; at most a third of lease_sec"
     )
     unserved_after_sec: Seconds = Field(
@@ -254,7 +254,7 @@ class Settings(BaseModel):
             # A task delivered to a lost worker is taken back before the reaper counts a loss.
             longest = settings.lease_sec / 3
             if isinstance(data, Mapping):
-                found = {"handoff_sec": min(settings.handoff_sec, longest), **data}
+                found = {"delivery_sec": min(settings.delivery_sec, longest), **data}
                 settings = handler({**found, "archive": archive_of(settings)})
         except ValidationError as error:
             raise broken(error) from None
@@ -267,10 +267,10 @@ class Settings(BaseModel):
             raise ConfigError("embedded", "is given together with url; one server is enough")
         if has_duplicates(settings.limits):
             raise ConfigError("limits", "has two for the same type and key, or two for the queue")
-        if settings.claim_memo_sec < 2 * settings.park_sec:
-            raise ConfigError("claim_memo_sec", "is at least twice park_sec")
-        if settings.handoff_sec > longest:
-            raise ConfigError("handoff_sec", "is at most a third of lease_sec")
+        if settings.claim_memo_sec < 2 * settings.claim_wait_sec:
+            raise ConfigError("claim_memo_sec", "is at least twice claim_wait_sec")
+        if settings.delivery_sec > longest:
+            raise ConfigError("delivery_sec", "is at most a third of lease_sec")
         return settings
 
 

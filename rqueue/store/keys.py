@@ -154,7 +154,7 @@ class TurnKeys(ABC):
         """
         return f"{self.root}turned"
 
-    def shut(self, number: int) -> str:
+    def closed_tenants(self, number: int) -> str:
         """zset: the tenants of a lane that get no turns, by the time when they get them again:
         `inf` where one of their leased tasks must end first.
         """
@@ -299,7 +299,7 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         """list: the dependencies of a task of a DAG, where they are too many for its hash."""
         return f"{self.root}parents:{task}"
 
-    def heirs(self, task: str) -> str:
+    def triggered(self, task: str) -> str:
         """hash: dependents that wait for the end of this task, whatever its outcome ->
         their trigger.
         """
@@ -347,7 +347,7 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         """zset: dead-lettered tasks by time of death; they stay until resolved."""
         return f"{self.root}dead"
 
-    def handoffs(self) -> str:
+    def deliveries(self) -> str:
         """zset: `task:epoch` delivered to a waiting claim and not yet started, by due time."""
         return f"{self.root}handoffs"
 

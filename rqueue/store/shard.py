@@ -56,8 +56,8 @@ class Terms:
     claim_ms: int = 60_000
     timeout_ms: int = 3_600_000
     grace_ms: int = 10_000
-    park_ms: int = 5_000
-    handoff_ms: int = 2_000
+    claim_wait_ms: int = 5_000
+    delivery_ms: int = 2_000
     memo_ms: int = 120_000
     events: int = 10_000
     keep_failures: int = 100

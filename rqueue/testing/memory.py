@@ -83,7 +83,7 @@ class Memory:
             shelf=Shelf(Directory(self.folder), shelf.rules, queue=shelf.queue),
             runner=ClockedRunner(self.connection),
         )
-        terms = replace(runtime.shard.terms, park_ms=FOR_EVER_MS, wait_replicas=0)
+        terms = replace(runtime.shard.terms, claim_wait_ms=FOR_EVER_MS, wait_replicas=0)
         runtime.shard.terms = terms
         self.timeline = Timeline(runtime, self.clock, self.random)
         self.wait(self.timeline.set(self.clock.ms))

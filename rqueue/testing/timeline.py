@@ -159,7 +159,7 @@ class Timeline:
     async def next_ms(self) -> int:
         """When the next thing falls due; 0 where nothing does."""
         keys = self.keys
-        sets = [keys.wakes(), keys.delayed(), keys.deadlines(), keys.handoffs()]
+        sets = [keys.wakes(), keys.delayed(), keys.deadlines(), keys.deliveries()]
         lanes = [name.rpartition("0")[0] + "*" for name in (keys.lane(0), keys.keyed(0, ""))]
         return int(await self.run(NEXT, [keys.ready(), *sets], self.lease_ms, *lanes))
 

@@ -235,10 +235,10 @@ class ManualClaim:
         """Waits for tasks and reads the mailbox until the time is over."""
         loop = asyncio.get_running_loop()
         while (left := until - loop.time()) > 0:
-            park_ms = min(round(left * 1000) + 1, self.shard.terms.park_ms)
-            answer = await self.ask(n, wait_ms=park_ms)
+            wait_ms = min(round(left * 1000) + 1, self.shard.terms.claim_wait_ms)
+            answer = await self.ask(n, wait_ms=wait_ms)
             if not answer.grants:
-                await self.listen(min(left, park_ms / 1000))
+                await self.listen(min(left, wait_ms / 1000))
                 await self.ask(n)
             elif answer.wait_ms:
                 await self.ask(0)

@@ -64,7 +64,7 @@ class Registrar:
             agents=tuple(sorted(offer.agents)),
             models_available=tuple(sorted(offer.models)),
             max_concurrent_tasks=worker.slots.size,
-            poll_interval_sec=settings.park_sec,
+            poll_interval_sec=settings.claim_wait_sec,
             claim_ttl_sec=settings.claim_ttl_sec,
             draining=worker.draining,
             **self.failure_fields(),

@@ -53,12 +53,12 @@ class Session:
         """
         # The table may grow during the call; later deliveries belong to the next exchange.
         unconfirmed, self.unconfirmed = self.unconfirmed, {}
-        park_ms = self.shard.terms.park_ms if room else 0
+        wait_ms = self.shard.terms.claim_wait_ms if room else 0
         try:
             # A task that is completed by this call is not confirmed any more.
             kept = len(unconfirmed.keys() - {row.task for row in done})
             reply = await self.waiter.exchange(
-                done, room + kept, wait_ms=park_ms, begin=begin + kept
+                done, room + kept, wait_ms=wait_ms, begin=begin + kept
             )
         except RQueueError:
             # Repeated under the same number, so that the reply includes what the lost reply
@@ -88,7 +88,7 @@ class Session:
         """The tasks of a delivery, to be run immediately and confirmed by the next exchange. None
         of an old delivery: the tasks may be leased to another worker.
         """
-        if self.now_ms - delivery.sent_ms > self.shard.terms.handoff_ms / 2:
+        if self.now_ms - delivery.sent_ms > self.shard.terms.delivery_ms / 2:
             return []
         grants = self.waiter.delivered_with(delivery)
         self.unconfirmed |= {grant.task: grant.token for grant in grants}

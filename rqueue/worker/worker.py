@@ -263,7 +263,7 @@ class Worker:
     async def listen(self) -> None:
         """Reads the mailbox: tasks for a waiting claim, lost leases, and drain requests."""
         while True:
-            delivery = await self.session.next_delivery(self.parts.settings.park_sec)
+            delivery = await self.session.next_delivery(self.parts.settings.claim_wait_sec)
             if delivery is not None:
                 self.take_delivery(delivery)
                 # The delivered tasks start before the next blocking read.

@@ -80,14 +80,14 @@ async def test_the_only_queue_of_the_file_is_meant(lost_shell: Shell, nowhere: P
 
 async def test_each_setting_says_where_it_came_from(lost_shell: Shell, nowhere: Path) -> None:
     (nowhere / "rqueue.yaml").write_text(TWO)
-    lost_shell.env = {"RQUEUE_PARK_SEC": "3", "RQUEUE_QUEUE": "a"}
+    lost_shell.env = {"RQUEUE_CLAIM_WAIT_SEC": "3", "RQUEUE_QUEUE": "a"}
 
     found = await settings(lost_shell)
 
     assert found["name"] == ("a", "RQUEUE_QUEUE")
     assert found["url"] == ("redis://user:***@common:6379/1", "rqueue.yaml")
     assert found["lease_sec"] == (10, "rqueue.yaml: queues.a")
-    assert found["park_sec"] == (3, "RQUEUE_PARK_SEC")
+    assert found["claim_wait_sec"] == (3, "RQUEUE_CLAIM_WAIT_SEC")
     assert found["scale"] == ("native", "profile factory")
     assert found["max_lanes"] == (512, "default")
     of_b = await settings(lost_shell, "--queue", "b", "--url", "unix:///x.sock")

@@ -101,8 +101,8 @@ async def claim(harness: Harness, n: int = 1, **changes: Any) -> list[Any]:
         "lanes": served.lanes,
         "profile": served.profile,
         "box": "box",
-        "park_ms": 0,
-        "handoff_ms": 2000,
+        "wait_ms": 0,
+        "delivery_ms": 2000,
         "memo_ms": 0,
     }
     unknown = set(changes) - set(args)

@@ -14,7 +14,7 @@ from rqueue.task.lane import Offer, serves
 from rqueue.task.state import State
 from tests.machine.hands import Hands
 from tests.machine.invariants import MAX_ATTEMPTS
-from tests.machine.twin import HANDOFF_MS, PARK_MS
+from tests.machine.twin import DELIVERY_MS, PARK_MS
 from tests.reference.conversation import Answer, Claim
 from tests.reference.records import Lease, Record, Verdict
 
@@ -71,8 +71,8 @@ class Seat:
             version=self.version,
             box=self.box,
             start=start,
-            park_ms=PARK_MS if parks else 0,
-            handoff_ms=HANDOFF_MS,
+            wait_ms=PARK_MS if parks else 0,
+            delivery_ms=DELIVERY_MS,
             begin=begin,
         )
         self.calls.append(call)

@@ -36,7 +36,7 @@ KEY_MUTATIONS = {
         "lib/lane/tenants.lua", '"-inf", now, "LIMIT"', '"-inf", 0, "LIMIT"'
     ),
     "a key is shut in one lane and counted in another": Mutation(
-        "lib/limits/limits.lua", "doors[what] or tenant_gate", "tenant_gate"
+        "lib/limits/limits.lua", "by_tenant[what] or tenant_gate", "tenant_gate"
     ),
     "a turn moves nothing": Mutation("lib/lane/turns.lua", "one.step * (1 + missed)", "0"),
     "a turn costs all keys the same": Mutation(
@@ -83,7 +83,7 @@ KEY_MUTATIONS = {
         "repair/tidy.lua", "or is_over()", "or true"
     ),
     "a key that is shut has turns": Mutation(
-        "lib/lane/tenants.lua", "if not first[1] or shut[i] then", "if not first[1] then"
+        "lib/lane/tenants.lua", "if not first[1] or closed[i] then", "if not first[1] then"
     ),
     "a task that leaves its lane stays in its key": Mutation(
         "lib/lane/lanes.lua", "found == 1 and tasks.has_tenant(lane)", "false"

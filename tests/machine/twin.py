@@ -32,7 +32,7 @@ from tests.reference.verbs.words import Asked
 # Time passes in tens of seconds; every limit lies between two of them.
 STEP_MS = 10_000
 MOST_PARKS = 3
-LEASE_MS, HANDOFF_MS, PARK_MS, RECHECK_MS = 35_000, 15_000, 25_000, 5_000
+LEASE_MS, DELIVERY_MS, PARK_MS, RECHECK_MS = 35_000, 15_000, 25_000, 5_000
 LIMITS = Limits(claim_ms=25_000, timeout_ms=35_000, grace_ms=10_000)
 TTL_MS, MAX_LANES, KEEP, EVENTS, MANY = 86_400_000, 10, 3, 100, 1000
 FOR_EVER_MS = 10**12
@@ -235,7 +235,7 @@ class Twin:
         lanes = list(self.lane_words(call).values())
         return {
             **{name: getattr(call, name) for name in ("waiter", "seq", "consumer", "bits", "n")},
-            **{name: getattr(call, name) for name in ("version", "box", "park_ms", "handoff_ms")},
+            **{name: getattr(call, name) for name in ("version", "box", "wait_ms", "delivery_ms")},
             "lanes": compact(lanes) or "[]",
             "profile": "-".join(map(str, call.lanes)) or "none",
         }

@@ -74,7 +74,7 @@ async def test_a_delivery_that_was_not_started_is_taken_back(harness: Harness) -
     waiter = await parked(harness)
     task = (await harness.queue.enqueue("code")).id
     assert len(await mail(harness, waiter)) == 1
-    await harness.client.zadd(harness.keys.handoffs(), {f"{task.ulid}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{task.ulid}:1": 1})
 
     promoted = await harness.promoter.tick()
 

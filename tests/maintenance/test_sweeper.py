@@ -149,7 +149,7 @@ async def test_keys_that_were_torn_apart_are_put_right(server: Server) -> None:
         (held, *_) = await harness.queue.claim(worker="w1", n=1)
         keys, client = harness.keys, harness.client
         await client.delete(keys.keyed(-1, "b"), keys.turns(-1), keys.heads(-1), keys.hand("a"))
-        await client.zadd(keys.shut(-1), {"a": float("inf")})
+        await client.zadd(keys.closed_tenants(-1), {"a": float("inf")})
         await client.zadd(keys.hand("b"), {"GONE": -1, held.id.ulid: -1})
         await client.zadd(keys.turns(-1), {"ghost": 0})
 

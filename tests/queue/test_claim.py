@@ -155,7 +155,7 @@ async def test_a_wait_that_nobody_answers_ends_with_nothing(harness: Harness) ->
 
 
 async def test_a_claim_waits_longer_than_one_parking(valkey: Server) -> None:
-    harness = build(valkey.connection(), valkey.client(), park_sec=0.02)
+    harness = build(valkey.connection(), valkey.client(), claim_wait_sec=0.02)
     waiting = asyncio.create_task(harness.queue.claim(worker="w1", wait=30))
     await parked(harness, 1)
     (waiter,) = await harness.client.keys("*}:waiter:*")

@@ -52,10 +52,10 @@ def claim(model: Model, call: Claim) -> Answer:
     given = [(grant.task, grant.token) for grant in grants]
     kept = WaitingClaim(call, given, short=short, begin=left_to_begin)
     model.waiters[call.waiter] = kept
-    if call.park_ms == 0 or short <= 0:
+    if call.wait_ms == 0 or short <= 0:
         return Answer("OK", 0, grants)
-    kept.since_ms, kept.until_ms = model.now_ms, model.now_ms + call.park_ms
-    return Answer("OK", call.park_ms, grants)
+    kept.since_ms, kept.until_ms = model.now_ms, model.now_ms + call.wait_ms
+    return Answer("OK", call.wait_ms, grants)
 
 
 def who_asks(call: Claim, begin: int | None) -> Who:
@@ -183,6 +183,6 @@ def answer_one(model: Model, waiter: WaitingClaim) -> None:
     waiter.since_ms, waiter.until_ms = None, 0
     waiter.mailed = [(grant.task, grant.token) for grant in given]
     for grant in given:
-        model.handoffs[grant.task, model.tasks[grant.task].epoch] = model.now_ms + call.handoff_ms
+        model.handoffs[grant.task, model.tasks[grant.task].epoch] = model.now_ms + call.delivery_ms
     words = [word for named in waiter.mailed for word in named]
     model.mail(call.box, " ".join(["tasks", str(call.seq), *words]))

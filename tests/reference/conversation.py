@@ -27,8 +27,8 @@ class Claim:
     version: int
     box: str
     start: bool = False
-    park_ms: int = 0
-    handoff_ms: int = 2000
+    wait_ms: int = 0
+    delivery_ms: int = 2000
     begin: int | None = None
     limits: tuple[LimitWords, ...] = ()
     keys: Mapping[int, KeyRules] = field(default_factory=dict)

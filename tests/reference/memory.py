@@ -42,7 +42,9 @@ class Memory:
         keys = Keys(settings.namespace, settings.name)
         connection = MemoryConnection(self.server, keys, timeout_sec=settings.call_timeout_sec)
         self.runtime = runtime = assemble(settings, connection)
-        runtime.shard.terms = replace(runtime.shard.terms, park_ms=FOR_EVER_MS, wait_replicas=0)
+        runtime.shard.terms = replace(
+            runtime.shard.terms, claim_wait_ms=FOR_EVER_MS, wait_replicas=0
+        )
         self.timeline = Timeline(self.server, runtime, self.random)
         self.queue = queue = Queue(settings.name, runtime=runtime)
         internals = queue._internals

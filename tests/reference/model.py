@@ -177,13 +177,13 @@ class Model:
         """Puts a line into a box."""
         self.boxes.setdefault(box, []).append(line)
 
-    def make_ready(self, record: Record) -> int:
-        """The task may be claimed, as soon as its DAG lets it; its lane."""
+    def make_ready(self, record: Record) -> int | None:
+        """The task may be claimed; the lane it enters, unless its DAG holds it back."""
         self.handoffs.pop((record.id, record.epoch), None)
         leave_hand(self, record)
         record.state, record.suspended = State.READY, None
         record.held = is_shut(self, record)
-        return record.lane
+        return None if record.held else record.lane
 
     def delay(self, record: Record, due_ms: int) -> None:
         """A waiting task waits until then."""

@@ -49,14 +49,15 @@ def revive(
         record.due_ms = due_ms
         said = {**said, "not_before": str(due_ms)}
     add_review(model, record.id, life, {"resolution": "retry", **said})
+    lane = None
     if record.waits:
         record.state = State.PENDING
     else:
-        model.make_ready(record)
+        lane = model.make_ready(record)
     revive_dag(model, record)
     begins = record.state
-    if begins is State.READY:
-        answer(model, {record.lane})
+    if lane is not None:
+        answer(model, {lane})
     return f"OK {begins}"
 
 

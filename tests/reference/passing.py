@@ -12,7 +12,7 @@ from tests.reference.claiming import answer
 from tests.reference.money import look_at_short, owe
 from tests.reference.records import TIME, Ended, Record, Verdict
 from tests.reference.settling import fail_one, give_back, held
-from tests.reference.telling import bury, leave_awaited, leave_children
+from tests.reference.telling import bury, lanes, leave_awaited, leave_children
 
 if TYPE_CHECKING:
     from tests.reference.model import Model
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def recall(model: Model) -> int:
     """Takes back what was mailed and not started in time; once, where it may have begun."""
-    touched: set[int] = set()
+    entered: list[int | None] = []
     recalled = 0
     for (task, epoch), due_ms in list(model.handoffs.items()):
         if due_ms > model.now_ms:
@@ -33,8 +33,9 @@ def recall(model: Model) -> int:
         if record.state in (State.CLAIMED, State.RUNNING) and not begun_again:
             if record.state is State.RUNNING:
                 owe(record)
-            touched.add(give_back(model, record, "recall"))
+            entered.append(give_back(model, record, "recall"))
             recalled += 1
+    touched = lanes(entered)
     if touched:
         answer(model, touched)
     return recalled
@@ -44,13 +45,13 @@ def reap(model: Model, verdicts: Sequence[Verdict], *, idle_ms: int) -> list[str
     """Takes leases that were silent so long; HELD where one was not."""
     words: list[str] = []
     ended: list[Ended] = []
-    touched: set[int] = set()
+    entered: list[int | None] = []
     for verdict in verdicts:
         record = held(model, (verdict.task, verdict.token))
         if record is None or model.now_ms - record.seen_ms < idle_ms:
             words.append("HELD")
         elif record.state is State.CLAIMED:
-            touched.add(give_back(model, record, "reap"))
+            entered.append(give_back(model, record, "reap"))
             words.append("READY")
         else:
             owe(record)
@@ -59,6 +60,7 @@ def reap(model: Model, verdicts: Sequence[Verdict], *, idle_ms: int) -> list[str
             number = model.lane_number(verdict.exclusive) if verdict.exclusive else None
             record.lane = number or record.lane
     model.send(ended)
+    touched = lanes(entered)
     if touched:
         answer(model, touched)
     return words
@@ -87,11 +89,13 @@ def run_now(model: Model, task: str) -> str | int:
 
 
 def promote_all(model: Model, tasks: Sequence[str], woken: Collection[int] = ()) -> int:
-    entered = [promote_one(model, model.tasks[task]) for task in tasks]
-    lanes = [lane for lane in entered if lane is not None]
-    if lanes or woken:
-        answer(model, {*lanes, *woken})
-    return len(lanes)
+    records = [model.tasks[task] for task in tasks]
+    entered = [promote_one(model, record) for record in records]
+    promoted = sum(record.state is State.READY for record in records)
+    touched = lanes(entered) | {*woken}
+    if touched:
+        answer(model, touched)
+    return promoted
 
 
 def promote_one(model: Model, record: Record) -> int | None:

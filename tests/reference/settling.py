@@ -13,7 +13,7 @@ from tests.reference.breaking import heed_success, slow_down, trip
 from tests.reference.claiming import answer, begin
 from tests.reference.money import drop_empty, heed_refunds, leave_hand, owe, refunded
 from tests.reference.records import Ended, Key, Lease, Limits, Record, Verdict
-from tests.reference.telling import bury, tell_dependents, tell_heirs
+from tests.reference.telling import bury, lanes, tell_dependents, tell_heirs
 from tests.reference.turning import let_in
 
 if TYPE_CHECKING:
@@ -214,8 +214,8 @@ def park(
     return words
 
 
-def give_back(model: Model, record: Record, settled: str) -> int:
-    """A held task becomes READY again, free of charge; its lane."""
+def give_back(model: Model, record: Record, settled: str) -> int | None:
+    """A held task becomes READY again, free of charge; the lane it enters."""
     let_in(model, record)
     record.settled = settled
     return model.make_ready(record)
@@ -224,15 +224,15 @@ def give_back(model: Model, record: Record, settled: str) -> int:
 def release(model: Model, leases: Sequence[Lease]) -> list[str]:
     """In hand to READY, no attempt spent."""
     words: list[str] = []
-    touched: set[int] = set()
+    entered: list[int | None] = []
     for lease in leases:
         record = held(model, lease)
         if record is not None:
             if record.state is not State.CLAIMED:
                 owe(record)
-            touched.add(give_back(model, record, f"release {record.token}"))
+            entered.append(give_back(model, record, f"release {record.token}"))
             words.append("OK")
         else:
             words.append("OK" if again(model, lease, "release") else LOST)
-    answer_freed(model, touched, freed=bool(touched))
+    answer_freed(model, lanes(entered), freed=bool(entered))
     return words

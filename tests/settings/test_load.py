@@ -42,19 +42,19 @@ def test_a_profile_sets_what_is_not_given() -> None:
 
 def test_arguments_win_over_environment_over_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("rqueue.yaml").write_text(
-        "lease_sec: 11\npark_sec: 1\nhandoff_sec: 1\nmax_lanes: 3\nhttp:\n  port: 80\n"
-        "queues:\n  mail:\n    park_sec: 2\n    handoff_sec: 2\n    lease_sec: 12\n"
+        "lease_sec: 11\nclaim_wait_sec: 1\ndelivery_sec: 1\nmax_lanes: 3\nhttp:\n  port: 80\n"
+        "queues:\n  mail:\n    claim_wait_sec: 2\n    delivery_sec: 2\n    lease_sec: 12\n"
     )
-    monkeypatch.setenv("RQUEUE_HANDOFF_SEC", "3")
+    monkeypatch.setenv("RQUEUE_DELIVERY_SEC", "3")
     monkeypatch.setenv("RQUEUE_LEASE_SEC", "13")
 
-    settings = Settings.load("mail", lease_sec=14, park_sec=None)
+    settings = Settings.load("mail", lease_sec=14, claim_wait_sec=None)
 
     assert settings.lease_sec == 14
-    assert settings.handoff_sec == 3
-    assert settings.park_sec == 2
+    assert settings.delivery_sec == 3
+    assert settings.claim_wait_sec == 2
     assert settings.max_lanes == 3
-    assert Settings.load("other").park_sec == 1
+    assert Settings.load("other").claim_wait_sec == 1
 
 
 def test_a_retry_policy_comes_from_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,23 +227,23 @@ def test_a_password_is_not_shown() -> None:
 
 def test_a_claims_memo_outlives_its_wait() -> None:
     with pytest.raises(ConfigError, match="claim_memo_sec"):
-        Settings(name="q", url="redis://h", park_sec=6, claim_memo_sec=10)
+        Settings(name="q", url="redis://h", claim_wait_sec=6, claim_memo_sec=10)
 
 
 def test_a_delivery_to_a_lost_worker_is_taken_back_before_its_lease_ends() -> None:
-    with pytest.raises(ConfigError, match="handoff_sec"):
-        Settings(name="q", url="redis://h", lease_sec=5, handoff_sec=2)
+    with pytest.raises(ConfigError, match="delivery_sec"):
+        Settings(name="q", url="redis://h", lease_sec=5, delivery_sec=2)
 
-    assert Settings(name="q", lease_sec=6, handoff_sec=2).handoff_sec == 2
+    assert Settings(name="q", lease_sec=6, delivery_sec=2).delivery_sec == 2
 
 
 @pytest.mark.parametrize(
-    ("lease_sec", "handoff_sec"), [(30, 2), (6, 2), (2, 2 / 3), (0.1, 0.1 / 3)]
+    ("lease_sec", "delivery_sec"), [(30, 2), (6, 2), (2, 2 / 3), (0.1, 0.1 / 3)]
 )
-def test_a_short_lease_shortens_handoff_sec(lease_sec: float, handoff_sec: float) -> None:
+def test_a_short_lease_shortens_handoff_sec(lease_sec: float, delivery_sec: float) -> None:
     settings = Settings(name="q", lease_sec=lease_sec)
 
-    assert settings.handoff_sec == handoff_sec
+    assert settings.delivery_sec == delivery_sec
     assert Settings.model_validate(settings.model_dump()) == settings
 
 

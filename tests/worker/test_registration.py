@@ -272,4 +272,4 @@ async def test_a_new_type_of_task_reaches_a_waiting_claim_immediately(harness: H
         await handle.result(timeout=10)
 
         # Far less than the claim would wait.
-        assert asyncio.get_running_loop().time() - ages < harness.queue.settings.park_sec / 2
+        assert asyncio.get_running_loop().time() - ages < harness.queue.settings.claim_wait_sec / 2

@@ -37,7 +37,7 @@ def asks(harness: Harness, *wishes: dict[str, Any], **options: Any) -> list[Any]
 
 async def keys_of(harness: Harness) -> int:
     """The number of keys, without those that the scheduler changes meanwhile."""
-    passing = {harness.keys.unfinished().encode(), harness.keys.handoffs().encode()}
+    passing = {harness.keys.unfinished().encode(), harness.keys.deliveries().encode()}
     return len(set(await harness.client.keys("rq:*")) - passing)
 
 

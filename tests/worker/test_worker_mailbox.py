@@ -62,7 +62,7 @@ async def test_a_delivery_that_overtakes_the_reply_of_its_exchange_runs_on(
     await worker.exchange()
 
     assert (running.stopped, worker.session.unconfirmed) == ("", {})
-    assert await harness.client.exists(harness.keys.handoffs()) == 0
+    assert await harness.client.exists(harness.keys.deliveries()) == 0
 
 
 async def test_a_draining_worker_keeps_delivered_tasks_and_claims_no_more(
@@ -86,7 +86,7 @@ async def test_a_delivered_task_that_another_worker_leased_is_stopped(
     await worker.exchange()
     worker.take_delivery(await delivered(harness, worker))
     (running,) = worker.slots.running.values()
-    await harness.client.zadd(harness.keys.handoffs(), {f"{running.grant.task}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{running.grant.task}:1": 1})
     await harness.promoter.tick()
     (lease,) = await harness.queue.claim(worker="w2", types=["held"])
 

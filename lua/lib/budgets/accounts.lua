@@ -182,9 +182,9 @@ end
 
 -- Remembers that the account of a purse kept something from being handed out: who waits is answered
 -- when one of its tasks leaves the hand, when it is raised, and a day's when the day is over.
-local function note_short(root, now, purse)
-  local account = purse.account
-  purse.short = true
+local function note_short(root, now, funds)
+  local account = funds.account
+  funds.short = true
   redis.call("SADD", root .. "short", account)
   if account == "day" then
     redis.call("ZADD", root .. "wakes", "LT", (math.floor(now / 86400000) + 1) * 86400000, "$day")
@@ -267,36 +267,36 @@ end
 -- What a worker can pay for tasks now: { left, account } by the tighter of its own budget and the
 -- day's; nil where neither bounds it.
 function accounts.tightest(root, now, consumer)
-  local purse
+  local funds
   for _, account in ipairs({ "worker=" .. consumer, "day" }) do
     local left = accounts.remaining(root, now, account)
-    if left and (not purse or left < purse.left) then
-      purse = { left = left, account = account }
+    if left and (not funds or left < funds.left) then
+      funds = { left = left, account = account }
     end
   end
-  return purse
+  return funds
 end
 
 -- Whether anything of a lane can be paid from a purse: of cost class k is what costs at least
 -- 2^(k-1) and less than 2^k micro-USD, nothing for none; overdrawn, nothing at all can. Where `n`
 -- of them might be more than is left, the purse is `tight`: each price is looked at then.
-function accounts.can_afford(root, now, purse, lane, n)
+function accounts.can_afford(root, now, funds, lane, n)
   local class = lane[7]
-  if purse.left < (class and 2 ^ (class - 1) or 0) then
+  if funds.left < (class and 2 ^ (class - 1) or 0) then
     -- An empty lane keeps nobody.
     if redis.call("EXISTS", root .. "lane:" .. lane[1]) == 1 then
-      note_short(root, now, purse)
+      note_short(root, now, funds)
     end
     return false
   end
-  purse.tight = purse.tight or (class and n * 2 ^ class > purse.left)
+  funds.tight = funds.tight or (class and n * 2 ^ class > funds.left)
   return true
 end
 
 -- The head of a lane cannot be paid from a purse: "next" where another may be cheaper, "skip" where
 -- a hundred were looked at in vain.
-function accounts.skip_unaffordable(root, now, purse, lane)
-  note_short(root, now, purse)
+function accounts.skip_unaffordable(root, now, funds, lane)
+  note_short(root, now, funds)
   lane.dear = (lane.dear or 0) + 1
   if lane.rules then
     turns.skip_head(root, lane)

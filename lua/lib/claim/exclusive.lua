@@ -12,7 +12,7 @@ function exclusive.verdict(root, now, lane, picked, who)
   if by and by ~= who.consumer then
     return "skip"
   end
-  redis.call("HSET", root .. "draining", lane.number, now + lane.alone .. " " .. who.consumer)
+  redis.call("HSET", root .. "draining", lane.number, now + lane.exclusive_ms .. " " .. who.consumer)
   return "drain"
 end
 

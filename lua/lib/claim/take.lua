@@ -13,20 +13,20 @@ local function open_lanes(root, now, lanes, n, who)
     any = any or lane[5]
   end
   local found = any and gates.of_lanes(root, now, lanes)
-  local purse = any and accounts.tightest(root, now, who.consumer)
-  local open, doors = {}, nil
+  local funds = any and accounts.tightest(root, now, who.consumer)
+  local open, by_tenant = {}, nil
   for _, lane in ipairs(lanes) do
     local own = found and found[lane[1]]
-    if (own or not found) and (not purse or accounts.can_afford(root, now, purse, lane, n)) then
+    if (own or not found) and (not funds or accounts.can_afford(root, now, funds, lane, n)) then
       -- The number as text: it is a part of keys.
       local one = { number = lane[1] .. "", rate = lane[2], picked = {} }
       open[#open + 1] = one
       own = own and own[1] and own
       if own or lane[4] or lane[6] or lane[7] then
-        doors = doors or {}
-        one.alone, one.gates, one.rules = lane[4], own, lane[6]
-        one.doors, one.priced = doors, lane[7]
-        one.checked = lane[4] or own or lane[6] or purse and lane[7]
+        by_tenant = by_tenant or {}
+        one.exclusive_ms, one.gates, one.rules = lane[4], own, lane[6]
+        one.by_tenant, one.priced = by_tenant, lane[7]
+        one.checked = lane[4] or own or lane[6] or funds and lane[7]
         open.keyed, open.priced = open.keyed or lane[6], open.priced or lane[7]
       end
     end
@@ -34,8 +34,8 @@ local function open_lanes(root, now, lanes, n, who)
   if open.keyed then
     turns.group(root, open)
   end
-  if purse then
-    who.money, who.purse = purse, purse.tight and purse
+  if funds then
+    who.money, who.funds = funds, funds.tight and funds
   end
   return open
 end
@@ -44,7 +44,7 @@ end
 local function pick_one_lane(root, now, lane, n, who)
   local key = root .. "lane:" .. lane.number
   n = lane.gates and gates.most(lane.gates, n) or n
-  if n > 0 and not lane.alone then
+  if n > 0 and not lane.exclusive_ms then
     lane.picked = redis.call("ZRANGE", key, "0", n == 1 and "0" or n - 1)
   elseif n > 0 and redis.call("ZCARD", key) > 0
     and exclusive.verdict(root, now, lane, 0, who) == "run" then
@@ -66,13 +66,13 @@ local function lane_verdict(root, now, lane, head, picked, who)
     or lender and not gates.open(lender.gates or {}) then
     return "next"
   end
-  local price = who.purse and lane.priced and accounts.price_of(root, head)
-  if price and price > who.purse.left then
-    return accounts.skip_unaffordable(root, now, who.purse, lane)
+  local price = who.funds and lane.priced and accounts.price_of(root, head)
+  if price and price > who.funds.left then
+    return accounts.skip_unaffordable(root, now, who.funds, lane)
   end
-  local verdict = lane.alone and exclusive.verdict(root, now, lane, picked, who) or nil
+  local verdict = lane.exclusive_ms and exclusive.verdict(root, now, lane, picked, who) or nil
   if price and (not verdict or verdict == "run") then
-    who.purse.left = who.purse.left - price
+    who.funds.left = who.funds.left - price
   end
   return verdict
 end
@@ -227,7 +227,7 @@ end
 -- runs alone, and what has passed a gate.
 local function mark_picked(root, now, open, given, who)
   for _, lane in ipairs(open) do
-    if lane.alone and lane.picked[1] then
+    if lane.exclusive_ms and lane.picked[1] then
       redis.call("HSET", root .. "worker:" .. who.consumer, "alone", lane.picked[1])
     end
     if lane.gates and lane.picked[1] then
@@ -292,7 +292,7 @@ local function take_heads(root, now, lanes, n, who)
     who.solo = holding == "none"
   end
   local open = open_lanes(root, now, lanes, n, who)
-  local one = #open == 1 and not (open[1].rules or who.purse) and open[1]
+  local one = #open == 1 and not (open[1].rules or who.funds) and open[1]
   local picks = one and pick_one_lane(root, now, one, n, who) or pick_heads(root, now, open, n, who)
   if open.keyed then
     return lease_turns(root, now, picks, open, who)

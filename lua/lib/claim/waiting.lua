@@ -32,11 +32,11 @@ end
 -- tasks that are missing, if it wants to. Returns how long it waits.
 local function remember_claim(root, now, ask, given, short, wanted)
   local memo = root .. "waiter:" .. ask.waiter
-  local wait_ms = short > 0 and ask.park_ms or 0
+  local wait_ms = short > 0 and ask.wait_ms or 0
   -- Zeros as text: Redis writes each number out slowly.
   redis.call("HSET", memo, "seq", ask.seq, "bits", ask.bits, "consumer", ask.consumer,
     "given", line_of(given), "mailed", "", "n", short == 0 and "0" or short,
-    "profile", ask.profile, "box", ask.box, "handoff", ask.handoff_ms,
+    "profile", ask.profile, "box", ask.box, "handoff", ask.delivery_ms,
     "until", wait_ms > 0 and now + wait_ms or "0", "start", ask.started and "1" or "0",
     "begin", ask.begin == 0 and "0" or ask.begin)
   if ask.memo_ms ~= "0" then
@@ -81,7 +81,7 @@ local function carry_over(root, ask, line)
 end
 
 -- A claim of the conversation `ask` { waiter, seq, consumer, bits, n, started, version, lanes,
--- profile, box, park_ms, handoff_ms, memo_ms, begin, at }: the reply of lua/task/claim.lua. It is
+-- profile, box, wait_ms, delivery_ms, memo_ms, begin, at }: the reply of lua/task/claim.lua. It is
 -- also who takes what is given, see take.take.
 function waiting.claim(root, now, ask)
   local memo = root .. "waiter:" .. ask.waiter

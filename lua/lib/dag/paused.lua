@@ -3,8 +3,8 @@
 -- The DAG that the `flags` of a task name, if it is paused or being given up: what becomes READY of
 -- it is held back. `how` remembers the answer for the call.
 function paused.holding_dag(root, flags, how)
-  local seen = how.shut or {}
-  how.shut = seen
+  local seen = how.paused or {}
+  how.paused = seen
   if seen[flags] == nil then
     local dag = tasks.dag_of(flags)
     if dag and seen[dag] == nil then

@@ -31,13 +31,13 @@ function why.gates(root, now, lane, dag, found)
       found[#found + 1] = { "paused", what, "" }
     end
   end
-  if breaker.gate(root, now, type) == "shut" then
+  if breaker.gate(root, now, type) == "blocked" then
     local rest = redis.call("HMGET", root .. "breaker:" .. type, "state", "until")
     local open = tonumber(rest[2]) > now
     found[#found + 1] = { "breaker", open and "open" or "half-open", open and rest[2] or "" }
   end
   local slow, again = slowdown.gate(root, now, type)
-  if slow == "shut" then
+  if slow == "blocked" then
     found[#found + 1] = { "slowed", type, again }
   end
   for _, limit in ipairs(lane[5] or {}) do

@@ -58,7 +58,8 @@ local function may_lead(root, now, lane, id)
     return false
   end
   local known = lane.known[key]
-  local own = known and known.gates or limits.tenant_gates(root, now, lane.rules, lane.doors, key)
+  local own = known and known.gates
+    or limits.tenant_gates(root, now, lane.rules, lane.by_tenant, key)
   if gates.open(own) then
     return own
   elseif not known then

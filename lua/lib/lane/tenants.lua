@@ -53,11 +53,11 @@ end
 function tenants.update_heads(root, lane, keys)
   local turns = root .. "turns:" .. lane
   local at = redis.call("ZMSCORE", turns, unpack(keys))
-  local shut = redis.call("ZMSCORE", root .. "shut:" .. lane, unpack(keys))
+  local closed = redis.call("ZMSCORE", root .. "shut:" .. lane, unpack(keys))
   local heads, new = {}, {}
   for i, key in ipairs(keys) do
     local first = redis.call("ZRANGE", root .. "keyed:" .. lane .. ":" .. key, 0, 0, "WITHSCORES")
-    if not first[1] or shut[i] then
+    if not first[1] or closed[i] then
       withdraw_tenant(root, lane, key, at[i], first[1])
     else
       heads[#heads + 1], heads[#heads + 2] = first[2], first[1]
@@ -95,17 +95,17 @@ end
 -- Gives the keys of a lane their turns again whose time has come, `most` of them; all whose time
 -- was told by other `rules` than the ones of that name.
 function tenants.reopen_due(root, now, lane, most, rules)
-  local shut = root .. "shut:" .. lane
-  if redis.call("EXISTS", shut) == 0 then
+  local closed = root .. "shut:" .. lane
+  if redis.call("EXISTS", closed) == 0 then
     return
   end
   if rules and redis.call("HGET", root .. "rules", lane) ~= rules then
-    redis.call("ZUNIONSTORE", shut, 1, shut, "WEIGHTS", 0)
+    redis.call("ZUNIONSTORE", closed, 1, closed, "WEIGHTS", 0)
     redis.call("HSET", root .. "rules", lane, rules)
   end
-  local due = redis.call("ZRANGEBYSCORE", shut, "-inf", now, "LIMIT", 0, most)
+  local due = redis.call("ZRANGEBYSCORE", closed, "-inf", now, "LIMIT", 0, most)
   if #due > 0 then
-    redis.call("ZREM", shut, unpack(due))
+    redis.call("ZREM", closed, unpack(due))
     tenants.update_heads(root, lane, due)
   end
 end

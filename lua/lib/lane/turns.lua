@@ -26,7 +26,7 @@ local function look_at_tenant(root, now, lane, member, at)
   end
   local one = { key = key, at = at, came = at, tie = member, members = { member }, from = 0,
     size = 2, heads = {}, pos = 1, picked = {}, step = rules.steps[key] or rules.step,
-    gates = limits.tenant_gates(root, now, rules, lane.doors, key) }
+    gates = limits.tenant_gates(root, now, rules, lane.by_tenant, key) }
   lane.known[key], lane.seen[#lane.seen + 1] = one, one
   if group then
     one.at, one.tags, one.moves = math.max(at, group.at[key] or at), {}, {}
@@ -254,11 +254,11 @@ end
 local function close_tenants(root, now, lane)
   local number, changed, heads = lane.number, {}, {}
   for _, one in ipairs(lane.seen) do
-    local shut = not gates.open(one.gates) and close_tenant(root, now, lane, one)
-    if not lane.rules.fair and (shut or one.empty) then
+    local closed = not gates.open(one.gates) and close_tenant(root, now, lane, one)
+    if not lane.rules.fair and (closed or one.empty) then
       redis.call("ZREM", root .. "heads:" .. number, unpack(one.members))
     end
-    if shut or one.empty or one.picked[1] and (one.over or not one.heads[one.pos]) then
+    if closed or one.empty or one.picked[1] and (one.over or not one.heads[one.pos]) then
       changed[#changed + 1] = one.key
     elseif one.picked[1] then
       heads[#heads + 1], heads[#heads + 2] = one.heads[one.pos + 1], one.heads[one.pos]

@@ -1,6 +1,6 @@
 -- The circuit breaker of a type.
 
--- What the breaker of a type lets pass: false for all, "shut" for none, or a gate for the one task
+-- What the breaker of a type lets pass: false for all, "blocked" for none, or a gate for one task
 -- that is its probe, when its time has come and no other is under way. Its time is noted each time:
 -- gates of a type share one wake.
 function breaker.gate(root, now, type)
@@ -9,9 +9,9 @@ function breaker.gate(root, now, type)
     return false
   elseif tonumber(row[2]) > now then
     redis.call("ZADD", root .. "wakes", "LT", row[2], type)
-    return "shut"
+    return "blocked"
   elseif breaker.probe_running(root, row[3]) then
-    return "shut"
+    return "blocked"
   end
   return { left = 1, probe = type }
 end

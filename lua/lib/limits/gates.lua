@@ -1,11 +1,11 @@
 -- Gates of a lane: what its tasks must pass before they are handed out.
 
--- The gates before all lanes of a type; `shut` where one of them lets nothing pass.
+-- The gates before all lanes of a type; `blocked` where one of them lets nothing pass.
 local function of_type(root, now, type)
   local found = {}
   for _, gate in ipairs({ breaker.gate(root, now, type), (slowdown.gate(root, now, type)) }) do
-    if gate == "shut" then
-      return { shut = true }
+    if gate == "blocked" then
+      return { blocked = true }
     elseif gate then
       found[#found + 1] = gate
     end
@@ -24,7 +24,7 @@ function gates.of_lanes(root, now, lanes)
     local number, type = lane[1], lane[3]
     if not (paused["queue"] or paused["lane=" .. number] or paused["type=" .. type]) then
       types[type] = types[type] or of_type(root, now, type)
-      local own, open = { unpack(types[type]) }, not types[type].shut
+      local own, open = { unpack(types[type]) }, not types[type].blocked
       for _, limit in ipairs(lane[5] or {}) do
         known[limit[1]] = known[limit[1]] or limits.gate(root, now, limit)
         own[#own + 1] = known[limit[1]]

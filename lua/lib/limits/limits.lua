@@ -89,22 +89,22 @@ end
 
 -- What the tasks of a key must pass beside the gates of their lane, by the lane's `rules`: a list
 -- of gates. Those of one call are kept in `doors`: several lanes may have tasks of the key.
-function limits.tenant_gates(root, now, rules, doors, key)
+function limits.tenant_gates(root, now, rules, by_tenant, key)
   local gates = {}
   for _, limit in ipairs(rules.own[key] or rules.each) do
     local what = limit[1] .. "@" .. key
-    doors[what] = doors[what] or tenant_gate(root, now, limit, key)
-    gates[#gates + 1] = doors[what]
+    by_tenant[what] = by_tenant[what] or tenant_gate(root, now, limit, key)
+    gates[#gates + 1] = by_tenant[what]
   end
-  if doors.slowed == nil then
-    doors.slowed = redis.call("EXISTS", root .. "slowed") == 1
+  if by_tenant.slowed == nil then
+    by_tenant.slowed = redis.call("EXISTS", root .. "slowed") == 1
   end
   local what = "@" .. key
-  if doors.slowed and doors[what] == nil then
+  if by_tenant.slowed and by_tenant[what] == nil then
     local gate = slowdown.gate(root, now, what)
-    doors[what] = gate == "shut" and { left = 0, slow = what } or gate
+    by_tenant[what] = gate == "blocked" and { left = 0, slow = what } or gate
   end
-  gates[#gates + 1] = doors[what] or nil
+  gates[#gates + 1] = by_tenant[what] or nil
   return gates
 end
 
@@ -113,7 +113,7 @@ end
 function limits.opens_at(root, now, gate)
   if gate.slow then
     local slow, opens = slowdown.gate(root, now, gate.slow)
-    return slow == "shut" and opens or nil
+    return slow == "blocked" and opens or nil
   end
   if gate.rate > 0 then
     local left, opens = limits.rate_left(root, now, { gate.limit, gate.rate, gate.per_ms })

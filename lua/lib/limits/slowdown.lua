@@ -1,9 +1,9 @@
 -- Slow-downs after a rate limit was reported.
 
--- What is handed out of a type, or of "@<key>", that is slowed down: "shut" for nothing, false
+-- What is handed out of a type, or of "@<key>", that is slowed down: "blocked" for nothing, false
 -- for everything, else a gate. When the rest is over, ten steps of a tenth of it follow, each with
 -- twice the places of the one before, from one on: what was too much must not come back at once.
--- With "shut" comes when it opens. That is noted each time: gates of a type share one wake.
+-- With "blocked" comes when it opens. That is noted each time: gates of a type share one wake.
 function slowdown.gate(root, now, what)
   local key = root .. "slow:" .. what
   local row = redis.call("HMGET", key, "until", "span", "step", "passed")
@@ -21,7 +21,7 @@ function slowdown.gate(root, now, what)
   if since < 0 or passed >= 2 ^ step then
     local opens = since < 0 and tonumber(row[1]) or math.ceil(row[1] + (step + 1) * width)
     redis.call("ZADD", root .. "wakes", "LT", opens, what)
-    return "shut", opens
+    return "blocked", opens
   end
   return { left = 2 ^ step - passed, slow = what, step = step, passed = passed }
 end

@@ -137,7 +137,7 @@ async def test_a_run_that_was_recalled_may_say_what_it_cost(harness: Harness) ->
     await costing(harness, 0.2)
     (lease,) = await claimed(harness)
     await lease.start()
-    await harness.client.zadd(harness.keys.handoffs(), {f"{lease.id.ulid}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{lease.id.ulid}:1": 1})
     await harness.promoter.tick()
 
     with pytest.raises(LeaseLost):

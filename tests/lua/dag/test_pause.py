@@ -107,7 +107,7 @@ async def test_a_wide_fan_out_of_a_paused_dag_is_never_in_the_way(
 
 
 async def recalled(harness: Harness, lease: Lease) -> None:
-    await harness.client.zadd(harness.keys.handoffs(), {f"{lease.id.ulid}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{lease.id.ulid}:1": 1})
     await harness.promoter.tick()
 
 

@@ -54,7 +54,7 @@ async def test_a_wide_fan_out_is_told_in_steps_that_anybody_takes(
     assert told[-1] + 300 >= WIDE
     keys, parent = harness.keys, plant.ids["a"].ulid
     assert not await harness.client.exists(
-        keys.unblocking(), keys.telling(), keys.dependents(parent), keys.heirs(parent),
+        keys.unblocking(), keys.telling(), keys.dependents(parent), keys.triggered(parent),
         keys.blocked(),
     )  # fmt: skip
     assert await harness.client.xlen(keys.ready()) == WIDE

@@ -79,7 +79,7 @@ async def test_one_that_no_parent_failed_for_is_left_to_be_given_up(harness: Har
 
 async def test_an_heir_that_was_lost_is_told_again(harness: Harness) -> None:
     plant = await planted(harness, HEIR, more={"x": {"trigger": "all_done"}})
-    await harness.client.delete(harness.keys.heirs(plant.ids["a"].ulid))
+    await harness.client.delete(harness.keys.triggered(plant.ids["a"].ulid))
 
     assert await mended(plant) == 1
 

@@ -8,7 +8,7 @@ from rqueue.maintenance.sweeper import START, prune
 from tests.harness import Harness
 from tests.lua.repair.broken import one_of_each, repaired
 
-INDEXES = ("delayed", "blocked", "dead", "deadlines", "handoffs")
+INDEXES = ("delayed", "blocked", "dead", "deadlines", "deliveries")
 
 
 async def pruned(harness: Harness, key: str) -> int:
@@ -27,7 +27,7 @@ async def members(harness: Harness, key: str) -> set[str]:
 async def test_an_index_in_order_is_not_touched(harness: Harness) -> None:
     await one_of_each(harness)
     await harness.queue.enqueue("seven")
-    assert await harness.client.zcard(harness.keys.handoffs()) == 1
+    assert await harness.client.zcard(harness.keys.deliveries()) == 1
     before = await harness.dump()
     keys = [getattr(harness.keys, index)() for index in INDEXES]
     keys += [harness.keys.lane(number) for number in range(1, 10)] + [harness.keys.tag_list("t")]
@@ -46,7 +46,7 @@ async def test_a_task_that_is_gone_leaves(harness: Harness, index: str) -> None:
     await one_of_each(harness)
     key = harness.keys.tag_list("t") if index == "tag" else getattr(harness.keys, index)()
     before = await members(harness, key)
-    await harness.client.zadd(key, {"GONE:1" if index == "handoffs" else "GONE": 1})
+    await harness.client.zadd(key, {"GONE:1" if index == "deliveries" else "GONE": 1})
 
     assert await pruned(harness, key) == 1
 
@@ -82,18 +82,18 @@ async def test_a_task_of_another_state_leaves(harness: Harness, index: str, name
 
 async def test_a_handoff_of_an_older_claim_leaves(harness: Harness) -> None:
     task = (await one_of_each(harness))["claimed"]
-    await harness.client.zadd(harness.keys.handoffs(), {f"{task}:1": 1, f"{task}:7": 1, "odd": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{task}:1": 1, f"{task}:7": 1, "odd": 1})
 
-    assert await pruned(harness, harness.keys.handoffs()) == 2
-    assert await members(harness, harness.keys.handoffs()) == {f"{task}:1"}
+    assert await pruned(harness, harness.keys.deliveries()) == 2
+    assert await members(harness, harness.keys.deliveries()) == {f"{task}:1"}
 
 
 async def test_a_task_that_was_mailed_started_keeps_its_handoff(harness: Harness) -> None:
     task = (await one_of_each(harness))["running"]
-    await harness.client.zadd(harness.keys.handoffs(), {f"{task}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{task}:1": 1})
 
-    assert await pruned(harness, harness.keys.handoffs()) == 0
-    assert await members(harness, harness.keys.handoffs()) == {f"{task}:1"}
+    assert await pruned(harness, harness.keys.deliveries()) == 0
+    assert await members(harness, harness.keys.deliveries()) == {f"{task}:1"}
 
 
 async def test_pages_go_through_all_of_it(harness: Harness) -> None:

@@ -147,7 +147,7 @@ async def test_a_late_copy_of_an_older_claim_is_stale(harness: Harness) -> None:
     await claim(harness, seq=2)
     before = await harness.dump()
 
-    assert await claim(harness, seq=1, park_ms=5000) == ["STALE"]
+    assert await claim(harness, seq=1, wait_ms=5000) == ["STALE"]
 
     assert await harness.dump() == before
 

@@ -140,7 +140,7 @@ async def test_nothing_is_given_beside_it_from_lanes_of_another_kind(harness: Ha
 async def test_a_waiting_claim_is_not_answered_beside_it(harness: Harness) -> None:
     lost = a_row(lane=1)
     await submit(harness, [lost], lanes=[LOST])
-    await claim(harness, 3, start=1, park_ms=5000)
+    await claim(harness, 3, start=1, wait_ms=5000)
 
     late = a_row()
     await submit(harness, [late], lanes=[LOST])

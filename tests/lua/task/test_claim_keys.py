@@ -151,7 +151,9 @@ async def test_each_key_begins_so_many_in_a_time(server: Server) -> None:
         assert await claimed(harness) == []
 
         # All are shut until the window lets go of something, and the promoter is told when.
-        opens = dict(await harness.client.zrange(harness.keys.shut(-1), 0, -1, withscores=True))
+        opens = dict(
+            await harness.client.zrange(harness.keys.closed_tenants(-1), 0, -1, withscores=True)
+        )
         seconds, _ = await harness.client.time()
         assert opens.keys() == {b"a", b"b", b"c"}
         assert all(3600 <= at / 1000 - seconds < 3700 for at in opens.values())
@@ -162,7 +164,7 @@ async def test_each_key_begins_so_many_in_a_time(server: Server) -> None:
 async def lets_go(harness: Harness, key: str) -> None:
     """The window of a key has passed."""
     await harness.client.delete(harness.keys.limit(f"*@{key}"))
-    await harness.client.zadd(harness.keys.shut(-1), {key: 1})
+    await harness.client.zadd(harness.keys.closed_tenants(-1), {key: 1})
     await harness.client.zadd(harness.keys.wakes(), {"-1": 1})
 
 
@@ -185,7 +187,9 @@ async def test_who_waits_for_a_window_of_a_key_is_answered(server: Server) -> No
         (line,) = await mail(harness, waiter)
         assert len(line.partition("\n")[0].split(" ")) == 6
         # The lane is woken again when the next of its keys may go on.
-        following = await harness.client.zrange(harness.keys.shut(-1), 0, 0, withscores=True)
+        following = await harness.client.zrange(
+            harness.keys.closed_tenants(-1), 0, 0, withscores=True
+        )
         assert await harness.client.zscore(harness.keys.wakes(), "-1") == following[0][1]
 
 
@@ -297,7 +301,7 @@ async def over(harness: Harness, key: str, ago_ms: int, span_ms: int = 10_000) -
     await harness.client.hset(
         harness.keys.slow(f"@{key}"), mapping={"until": until, "span": span_ms}
     )
-    await harness.client.zadd(harness.keys.shut(-1), {key: until}, xx=True)
+    await harness.client.zadd(harness.keys.closed_tenants(-1), {key: until}, xx=True)
 
 
 async def test_a_key_recovers_step_by_step(server: Server) -> None:

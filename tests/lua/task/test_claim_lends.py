@@ -89,7 +89,7 @@ async def test_a_key_that_others_have_filled_lends_nothing(server: Server) -> No
 
         assert await given(harness, 1, 1, 3, types=["review"]) == "-----"
         # No claim looks at it again, until it may go on: then it lends.
-        assert await harness.client.zrange(harness.keys.shut(-2), 0, -1) == [b"z"]
+        assert await harness.client.zrange(harness.keys.closed_tenants(-2), 0, -1) == [b"z"]
         assert await harness.client.zscore(harness.keys.turns(-2), "z") is None
         await lease.start()
         await lease.complete()

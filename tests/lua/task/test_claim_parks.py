@@ -17,7 +17,7 @@ async def parked(harness: Harness, n: int = 1, **changes: Any) -> str:
     first = a_row()
     await submit(harness, [first])
     await harness.queue.cancel(f"task_{first.task}")
-    assert await claim(harness, n, park_ms=PARK, **changes) == ["OK", "*", PARK]
+    assert await claim(harness, n, wait_ms=PARK, **changes) == ["OK", "*", PARK]
     return await served_profile(harness)
 
 
@@ -41,7 +41,7 @@ async def test_a_parked_claim_sent_again_is_still_parked_and_changes_nothing(
     await parked(harness)
     before = await harness.dump()
 
-    reply = await claim(harness, park_ms=PARK)
+    reply = await claim(harness, wait_ms=PARK)
 
     assert reply[:2] == ["OK", "*"]
     assert 0 < reply[2] <= PARK
@@ -51,7 +51,7 @@ async def test_a_parked_claim_sent_again_is_still_parked_and_changes_nothing(
 async def test_a_claim_that_got_a_part_parks_for_the_rest(harness: Harness) -> None:
     task = await submitted(harness)
 
-    reply = await claim(harness, 3, park_ms=PARK)
+    reply = await claim(harness, 3, wait_ms=PARK)
 
     found = await everything(harness)
     assert [row.task for row in reply[3:]] == [task]
@@ -64,7 +64,7 @@ async def test_a_claim_that_got_a_part_parks_for_the_rest(harness: Harness) -> N
 async def test_a_claim_that_got_all_does_not_park(harness: Harness) -> None:
     await submitted(harness)
 
-    reply = await claim(harness, 1, park_ms=PARK)
+    reply = await claim(harness, 1, wait_ms=PARK)
 
     assert reply[2] == 0
     assert not [name for name in await everything(harness) if name.startswith("waiting:")]
@@ -74,7 +74,7 @@ async def test_a_paused_queue_lets_a_claim_wait(harness: Harness) -> None:
     await submitted(harness)
     await harness.queue.pause()
 
-    assert (await claim(harness, park_ms=PARK))[2:] == [PARK]
+    assert (await claim(harness, wait_ms=PARK))[2:] == [PARK]
 
     await harness.queue.resume()
     assert (await everything(harness))["mail:box"][0].startswith("tasks 1 ")
@@ -115,7 +115,7 @@ async def test_the_claim_that_was_mailed_to_gives_it_when_sent_again(harness: Ha
     mailed = await submitted(harness)
     before = await harness.dump()
 
-    reply = await claim(harness, park_ms=PARK)
+    reply = await claim(harness, wait_ms=PARK)
 
     assert reply[2] == 0
     assert [row[:2] for row in reply[3:]] == [(mailed, "1:bits")]
@@ -139,7 +139,7 @@ async def test_mail_that_was_started_is_carried_too_and_taken_for_its_slot(
 async def test_mail_that_was_recalled_is_not_carried(harness: Harness) -> None:
     await parked(harness)
     mailed = await submitted(harness)
-    await harness.client.zadd(harness.keys.handoffs(), {f"{mailed}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{mailed}:1": 1})
     await harness.promoter.tick()
 
     reply = await claim(harness, 1, seq=2, bits="new")
@@ -157,7 +157,7 @@ async def test_a_claim_by_hand_is_forgotten_after_its_memo(harness: Harness) -> 
 
 async def test_two_conversations_of_one_worker_park_side_by_side(harness: Harness) -> None:
     profile = await parked(harness, waiter="one", box="a")
-    await claim(harness, waiter="two", box="b", park_ms=PARK)
+    await claim(harness, waiter="two", box="b", wait_ms=PARK)
 
     rows = [a_row(), a_row()]
     await submit(harness, rows)
@@ -172,7 +172,7 @@ async def test_two_conversations_of_one_worker_park_side_by_side(harness: Harnes
 
 async def test_a_claim_for_other_lanes_parks_under_another_profile(harness: Harness) -> None:
     await submit(harness, [a_row(lane=2)], lanes=[Lane("code", 0.0), Lane("mail", 0.0)])
-    await claim(harness, waiter="one", types=["code"], lanes="[]", profile="none", park_ms=PARK)
+    await claim(harness, waiter="one", types=["code"], lanes="[]", profile="none", wait_ms=PARK)
 
     await submitted(harness)
 

@@ -207,7 +207,9 @@ async def test_every_key_after_a_submit_and_a_claim(harness: Harness) -> None:
     ]  # fmt: skip
     assert await client.zrange(keys.hand("a"), 0, -1, withscores=True) == [(a.id.ulid.encode(), -1)]
     assert await client.hget(keys.task(a.id.ulid), "key") == b"a"
-    assert not await client.exists(keys.shut(-1), keys.full(), keys.hand("b"), keys.rules())
+    assert not await client.exists(
+        keys.closed_tenants(-1), keys.full(), keys.hand("b"), keys.rules()
+    )
 
 
 async def test_a_member_that_is_not_ready_is_never_given(harness: Harness) -> None:

@@ -149,7 +149,7 @@ async def test_time_is_still_waited_for_when_the_parents_are_met(harness: Harnes
 async def test_a_dependent_answers_a_claim_that_waits(harness: Harness) -> None:
     lease = await held(harness)
     child = await submitted(harness, ask={"parents": [lease.task]})
-    await claim(harness, consumer="w2", park_ms=5000)
+    await claim(harness, consumer="w2", wait_ms=5000)
 
     await ended(harness, lease)
 
@@ -180,7 +180,7 @@ async def test_more_waiting_claims_than_tries_are_told_of(harness: Harness) -> N
     lease = await held(harness)
     await submit(harness, [a_row(ask={"parents": [lease.task]}) for _ in range(2)])
     for name in ("w2", "w3"):
-        await claim(harness, waiter=name, consumer=name, box=name, park_ms=5000)
+        await claim(harness, waiter=name, consumer=name, box=name, wait_ms=5000)
 
     assert await limited(harness, lease, limit=9, tries=1) == ["OK", 1, "OK"]
 

@@ -108,7 +108,7 @@ async def test_what_was_mailed_and_is_done_already_leaves_no_handoff(
     turned = await waiter.exchange([Settled(task, token, b"")], 2)
 
     assert turned.words == ["OK"]
-    assert await harness.client.exists(harness.keys.handoffs()) == 0
+    assert await harness.client.exists(harness.keys.deliveries()) == 0
 
 
 async def test_what_came_back_once_is_left_to_the_reaper_the_second_time(
@@ -118,10 +118,10 @@ async def test_what_came_back_once_is_left_to_the_reaper_the_second_time(
     (grant,) = (await waiter.exchange([], 1)).answer.grants
     await waiter.exchange([Settled(grant.task, grant.token, b"")], 2, wait_ms=5000)
     task = await submitted(harness)
-    await harness.client.zadd(harness.keys.handoffs(), {f"{task}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{task}:1": 1})
     await harness.promoter.tick()
     await waiter.exchange([], 2)
-    await harness.client.zadd(harness.keys.handoffs(), {f"{task}:2": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{task}:2": 1})
 
     await harness.promoter.tick()
 
@@ -138,7 +138,7 @@ async def test_what_was_mailed_and_not_confirmed_comes_back_at_no_cost(
     await waiter.exchange([Settled(grant.task, grant.token, b"")], 2, wait_ms=5000)
     task = await submitted(harness)
     await harness.client.hset(harness.keys.waiter("w1"), "until", 0)
-    await harness.client.zadd(harness.keys.handoffs(), {f"{task}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{task}:1": 1})
 
     await harness.promoter.tick()
 

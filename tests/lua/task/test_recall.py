@@ -23,7 +23,7 @@ async def mailed(harness: Harness, worker: str = "w2") -> tuple[WaitingClaim, Gr
 
 async def overdue(harness: Harness, *members: str) -> None:
     """Lets hand-offs have waited too long."""
-    await harness.client.zadd(harness.keys.handoffs(), dict.fromkeys(members, 1))
+    await harness.client.zadd(harness.keys.deliveries(), dict.fromkeys(members, 1))
 
 
 async def test_a_task_nobody_started_comes_back_free(harness: Harness) -> None:
@@ -64,7 +64,7 @@ async def test_one_that_was_started_runs_on(harness: Harness) -> None:
     ]
     before = await harness.dump()
 
-    assert await harness.client.exists(harness.keys.handoffs()) == 0
+    assert await harness.client.exists(harness.keys.deliveries()) == 0
     assert await ask(harness, "task/recall", TERMS) == ["OK", 0, 0]
     assert await harness.dump() == before
 

@@ -103,11 +103,11 @@ async def test_a_handed_over_task_that_is_given_back_is_not_recalled(harness: Ha
     waiter = await parked(harness)
     await harness.queue.enqueue("code")
     (grant,) = (await waiter.claim(0)).grants
-    await harness.client.zadd(harness.keys.handoffs(), {f"{grant.task}:1": 1})
+    await harness.client.zadd(harness.keys.deliveries(), {f"{grant.task}:1": 1})
 
     await ask(harness, "task/release", TERMS, [(grant.task, grant.token)])
 
-    assert await harness.client.exists(harness.keys.handoffs()) == 0
+    assert await harness.client.exists(harness.keys.deliveries()) == 0
 
 
 async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:

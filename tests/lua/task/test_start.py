@@ -107,7 +107,7 @@ async def test_one_that_is_lost_holds_back_no_other(harness: Harness) -> None:
 async def test_a_mailed_task_that_starts_is_no_hand_off_any_more(harness: Harness) -> None:
     first = await submitted(harness)
     await harness.queue.cancel(f"task_{first}")
-    await claim(harness, park_ms=5000)
+    await claim(harness, wait_ms=5000)
     task = await submitted(harness)
     assert f"{task}:1" in (await everything(harness))["handoffs"]
 

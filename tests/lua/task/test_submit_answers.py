@@ -33,7 +33,7 @@ async def lane_made(harness: Harness, lane: Lane = PLAIN) -> None:
 
 async def parked(harness: Harness, name: str, n: int = 1, since: int = 0) -> None:
     """A claim of `name` waits for `n` tasks, since an instant if one is given."""
-    reply = await claim(harness, n, waiter=name, consumer=name, box=name, park_ms=PARK, bits=name)
+    reply = await claim(harness, n, waiter=name, consumer=name, box=name, wait_ms=PARK, bits=name)
     assert reply == ["OK", "*", PARK]
     if since:
         await harness.client.zadd(
@@ -104,7 +104,7 @@ async def test_the_longest_waiting_is_first_whatever_lanes_it_serves(
     await lane_made(harness)
     await lane_made(harness, Lane("mail", 0.0))
     for name, types in {"one": ["code"], "both": None}.items():
-        await claim(harness, waiter=name, consumer=name, box=name, types=types, park_ms=PARK)
+        await claim(harness, waiter=name, consumer=name, box=name, types=types, wait_ms=PARK)
         profile = (await harness.client.hget(harness.keys.waiter(name), "profile")).decode()
         since = 1000 if name == first else 2000
         await harness.client.zadd(harness.keys.waiting(profile), {name: since})

@@ -34,7 +34,7 @@ async def test_one_that_nobody_knows_or_that_is_gone_is_an_error(harness: Harnes
 
 async def test_a_parked_worker_is_told_by_mail(harness: Harness) -> None:
     await enrol(harness, "w1", "w1/a")
-    await claim(harness, waiter="w1/a", box="abc", park_ms=5000)
+    await claim(harness, waiter="w1/a", box="abc", wait_ms=5000)
     before = await everything(harness)
 
     assert await drained(harness) == 1
@@ -134,8 +134,8 @@ async def test_its_parked_claim_is_passed_by(harness: Harness) -> None:
     await submitted(harness)
     await claim(harness, waiter="gone", consumer="w9")
     await enrol(harness, "w1", "w1/a")
-    await claim(harness, waiter="w1/a", box="a", park_ms=5000)
-    await claim(harness, waiter="w2/a", consumer="w2", box="b", park_ms=5000)
+    await claim(harness, waiter="w1/a", box="a", wait_ms=5000)
+    await claim(harness, waiter="w2/a", consumer="w2", box="b", wait_ms=5000)
     await drained(harness)
 
     task = await submitted(harness)
@@ -149,7 +149,7 @@ async def test_what_comes_while_it_alone_waits_stays_for_others(harness: Harness
     await submitted(harness)
     await claim(harness, waiter="gone", consumer="w9")
     await enrol(harness, "w1", "w1/a")
-    await claim(harness, waiter="w1/a", box="a", park_ms=5000)
+    await claim(harness, waiter="w1/a", box="a", wait_ms=5000)
     await drained(harness)
 
     task = await submitted(harness)

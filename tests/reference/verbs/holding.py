@@ -49,8 +49,8 @@ def claimed(model: Model, asked: Asked, *, start: bool, begin: int | None = None
         version=asked.number("version"),
         box=asked.text("box"),
         start=start,
-        park_ms=asked.number("park_ms"),
-        handoff_ms=asked.number("handoff_ms"),
+        wait_ms=asked.number("wait_ms"),
+        delivery_ms=asked.number("delivery_ms"),
         begin=begin,
     )
     answer = claiming.claim(model, call)
