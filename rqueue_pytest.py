@@ -1,7 +1,7 @@
-"""Fixtures for the tests of code that enqueues or handles tasks.
+"""pytest fixtures for the tests of code that enqueues or handles tasks.
 
-pytest loads this in every run of an environment that has rqueue, so it stands beside the package:
-rqueue itself, which takes longer to import than pytest, is imported when a fixture is first used.
+pytest loads this module in every run of an environment that has rqueue. So it is not part of the
+package: rqueue, which takes longer to import than pytest, is imported when a fixture is first used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def rqueue_memory() -> Iterator[Enter]:
-    """Puts queues into memory until the test ends: `memory = rqueue_memory(queue)`.
+    """Runs queues in memory until the test ends: `memory = rqueue_memory(queue)`.
 
     Options are those of `rqueue.testing.memory`.
     """
@@ -30,7 +30,7 @@ def rqueue_memory() -> Iterator[Enter]:
 
 @pytest.fixture
 def rqueue_eager() -> Iterator[Enter]:
-    """Runs the tasks of queues at once until the test ends: `rqueue_eager(queue)`.
+    """Runs each task in the call that enqueues it, until the test ends: `rqueue_eager(queue)`.
 
     Options are those of `rqueue.testing.eager`.
     """
@@ -38,7 +38,7 @@ def rqueue_eager() -> Iterator[Enter]:
 
 
 def entering(name: str) -> Iterator[Enter]:
-    """What enters a context of `rqueue.testing`, and leaves all of them in the end."""
+    """Yields a function that enters a context of `rqueue.testing`; leaves all in the end."""
     context: Any = getattr(import_module("rqueue.testing"), name)
     with ExitStack() as stack:
 

@@ -52,9 +52,8 @@ __all__ = [
     "previous",
 ]
 
-# Where each public name is defined. A module is imported when one of its names is first used: the
-# command line answers `--help` and a shell's completion without the queue, and a producer does
-# without the worker.
+# The module of each public name, imported when the name is first used. So `rqueue --help` and shell
+# completion do not load the queue, and a producer does not load the worker.
 MODULES = {
     "Artifact": "rqueue.task.artifact",
     "Call": "rqueue.task.spec",
@@ -84,7 +83,7 @@ MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """A public name at its first use."""
+    """Imports a public name at its first use."""
     module = MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m rqueue` is the command `rqueue`."""
+"""Makes `python -m rqueue` the same as the command `rqueue`."""
 
 from rqueue.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The clock: the only module that reads the system time; others are passed a Clock."""
+"""The clock: the only module that reads the system time. Other modules receive a Clock."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, Protocol, TypeVar
 
 
 class Clock(Protocol):
-    """A source of time. Tests pass one that they move by hand."""
+    """A source of time. Tests use one that they move by hand."""
 
     def now(self) -> datetime:
-        """The current time, aware, in UTC."""
+        """Returns the current time as an aware datetime in UTC."""
         ...
 
     def now_ms(self) -> int:
-        """The current time in milliseconds since 1970."""
+        """Returns the current time in milliseconds since 1970."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back; only differences are meaningful."""
+        """Returns seconds that never decrease; only differences have a meaning."""
         ...
 
 
@@ -32,15 +32,15 @@ class SystemClock:
     __slots__ = ()
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC."""
+        """Returns the current time as an aware datetime in UTC."""
         return datetime.now(UTC)
 
     def now_ms(self) -> int:
-        """The present instant in milliseconds since 1970."""
+        """Returns the current time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds that never step back; only differences mean something."""
+        """Returns seconds that never decrease; only differences have a meaning."""
         return time.monotonic()
 
 
@@ -58,7 +58,9 @@ async def paused(stop: asyncio.Event, seconds: float) -> None:
 async def unless(
     stop: asyncio.Event, work: Coroutine[Any, Any, T], within_sec: float | None
 ) -> T | None:
-    """The result of `work`; None if `stop` is set first or the time is over."""
+    """Returns the result of `work`; None if `stop` is set or `within_sec` is over first, and then
+    cancels the work.
+    """
     working = asyncio.create_task(work)
     stopping = asyncio.create_task(stop.wait())
     try:

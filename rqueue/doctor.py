@@ -1,6 +1,4 @@
-"""Checks whether a server and a queue are configured well: reads facts, returns
-findings with advice.
-"""
+"""Checks the configuration of a server and its queues: reads facts and returns findings."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 OLDEST = (7, 0)
 SKEW_MS = 1000
 LAG_MS = 60_000
-# A notifier registers every half minute; a notice is delivered in seconds.
+# Limits of healthy sinks: a notifier registers every 30 s and delivers a notice in seconds.
 SILENT_MS, LATE_MS = 120_000, 60_000
 FULL = 0.8
 MOST_LINES = 10
@@ -40,7 +38,7 @@ UNKNOWN = "this user may not read it"
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A server's memory settings; a limit of 0 is none."""
+    """A server's memory settings; a limit of 0 means no limit."""
 
     policy: str
     used: int = 0
@@ -49,7 +47,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """What survives a restart; `snapshots` is None where it cannot be read."""
+    """What a server writes to disk; `snapshots` is None if it cannot be read."""
 
     log: bool
     snapshots: bool | None
@@ -58,7 +56,7 @@ class Persistence:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The facts about a server; None where this user may not read them."""
+    """The facts about a server; a field is None if this user may not read it."""
 
     name: str = ""
     version: tuple[int, int] | None = None
@@ -75,8 +73,8 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class SinkFacts:
-    """How long ago a notifier served a sink, and the age of the oldest notice it lacks;
-    None for none.
+    """The time since a notifier last served a sink, and the age of the oldest undelivered notice,
+    None without one.
     """
 
     name: str
@@ -86,8 +84,8 @@ class SinkFacts:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """The facts about a queue; `lag_ms` is None where nothing waits to be claimed. `unserved`
-    counts tasks that no live worker can run, by what they require.
+    """The facts about a queue. `lag_ms` is None if no task waits to be claimed. `unserved` counts
+    tasks that no live worker can run, by their requirements.
     """
 
     name: str
@@ -99,7 +97,7 @@ class QueueFacts:
 
 
 def judge_server(facts: ServerFacts) -> list[Finding]:
-    """All findings about a server."""
+    """Returns all findings about a server."""
     return [
         version(facts),
         *role(facts),
@@ -113,12 +111,12 @@ def judge_server(facts: ServerFacts) -> list[Finding]:
 
 
 def judge_queue(facts: QueueFacts) -> list[Finding]:
-    """All findings about a queue."""
+    """Returns all findings about a queue."""
     return [leading(facts), lag(facts), *unserved(facts), *pauses(facts), *notices(facts)]
 
 
 def leading(facts: QueueFacts) -> Finding:
-    """A leader must run the services: they retry, and reclaim the tasks of lost workers."""
+    """Checks that a leader runs the services, which retry tasks and reap those of lost workers."""
     what = f"queue {facts.name}: scheduler"
     if facts.leader is None:
         advice = "start `rqueue worker` or `rqueue scheduler`"
@@ -127,7 +125,7 @@ def leading(facts: QueueFacts) -> Finding:
 
 
 def lag(facts: QueueFacts) -> Finding:
-    """How long the oldest ready task has waited."""
+    """Checks how long the oldest ready task has waited."""
     what = f"queue {facts.name}: lag"
     if facts.lag_ms is None:
         return Finding(Level.OK, what, "no task waits for a worker")
@@ -139,12 +137,14 @@ def lag(facts: QueueFacts) -> Finding:
 
 
 def unserved(facts: QueueFacts) -> list[Finding]:
-    """Tasks that no live worker can run: one line per requirement, up to a maximum."""
+    """Reports tasks that no live worker can run: one finding per requirement, up to a maximum."""
     what = f"queue {facts.name}: unserved"
     advice = "start `rqueue worker` with these --type, --agent and --capability"
     found = sorted(facts.unserved.items(), key=lambda item: (-item[1], item[0]))
     lines = [
-        Finding(Level.WARN, what, f"{number} ready that no live worker can run: {asked}", advice)
+        Finding(
+            Level.WARN, what, f"{number} ready tasks that no live worker can run: {asked}", advice
+        )
         for asked, number in found[:MOST_LINES]
     ]
     if len(found) > MOST_LINES:
@@ -154,7 +154,7 @@ def unserved(facts: QueueFacts) -> list[Finding]:
 
 
 def pauses(facts: QueueFacts) -> list[Finding]:
-    """What an operator has paused."""
+    """Reports what an operator has paused."""
     if not facts.paused:
         return []
     what, found = f"queue {facts.name}: paused", ", ".join(sorted(facts.paused))
@@ -162,26 +162,28 @@ def pauses(facts: QueueFacts) -> list[Finding]:
 
 
 def notices(facts: QueueFacts) -> list[Finding]:
-    """Whether every sink receives its notices."""
+    """Checks that every sink receives its notices."""
     return [sink_found(f"queue {facts.name}: sink {sink.name}", sink) for sink in facts.sinks]
 
 
 def sink_found(what: str, sink: SinkFacts) -> Finding:
-    """Whether a sink is served, and receives its notices."""
+    """Checks that a sink is served and receives its notices."""
     if sink.silent_ms > SILENT_MS:
         found = f"no notifier has served it for {sink.silent_ms / 1000:.0f} s"
-        advice = "start `rqueue notifier` where its secret is; else its notices are deleted later"
+        advice = (
+            "start `rqueue notifier` where its secret is set; else its notices are deleted later"
+        )
         return Finding(Level.WARN, what, found, advice)
     if sink.oldest_ms is not None and sink.oldest_ms > LATE_MS:
-        found = f"it lacks a notice that is {sink.oldest_ms / 1000:.0f} s old"
-        return Finding(Level.WARN, what, found, "see the notifier's log: is the sink down?")
+        found = f"the oldest undelivered notice is {sink.oldest_ms / 1000:.0f} s old"
+        return Finding(Level.WARN, what, found, "see the log of the notifier: the sink may be down")
     return Finding(Level.OK, what, "all notices delivered")
 
 
 def version(facts: ServerFacts) -> Finding:
-    """Redis 7.0 or later, or Valkey, reached by the right kind of URL."""
+    """Checks for Redis 7.0 or later, or Valkey, with a URL of the right kind."""
     if facts.version is None:
-        return Finding(Level.WARN, "version", UNKNOWN, "allow INFO to see what it is")
+        return Finding(Level.WARN, "version", UNKNOWN, "allow INFO, so that it can be checked")
     found = f"{facts.name} {'.'.join(map(str, facts.version))}"
     if facts.name != "valkey" and facts.version < OLDEST:
         return Finding(Level.FAIL, "version", found, "use Redis 7.0 or later, or Valkey")
@@ -192,15 +194,19 @@ def version(facts: ServerFacts) -> Finding:
 
 
 def role(facts: ServerFacts) -> list[Finding]:
-    """A replica refuses writes, or loses them."""
+    """Reports a replica, which refuses writes or loses them."""
     if not facts.replica:
         return []
     advice = "use the URL of its primary; redis+sentinel:// finds it by itself"
-    return [Finding(Level.FAIL, "role", "a replica: no task can be added or claimed here", advice)]
+    return [
+        Finding(
+            Level.FAIL, "role", "the server is a replica: no task can be added or claimed", advice
+        )
+    ]
 
 
 def eviction(memory: Memory | None) -> Finding:
-    """A full server must refuse new work and never evict tasks."""
+    """Checks that a full server refuses new tasks and never evicts stored ones."""
     if memory is None:
         advice = "make sure that maxmemory-policy is noeviction"
         return Finding(Level.WARN, "memory", UNKNOWN, advice)
@@ -215,7 +221,7 @@ def eviction(memory: Memory | None) -> Finding:
 
 
 def persistence(kept: Persistence | None) -> Finding:
-    """Whether tasks survive a restart of the server."""
+    """Checks that tasks survive a restart of the server."""
     if kept is None:
         return Finding(Level.WARN, "persistence", UNKNOWN, "make sure that appendonly is yes")
     if not kept.healthy:
@@ -231,7 +237,9 @@ def persistence(kept: Persistence | None) -> Finding:
 
 
 def skew(skew_ms: int) -> Finding:
-    """Leases use the server's clock only; `at` and `deadline` are instants of this machine."""
+    """Checks the difference between the clocks. Leases use the server's clock only; `at` and
+    `deadline` are instants of this machine.
+    """
     found = f"the server's clock is {abs(skew_ms)} ms {'ahead' if skew_ms >= 0 else 'behind'}"
     if abs(skew_ms) <= SKEW_MS:
         return Finding(Level.OK, "clock", found)
@@ -240,19 +248,17 @@ def skew(skew_ms: int) -> Finding:
 
 
 def functions(facts: ServerFacts) -> Finding:
-    """The server must have this release's functions."""
+    """Checks that the server has the functions of this release."""
     if facts.missing is not None:
         return Finding(Level.FAIL, "functions", facts.missing, "rqueue functions load")
     return Finding(Level.OK, "functions", f"{facts.functions} loaded")
 
 
 def permissions(refused: tuple[str, ...] | None) -> Finding:
-    """The commands that moves and clients send must be allowed."""
+    """Checks that this user may send the commands of moves and clients."""
     if refused is None:
         found = "this user may not call functions on the queue's keys"
-        advice = (
-            "ACL SETUSER <user> +fcall +fcall_ro ~<namespace>:*, and the commands this names then"
-        )
+        advice = "ACL SETUSER <user> +fcall +fcall_ro ~<namespace>:*, then run doctor again"
         return Finding(Level.FAIL, "permissions", found, advice)
     if refused:
         advice = f"ACL SETUSER <user> {' '.join(f'+{word.lower()}' for word in refused)}"
@@ -264,14 +270,14 @@ T = TypeVar("T")
 PAGE = 500
 PAGES = 20
 CALLED = re.compile(r'redis\.p?call\("(\w+)"(?:, "([A-Z]+)")?')
-# Commands with subcommands, each of which the ACL knows.
+# Commands whose subcommands have permissions of their own.
 FAMILIES = frozenset({"XGROUP", "XINFO"})
-# Commands that clients send beside moves.
+# Commands that clients send besides moves.
 PLAIN = frozenset(
     {"FCALL", "FCALL_RO", "BLPOP", "GET", "GETRANGE", "EXISTS", "HGETALL", "ZCARD"}
     | {"ZRANGE", "TIME", "XRANGE", "XREAD", "XREVRANGE", "XINFO|STREAM"}
 )
-# Words before the first key, where it is not the first argument.
+# Arguments before the first key, for commands whose first argument is not a key.
 BEFORE_KEYS = {"FCALL": "x 1", "FCALL_RO": "x 1", "XREAD": "STREAMS"}
 
 BEFORE_KEYS |= {"XREADGROUP": "GROUP g c STREAMS"}
@@ -280,7 +286,7 @@ BEFORE_KEYS |= {"XREADGROUP": "GROUP g c STREAMS"}
 async def read_server(shard: Shard, clock: Clock) -> ServerFacts:
     """Reads the facts about a server that this user may read."""
     connection = shard.runner.connection
-    # Read twice: most of the first call's time opens the connection.
+    # The first call opens the connection, which takes time; the second one is measured.
     await connection.call(server_clock, what="TIME")
     before_ms = clock.now_ms()
     seconds, micros = await connection.call(server_clock, what="TIME")
@@ -318,14 +324,13 @@ async def read_queue(shard: Shard, name: str) -> QueueFacts:
 
 
 async def lag_ms(shard: Shard) -> int | None:
-    """How long the oldest unclaimed task has waited; None without any.
+    """Returns how long the oldest unclaimed task has waited; None without one.
 
-    Only the oldest entries of the stream are read: with very many leased ones before it, no task is
-    found.
+    Only the oldest entries of the stream are read. If all of them are leased, no task is found.
     """
     connection, key, after = shard.runner.connection, shard.keys.ready(), ""
     for _ in range(PAGES):
-        # Leases first: a task that is claimed in between did wait until now.
+        # Leases are read first: a task that is claimed in between has waited until now.
         held = {
             lease.entry for lease in await read_leases(shard, idle_ms=0, after=after, limit=PAGE)
         }
@@ -343,7 +348,7 @@ async def lag_ms(shard: Shard) -> int | None:
 
 
 def reading(key: str, start: str) -> Callable[[Client], Awaitable[list[str]]]:
-    """Reads a page of a stream's entries."""
+    """Returns a call that reads one page of a stream's entries."""
 
     async def read(client: Client) -> list[str]:
         found: Any = await client.xrange(key, start, "+", PAGE)
@@ -353,9 +358,9 @@ def reading(key: str, start: str) -> Callable[[Client], Awaitable[list[str]]]:
 
 
 async def functions_missing(shard: Shard, *, replica: bool) -> str | None:
-    """Why the server does not have this release's functions; None where it has them.
+    """Returns why the server lacks the functions of this release; None if it has them.
 
-    Missing functions are loaded where this user may; a replica gets them from its primary.
+    Loads missing functions if this user may; a replica gets them from its primary.
     """
     runner = shard.runner
     words = runner.moves["queue/permitted"].pack(shard.named["queue/permitted"], {"root": ""})
@@ -365,13 +370,13 @@ async def functions_missing(shard: Shard, *, replica: bool) -> str | None:
             (move.verb, move.function, *words), what=move.name
         )
     except ConfigError:
-        return None  # No right to call functions: reported by the finding on permissions.
+        return None  # The user may not call functions: `permissions` reports this.
     except ScriptFault as fault:
         if not is_missing(fault):
             raise
     else:
         if not isinstance(reply, list):
-            # Something that speaks the protocol, but is no Redis.
+            # The server speaks the protocol but is not Redis.
             raise ScriptFault(f"{runner.connection.address} {move.verb}", reply)
         return None
     if replica:
@@ -384,7 +389,7 @@ async def functions_missing(shard: Shard, *, replica: bool) -> str | None:
 
 
 async def refused(shard: Shard) -> tuple[str, ...] | None:
-    """The commands that this user may not send; None where that cannot be checked."""
+    """Returns the commands that this user may not send; None if that cannot be checked."""
     names = commands(shard)
     calls = [(f"{name.replace('|', ' ')} {BEFORE_KEYS.get(name, '')}",) for name in names]
     found = await permitted(shard.run("queue/permitted", rows=calls))
@@ -392,7 +397,7 @@ async def refused(shard: Shard) -> tuple[str, ...] | None:
 
 
 def commands(shard: Shard) -> list[str]:
-    """Every command that moves and clients send, as the server's ACL spells them."""
+    """Returns every command that moves and clients send, as the ACL of the server spells it."""
     found = set(PLAIN)
     for name, word in CALLED.findall(shard.runner.library.source):
         found.add(f"{name}|{word}" if name in FAMILIES else name)
@@ -400,7 +405,7 @@ def commands(shard: Shard) -> list[str]:
 
 
 async def permitted(call: Awaitable[T]) -> T | None:
-    """The result of a call, or None where this user may not send it."""
+    """Returns the result of a call; None if this user may not send it."""
     try:
         return await call
     except (ConfigError, FunctionsMissing, ScriptFault):
@@ -408,7 +413,7 @@ async def permitted(call: Awaitable[T]) -> T | None:
 
 
 async def ask_save(client: Client) -> dict[str, str]:
-    """The server's configuration of snapshots."""
+    """Reads the snapshot configuration of the server."""
     if is_cluster(client):
         answer: Any = await client.config_get("save", target_nodes=client.DEFAULT_NODE)
     else:
@@ -417,7 +422,7 @@ async def ask_save(client: Client) -> dict[str, str]:
 
 
 def memory_of(facts: dict[str, Any]) -> Memory:
-    """The memory settings in INFO."""
+    """Returns the memory settings from the reply of INFO."""
     return Memory(
         policy=str(facts.get("maxmemory_policy", "unknown")),
         used=int(facts.get("used_memory", 0)),
@@ -426,7 +431,7 @@ def memory_of(facts: dict[str, Any]) -> Memory:
 
 
 def persistence_of(facts: dict[str, Any], save: dict[str, str] | None) -> Persistence:
-    """The persistence settings in INFO and the configuration."""
+    """Returns the persistence settings from INFO and the snapshot configuration."""
     words = [facts.get("aof_last_write_status", "ok"), facts.get("rdb_last_bgsave_status", "ok")]
     return Persistence(
         log=bool(int(facts.get("aof_enabled", 0))),

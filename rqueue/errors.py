@@ -1,48 +1,48 @@
-"""Every error rqueue raises. Fields carry the facts; the text is made from them.
+"""Every error that rqueue raises. Fields carry the facts; the message is built from them.
 
 RQueueError
 ├── SubmitError            the task was not accepted
 │   ├── InvalidTask        a field breaks a rule            .field .rule
-│   ├── InvalidGraph       cycle, self-edge, unknown parent .path
-│   ├── SpawnRefused       a task may not spawn this        .task .rule
-│   ├── Forbidden          a role that may not do this      .principal .role .deed
-│   ├── TooManyLanes       too many kinds of task           .limit
+│   ├── InvalidGraph       cycle or missing dependency      .rule .path
+│   ├── SpawnRefused       the task may not spawn these     .task .rule
+│   ├── Forbidden          the role does not allow it       .principal .role .deed
+│   ├── TooManyLanes       the queue has too many lanes     .limit
 │   └── Overloaded         the queue accepts no new tasks   .reason
-├── TaskError              the task is not as the caller believed
-│   ├── TaskNotFound                                        .task
-│   ├── WrongState         a move its state forbids         .task .found .wanted
-│   │   └── AlreadyDecided another reviewer was first       .life .by .resolution
-│   ├── LeaseLost          another worker may run it        .task .token .counted
-│   ├── BudgetExceeded     the run costs more than it may   .task
-│   └── KeyTaken           another live task has its key    .task .holder
-├── DagError               the DAG is not as the caller believed
-│   ├── DagNotFound                                         .dag
-│   └── DagEnded           there is nothing left to change  .dag .status
-├── WorkerNotFound         no such worker is at work        .worker
-├── EventsMissed           some are gone after this one     .after .oldest
+├── TaskError              the call does not fit the task; nothing was changed
+│   ├── TaskNotFound       no such task, or it has expired  .task
+│   ├── WrongState         its state forbids the operation  .task .found .wanted
+│   │   └── AlreadyDecided another review came first        .life .by .resolution
+│   ├── LeaseLost          the lease is no longer held      .task .token .counted
+│   ├── BudgetExceeded     the attempt costs too much       .task
+│   └── KeyTaken           its idempotency key is in use    .task .holder
+├── DagError               the call does not fit the DAG; nothing was changed
+│   ├── DagNotFound        no such DAG, or it has expired   .dag
+│   └── DagEnded           the DAG has ended                .dag .status
+├── WorkerNotFound         no running worker has this name  .worker
+├── EventsMissed           events were trimmed unread       .after .oldest
 ├── OutboxNotEmpty         ended tasks wait for the archive .waiting
-├── NotArchived            it waits in the outbox           .what .waiting
-├── ResultError            there is no result to give
-│   ├── TaskDead           it is dead                       .task .reason .message
-│   ├── TaskCancelled                                       .task .reason
+├── NotArchived            its tasks are in the outbox      .what .waiting
+├── ResultError            there is no result
+│   ├── TaskDead           the task is dead                 .task .reason .message
+│   ├── TaskCancelled      the task was cancelled           .task .reason
 │   ├── SubtaskFailed      a spawned task did not complete  .task .state .reason
-│   ├── DagFailed          it did not complete              .dag .status
-│   ├── ResultMissing      an ArtifactError, too            .task .artifact
-│   └── ResultTimeout      it has not ended yet             .task .after
-├── ArtifactError          an artifact cannot be kept, or is not as it was
-│   ├── ArtifactRefused    no artifact, or no reference     .field .rule
-│   ├── ArtifactNotFound                                    .artifact
-│   ├── ArtifactDamaged    not what was put                 .artifact .rule
-│   └── ArtifactsUnavailable   a StoreUnavailable, too      .what
-├── StoreError             Redis or Postgres
+│   ├── DagFailed          the DAG did not complete         .dag .status .reason
+│   ├── ResultMissing      also an ArtifactError            .task .artifact
+│   └── ResultTimeout      the task has not ended in time   .task .after
+├── ArtifactError          an artifact cannot be stored or read
+│   ├── ArtifactRefused    not a valid artifact, reference  .field .rule
+│   ├── ArtifactNotFound   no such artifact in this store   .artifact
+│   ├── ArtifactDamaged    its bytes have changed           .artifact .rule
+│   └── ArtifactsUnavailable   also a StoreUnavailable      .what
+├── StoreError             an error of Redis or PostgreSQL
 │   ├── StoreUnavailable   worth retrying                   .what
 │   ├── FunctionsMissing   run `rqueue functions load`      .library .reason
-│   └── ScriptFault        a bug of rqueue                  .script .reply
+│   └── ScriptFault        a bug in rqueue                  .script .reply
 ├── ConfigError            a setting is missing or wrong    .setting .rule
 └── HandlerSignal          raised by handlers, not by rqueue
     ├── Retry              retry, perhaps after a delay     .after .reason
-    ├── RateLimited        park it and slow down its type   .retry_after .reason
-    └── Reject             do not retry: dead               .reason
+    ├── RateLimited        park the task, slow its type     .retry_after .reason
+    └── Reject             do not retry: the task is dead   .reason
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ from typing import Literal, SupportsFloat
 
 
 class RQueueError(Exception):
-    """The root of all errors that rqueue raises."""
+    """The base class of all errors that rqueue raises. Can be pickled."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By its attributes: an error with keyword arguments cannot be made again from its args.
+        # An error with keyword arguments cannot be rebuilt from its args alone.
         return remade, (type(self), self.args, self.__dict__)
 
 
 def remade(kind: type[RQueueError], args: tuple[object, ...], facts: dict[str, object]) -> object:
-    """Makes a pickled error again."""
+    """Rebuilds a pickled error from its class, arguments and attributes."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(facts)
@@ -70,13 +70,13 @@ def remade(kind: type[RQueueError], args: tuple[object, ...], facts: dict[str, o
 
 
 class StoreError(RQueueError):
-    """An error of Redis or Postgres."""
+    """An error of Redis or PostgreSQL."""
 
 
 class StoreUnavailable(StoreError):
-    """The server could not be reached or did not answer in time. Worth retrying.
+    """The server could not be reached or did not answer in time. The call is worth retrying.
 
-    The call may have been carried out.
+    The server may have carried out the call.
     """
 
     def __init__(self, what: str) -> None:
@@ -88,7 +88,7 @@ class StoreUnavailable(StoreError):
 
 
 class ScriptFault(StoreError):
-    """A move returned a reply that its caller cannot read: a bug of rqueue, please report it."""
+    """A move returned a reply that its caller cannot read: a bug in rqueue, please report it."""
 
     def __init__(self, script: str, reply: object) -> None:
         super().__init__(script, reply)
@@ -100,7 +100,7 @@ class ScriptFault(StoreError):
 
 
 class FunctionsMissing(StoreError):
-    """The server does not have this release's Lua functions, and this user may not load them."""
+    """The server lacks the Lua functions of this release, and this user may not load them."""
 
     def __init__(self, library: str, reason: str) -> None:
         super().__init__(library, reason)
@@ -115,7 +115,7 @@ class FunctionsMissing(StoreError):
 
 
 class ConfigError(RQueueError):
-    """A setting is missing or wrong."""
+    """A setting is missing or wrong. `setting` is its name, `rule` the rule that it breaks."""
 
     def __init__(self, setting: str, rule: str) -> None:
         super().__init__(setting, rule)
@@ -127,11 +127,11 @@ class ConfigError(RQueueError):
 
 
 class ArtifactError(RQueueError):
-    """An artifact cannot be stored, or is not as it was stored."""
+    """An artifact cannot be stored or read."""
 
 
 class ArtifactRefused(ArtifactError):
-    """A value is no artifact that may be stored, or no reference to one."""
+    """The value cannot be stored as an artifact, or is not a reference to one."""
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(field, rule)
@@ -143,18 +143,18 @@ class ArtifactRefused(ArtifactError):
 
 
 class ArtifactNotFound(ArtifactError):
-    """No such artifact: never put, put elsewhere, or swept."""
+    """The store has no such artifact: never stored, stored elsewhere, or swept."""
 
     def __init__(self, artifact: str) -> None:
         super().__init__(artifact)
         self.artifact = artifact
 
     def __str__(self) -> str:
-        return f"{self.artifact} is not here: never put, put into another store, or swept"
+        return f"{self.artifact} was not found: never stored, stored elsewhere, or swept"
 
 
 class ArtifactDamaged(ArtifactError):
-    """The stored bytes of an artifact are not what was put."""
+    """The stored bytes of an artifact differ from those that were put."""
 
     def __init__(self, artifact: str, rule: str) -> None:
         super().__init__(artifact, rule)
@@ -166,13 +166,13 @@ class ArtifactDamaged(ArtifactError):
 
 
 class ArtifactsUnavailable(ArtifactError, StoreUnavailable):
-    """The directory or the object store failed. Worth retrying."""
+    """The directory or the object store failed. The call is worth retrying."""
 
     def __str__(self) -> str:
         return f"the artifact store cannot be used: {self.what}"
 
 
-# Operations that a role may forbid.
+# Operations that a role may not allow.
 Deed = Literal["create this", "change roles"]
 
 
@@ -181,7 +181,7 @@ class SubmitError(RQueueError):
 
 
 class InvalidTask(SubmitError):
-    """A field of the task breaks a rule."""
+    """A field of the task, or an argument, breaks a rule. `field` is its path."""
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(field, rule)
@@ -193,7 +193,7 @@ class InvalidTask(SubmitError):
 
 
 class InvalidGraph(SubmitError):
-    """The dependencies cannot be met: `path` names the tasks that show it."""
+    """The dependencies cannot be met. `path` names the tasks that prove it, such as a cycle."""
 
     def __init__(self, rule: str, path: Sequence[str]) -> None:
         super().__init__(rule, tuple(path))
@@ -205,7 +205,7 @@ class InvalidGraph(SubmitError):
 
 
 class SpawnRefused(SubmitError):
-    """A task may not add these tasks to its DAG."""
+    """The running task may not add these tasks to its DAG."""
 
     def __init__(self, task: str, rule: str) -> None:
         super().__init__(task, rule)
@@ -217,7 +217,7 @@ class SpawnRefused(SubmitError):
 
 
 class Forbidden(SubmitError):
-    """A principal's role does not let it create tasks, or change roles."""
+    """The principal's role does not allow it to create tasks, or to change roles."""
 
     def __init__(self, principal: str, role: str, deed: Deed = "create this") -> None:
         super().__init__(principal, role, deed)
@@ -230,15 +230,14 @@ class Forbidden(SubmitError):
         if self.deed == "change roles":
             return f"{refused}, its own or another's: let an orchestrator or a human do it"
         return (
-            f"{refused}: it may spawn"
-            " tasks, in its own name, in the DAG of the task that it runs (ctx.spawn). Let an"
-            " orchestrator or a human submit it, or have them give it another role:"
-            f" rqueue role set {self.principal} orchestrator"
+            f"{refused}: it may only spawn tasks, in its own name, in the DAG of the task that it"
+            " runs (ctx.spawn). Let an orchestrator or a human submit the task, or let them change"
+            f" the role: rqueue role set {self.principal} orchestrator"
         )
 
 
 class TooManyLanes(SubmitError):
-    """The shard has the maximum number of lanes (type, agent, capabilities, rate)."""
+    """The queue has `max_lanes` lanes: sets of type, agent, capabilities and ageing rate."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -246,13 +245,13 @@ class TooManyLanes(SubmitError):
 
     def __str__(self) -> str:
         return (
-            f"the queue has {self.limit} lanes already; use fewer different types, "
+            f"the queue already has {self.limit} lanes; use fewer different types, "
             "capability sets and ageing rates, or raise max_lanes"
         )
 
 
 class Overloaded(SubmitError):
-    """The queue accepts no new tasks now; existing ones go on."""
+    """The queue accepts no new tasks now. Submitted tasks still run."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -263,22 +262,22 @@ class Overloaded(SubmitError):
 
 
 class TaskError(RQueueError):
-    """The task is not as the caller believed; nothing was changed."""
+    """The call does not fit the task; nothing was changed."""
 
 
 class TaskNotFound(TaskError):
-    """No such task, or its keys have expired."""
+    """There is no such task: it was never submitted, or its keys have expired."""
 
     def __init__(self, task: str) -> None:
         super().__init__(task)
         self.task = task
 
     def __str__(self) -> str:
-        return f"{self.task} is not here: never submitted, or ended and expired"
+        return f"{self.task} was not found: never submitted, or ended and expired"
 
 
 class WrongState(TaskError):
-    """The task's state does not allow the operation."""
+    """The state of the task does not allow the operation: it is `found`, not one of `wanted`."""
 
     def __init__(self, task: str, *, found: str, wanted: Iterable[str]) -> None:
         self.task = task
@@ -287,14 +286,14 @@ class WrongState(TaskError):
         super().__init__(task, self.found, self.wanted)
 
     def __str__(self) -> str:
-        return f"{self.task} is {self.found}; this needs {' or '.join(self.wanted)}"
+        return f"{self.task} is {self.found}; this operation needs {' or '.join(self.wanted)}"
 
 
 class AlreadyDecided(WrongState):
-    """Another decision about a dead task came first; this one changed nothing.
+    """Another decision about the dead task came first; this one changed nothing.
 
-    `life` is the life that was reviewed. `by` and `resolution` are the other decision's; "" where
-    it is not in the log any more.
+    `life` is the life that was reviewed. `by` and `resolution` describe the other decision; they
+    are "" if it is no longer in the log.
     """
 
     def __init__(
@@ -315,8 +314,9 @@ class AlreadyDecided(WrongState):
 
 
 class LeaseLost(TaskError):
-    """The caller no longer holds the task: another worker may run it. `counted` is whether the cost
-    that it reported is counted all the same.
+    """The caller no longer holds the lease: another worker may run the task.
+
+    `counted` is true if the cost that the call reported was added to the task's cost anyway.
     """
 
     def __init__(self, task: str, token: str, counted: bool = False) -> None:
@@ -326,11 +326,14 @@ class LeaseLost(TaskError):
         self.counted = counted
 
     def __str__(self) -> str:
-        return f"the lease of {self.task} is no longer held; stop, and write nothing for it"
+        return (
+            f"the lease of {self.task} is no longer held;"
+            " stop working on the task and write nothing for it"
+        )
 
 
 class BudgetExceeded(TaskError):
-    """A run costs more than it may, or than the budget has left: its attempt has failed and is not
+    """The attempt costs more than its limit, or more than the budget has left. It fails and is not
     retried.
 
     Raised by `ctx.spend`; the reported cost is counted. Handlers should not catch it.
@@ -348,7 +351,7 @@ class BudgetExceeded(TaskError):
 
 
 class KeyTaken(TaskError):
-    """Another live task holds this task's idempotency key."""
+    """Another live task, `holder`, has the idempotency key of this task."""
 
     def __init__(self, task: str, holder: str) -> None:
         super().__init__(task, holder)
@@ -356,26 +359,26 @@ class KeyTaken(TaskError):
         self.holder = holder
 
     def __str__(self) -> str:
-        return f"the idempotency key of {self.task} belongs to {self.holder} now"
+        return f"the idempotency key of {self.task} now belongs to {self.holder}"
 
 
 class DagError(RQueueError):
-    """The DAG is not as the caller believed; nothing was changed."""
+    """The call does not fit the DAG; nothing was changed."""
 
 
 class DagNotFound(DagError):
-    """No such DAG, or its keys have expired."""
+    """There is no such DAG: it was never committed, or its keys have expired."""
 
     def __init__(self, dag: str) -> None:
         super().__init__(dag)
         self.dag = dag
 
     def __str__(self) -> str:
-        return f"{self.dag} is not here: never committed, or ended and expired"
+        return f"{self.dag} was not found: never committed, or ended and expired"
 
 
 class DagEnded(DagError):
-    """The DAG has ended: there is nothing left to change."""
+    """The DAG has ended and can no longer be changed."""
 
     def __init__(self, dag: str, status: str) -> None:
         super().__init__(dag, status)
@@ -383,11 +386,11 @@ class DagEnded(DagError):
         self.status = status
 
     def __str__(self) -> str:
-        return f"{self.dag} is {self.status} already"
+        return f"{self.dag} is already {self.status}"
 
 
 class WorkerNotFound(RQueueError):
-    """No worker of this name is running; nothing was changed."""
+    """No running worker has this name; nothing was changed."""
 
     def __init__(self, worker: str) -> None:
         super().__init__(worker)
@@ -398,7 +401,7 @@ class WorkerNotFound(RQueueError):
 
 
 class OutboxNotEmpty(RQueueError):
-    """Ended tasks still wait for the archive, so the queue cannot leave it."""
+    """Ended tasks are not archived yet, so the queue cannot leave the archive."""
 
     def __init__(self, waiting: int) -> None:
         super().__init__(waiting)
@@ -406,14 +409,14 @@ class OutboxNotEmpty(RQueueError):
 
     def __str__(self) -> str:
         return (
-            f"the outbox has {self.waiting} entries that wait for the archive: let"
+            f"{self.waiting} entries in the outbox are not archived yet: let"
             " `rqueue archiver` archive them first"
         )
 
 
 class NotArchived(RQueueError):
-    """A task or a DAG has ended and is not fully archived yet: `waiting` of its tasks
-    are in the outbox.
+    """A task or a DAG has ended and is not fully archived yet: `waiting` of its tasks are still in
+    the outbox.
     """
 
     def __init__(self, what: str, waiting: int) -> None:
@@ -430,8 +433,8 @@ class NotArchived(RQueueError):
 
 
 class EventsMissed(RQueueError):
-    """Events after `after` may be gone: only so many are stored. `oldest` is the first that exists;
-    to go on from there, call again without `after`.
+    """Events after `after` may have been deleted: a queue stores a limited number. `oldest` is the
+    oldest stored event; call again without `after` to continue from there.
     """
 
     def __init__(self, after: str, oldest: str) -> None:
@@ -440,7 +443,7 @@ class EventsMissed(RQueueError):
         self.oldest = oldest
 
     def __str__(self) -> str:
-        return f"events after {self.after} are gone: the oldest that is kept is {self.oldest}"
+        return f"events after {self.after} were deleted: the oldest stored event is {self.oldest}"
 
 
 class ResultError(RQueueError):
@@ -448,7 +451,7 @@ class ResultError(RQueueError):
 
 
 class TaskDead(ResultError):
-    """The task is dead and waits for a review."""
+    """The task is dead: it is not retried and waits for a review."""
 
     def __init__(self, task: str, *, reason: str, message: str) -> None:
         super().__init__(task, reason, message)
@@ -461,7 +464,7 @@ class TaskDead(ResultError):
 
 
 class TaskCancelled(ResultError):
-    """The task was cancelled and will have no result."""
+    """The task was cancelled and has no result."""
 
     def __init__(self, task: str, *, reason: str) -> None:
         super().__init__(task, reason)
@@ -473,9 +476,10 @@ class TaskCancelled(ResultError):
 
 
 class SubtaskFailed(ResultError):
-    """A task that another spawned and waited for is dead, cancelled, or expired.
+    """A spawned task that its parent waited for is dead, cancelled, or expired.
 
-    A handler that does not catch it makes its task dead: another attempt would find the same.
+    If the handler does not catch this error, its task becomes dead: another attempt would fail the
+    same way.
     """
 
     def __init__(self, task: str, *, state: str, reason: str) -> None:
@@ -489,7 +493,7 @@ class SubtaskFailed(ResultError):
 
 
 class DagFailed(ResultError):
-    """The DAG did not complete: a task of it is dead, or it was cancelled."""
+    """The DAG did not complete: one of its tasks is dead, or it was cancelled."""
 
     def __init__(self, dag: str, *, status: str, reason: str = "") -> None:
         super().__init__(dag, status, reason)
@@ -502,7 +506,7 @@ class DagFailed(ResultError):
 
 
 class ResultMissing(ResultError, ArtifactError):
-    """The task has completed, and the artifact that holds its result is gone or damaged."""
+    """The task has completed, but the artifact that holds its result is missing or damaged."""
 
     def __init__(self, task: str, *, artifact: str) -> None:
         super().__init__(task, artifact)
@@ -511,14 +515,14 @@ class ResultMissing(ResultError, ArtifactError):
 
     def __str__(self) -> str:
         return (
-            f"the result of {self.task} is {self.artifact}, which is gone or damaged: restore it"
+            f"the result of {self.task} is {self.artifact}, which is missing or damaged: restore it"
             f" from a backup of the artifact store, or run the task again"
             f" (`rqueue archive restore --task {self.task}`, or another enqueue)"
         )
 
 
 class ResultTimeout(ResultError, TimeoutError):
-    """The task did not end within the time the caller gave; it goes on."""
+    """The task did not end within the timeout of the caller. It is not cancelled."""
 
     def __init__(self, task: str, *, after: float) -> None:
         super().__init__(task, after)
@@ -526,7 +530,7 @@ class ResultTimeout(ResultError, TimeoutError):
         self.after = after
 
     def __str__(self) -> str:
-        return f"{self.task} has not ended within {self.after:g} s; it goes on"
+        return f"{self.task} has not ended within {self.after:g} s; it is not cancelled"
 
 
 class HandlerSignal(RQueueError):
@@ -534,14 +538,14 @@ class HandlerSignal(RQueueError):
 
 
 class Retry(HandlerSignal):
-    """Retries the task after the policy's delay, or after `after`: seconds or a timedelta.
+    """Retries the task after `after`, given as seconds or a timedelta; None uses the retry policy.
 
-    A value that is neither, or a reason that is no text, raises ConfigError, which fails the
-    attempt.
+    Raises ConfigError for an invalid value or a reason that is not a string. In a handler, the
+    ConfigError fails the attempt.
     """
 
     def __init__(
-        self, after: float | timedelta | None = None, reason: str = "asked for by the handler"
+        self, after: float | timedelta | None = None, reason: str = "requested by the handler"
     ) -> None:
         self.after = None if after is None else seconds_in(after)
         self.reason = text_in("Retry.reason", reason)
@@ -552,12 +556,12 @@ class Retry(HandlerSignal):
 
 
 class RateLimited(HandlerSignal):
-    """The service that a handler calls is rate limited: the task is parked, no attempt is spent,
-    and its type is slowed down. `retry_after` is the service's delay, in seconds or as a timedelta;
-    without it, the delay grows from a minute on.
+    """Parks the task because a service that the handler calls is rate limited.
 
-    A value that is neither, or a reason that is no text, raises ConfigError, which fails the
-    attempt.
+    No attempt is spent, and the tasks of the same type are slowed down. `retry_after` is the delay
+    that the service requests, in seconds or as a timedelta; without it, the delay starts at a
+    minute and grows with each park. Raises ConfigError for an invalid value or a reason that is not
+    a string. In a handler, the ConfigError fails the attempt.
     """
 
     def __init__(
@@ -573,9 +577,10 @@ class RateLimited(HandlerSignal):
 
 
 class Reject(HandlerSignal):
-    """Does not retry the task: it goes to the dead letters.
+    """Makes the task dead without another attempt.
 
-    A reason that is no text raises ConfigError, which fails the attempt.
+    Raises ConfigError for a reason that is not a string. In a handler, the ConfigError fails the
+    attempt.
     """
 
     def __init__(self, reason: str) -> None:
@@ -587,14 +592,18 @@ class Reject(HandlerSignal):
 
 
 def seconds_in(after: object, name: str = "Retry.after") -> float:
-    """A delay in seconds."""
+    """Returns a delay in seconds; raises ConfigError for a negative or infinite one, or no
+    delay.
+    """
     given = after.total_seconds() if isinstance(after, timedelta) else after
     try:
         seconds = float(given) if isinstance(given, SupportsFloat) else math.nan
     except (ValueError, OverflowError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise ConfigError(name, f"is seconds from 0 on or a timedelta, not {after!r:.100}")
+        raise ConfigError(
+            name, f"must be a timedelta or a number of seconds >= 0, not {after!r:.100}"
+        )
     return seconds
 
 
@@ -644,13 +653,13 @@ __all__ = [
     "WrongState",
 ]
 
-# Logs and tracebacks show the name by which they are imported.
+# Logs and tracebacks show the module from which users import the errors.
 for _name in __all__:
     globals()[_name].__module__ = __name__
 
 
 def text_in(name: str, given: object) -> str:
-    """The reason that a handler gave, if it is a text."""
+    """Returns the reason that a handler gave; raises ConfigError if it is not a string."""
     if not isinstance(given, str):
-        raise ConfigError(name, f"is a text, not {type(given).__name__}")
+        raise ConfigError(name, f"must be a string, not {type(given).__name__}")
     return given

@@ -1,4 +1,4 @@
-"""A finding of a check: its level, the facts, and advice."""
+"""A finding of a check: its level, what was found, and what to do."""
 
 from __future__ import annotations
 

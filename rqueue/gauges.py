@@ -1,4 +1,4 @@
-"""Gathers the metrics of a process from its workers and schedulers, and those of its queues."""
+"""Collects the metrics of a process, from its workers and schedulers, and those of its queues."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 # Only READY tasks are counted by priority tier.
 ANY_TIER = "any"
-# An upper bound on the slowdowns that are read.
+# How many slow-downs are read at most.
 MOST_SLOWED = 1000
-# The work of notifiers, by the metric of each.
+# The counters of notifiers, each of which is a metric.
 NOTICED = ("delivered", "failed", "given_up")
-# The reaper's names for what became of a lease.
+# The new state of a task, by the reaper's name for it.
 REAPED = {
     "ready": State.READY,
     "retrying": State.RETRYING,
@@ -50,7 +50,7 @@ REAPED = {
 
 
 def gather(served_queues: Sequence[ServedQueue]) -> Figures:
-    """The metrics of this process; may be called from any thread."""
+    """Returns the metrics of this process. May be called from any thread."""
     figures = Figures()
     for one in served_queues:
         if one.worker is not None:
@@ -62,13 +62,13 @@ def gather(served_queues: Sequence[ServedQueue]) -> Figures:
 
 
 def add_worker(figures: Figures, queue: str, worker: Worker) -> None:
-    """The counters of a worker, and its current leases."""
+    """Adds the counters of a worker and the number of its leases."""
     stats, beats, slots = worker.executor.stats, worker.beat.beats, worker.slots
     figures.add(stats.figures.cells)
     for type, number in list(stats.completed_by_type.items()):
         figures.count("tasks_completed_total", type, by=number)
     name = worker.name
-    # The workers of a process share the slots and the name: together their parts are the whole.
+    # The workers of a process share slots and name: each reports its part of the ratio.
     own_share = max(slots.size, 1) / len(slots.shared_slots.members)
     figures.add_ratio("agent_utilization", name, part=len(slots.running), whole=own_share)
     claims_filled = min(stats.claims_filled, stats.claims_sent)
@@ -80,8 +80,8 @@ def add_worker(figures: Figures, queue: str, worker: Worker) -> None:
 
 
 def add_scheduler(figures: Figures, queue: str, scheduler: Scheduler) -> None:
-    """The counters of the services that run here. A lost lease is an attempt that ended
-    in a crash.
+    """Adds the counters of the services that this scheduler runs. A reaped lease also counts as a
+    failed attempt with the reason `crash`.
     """
     figures.put("rqueue_scheduler_leading", queue, value=float(leads(scheduler)))
     add_services(figures, queue, scheduler.figures)
@@ -98,7 +98,7 @@ def add_scheduler(figures: Figures, queue: str, scheduler: Scheduler) -> None:
 
 
 def add_services(figures: Figures, queue: str, services: Mapping[str, Done]) -> None:
-    """The ticks and the work of services; that of notifiers by sink too."""
+    """Adds the ticks and counters of services; those of notifiers also by sink."""
     for name, service in list(services.items()):
         figures.count("rqueue_service_ticks_total", queue, name, by=service.ticks)
         figures.count("rqueue_service_faults_total", queue, name, by=service.faults)
@@ -111,14 +111,14 @@ def add_services(figures: Figures, queue: str, services: Mapping[str, Done]) -> 
 
 
 def leads(scheduler: Scheduler) -> bool:
-    """Whether this scheduler leads, by its last reply."""
+    """Returns whether this scheduler is the leader, according to its last reply."""
     term, owner = scheduler.term, scheduler.owner
     silent_sec = scheduler.clock.monotonic() - scheduler.answered_at
     return term is not None and term.owner == owner.name and silent_sec < owner.ttl_sec
 
 
 async def add_fleet(figures: Figures, queue: str, shard: Shard, counted: Tally) -> None:
-    """The registered workers, and the tasks that none of them can run."""
+    """Adds the registered workers, and the tasks that none of them can run."""
     known = await read_fleet(shard)
     for status in WorkerStatus:
         number = sum(run_status(run) is status for one in known for run in one.runs)
@@ -130,7 +130,7 @@ async def add_fleet(figures: Figures, queue: str, shard: Shard, counted: Tally) 
 
 
 async def add_gates(figures: Figures, queue: str, shard: Shard) -> None:
-    """The budgets, the tasks they block, and the states of breakers and slowdowns."""
+    """Adds the budgets, the tasks that they block, and the states of breakers and slow-downs."""
     money = await budgets(shard)
     figures.count("daily_spend_usd", by=money.day.spent_usd)
     figures.put("rqueue_unpaid_tasks", queue, value=money.unpaid)
@@ -150,7 +150,7 @@ async def add_gates(figures: Figures, queue: str, shard: Shard) -> None:
 
 
 async def add_sinks(figures: Figures, queue: str, shard: Shard) -> None:
-    """The age of each sink's oldest undelivered notice, and the notices under way."""
+    """Adds the age of each sink's oldest undelivered notice, and the notices being delivered."""
     for sink in await list_sinks(shard):
         waits_sec = (sink.oldest_ms or 0) / 1000
         figures.put("rqueue_notices_oldest_seconds", queue, sink.name, value=waits_sec)
@@ -158,7 +158,7 @@ async def add_sinks(figures: Figures, queue: str, shard: Shard) -> None:
 
 
 async def gather_queues(served_queues: Sequence[ServedQueue]) -> Figures:
-    """The metrics of the queues; the work grows with their lanes only."""
+    """Returns the metrics of the queues. The cost grows with the number of lanes only."""
     figures = Figures()
     for queue, shard in {one.queue: one.shard for one in served_queues}.items():
         counted = await tally(shard)

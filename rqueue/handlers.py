@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class TaskQueue(Protocol):
-    """What a task function needs of its queue."""
+    """The parts of a queue that a task function needs."""
 
     registry: Registry
     drafter: Drafter
@@ -54,35 +54,40 @@ class TaskFunction(Generic[P, R]):
         return self.handler.type
 
     def options(self, **options: Any) -> TaskFunction[P, R]:
-        """The same function with other options for its tasks (the field names of the model)."""
+        """Returns the same function with other options for its tasks. They override those of the
+        handler; names are field names of the task model.
+        """
         return TaskFunction(self.handler, self.queue, merged(self.given, options))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """A call for `enqueue_many` or a DAG; raises InvalidTask. Arguments that are references to
-        other tasks' outputs are checked when the outputs exist.
+        """Returns a call for `enqueue_many` or a DAG. Raises InvalidTask if the arguments do not
+        fit the function; arguments that refer to outputs of other tasks are checked when the
+        outputs exist.
         """
         payload, inputs = self.handler.parts_of(*args, **kwargs)
         options = {**self.given, "inputs": inputs} if inputs else self.given
         return Call(self.handler.type, payload, options)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
-        """Submits a task."""
+        """Enqueues a task with these arguments and returns its handle. Raises the errors of
+        `Queue.enqueue`.
+        """
         return await self.queue.enqueue_call(self.call(*args, **kwargs))
 
 
 class BlockingFunction(Generic[P]):
-    """The blocking version, for code without an event loop."""
+    """The blocking version of a task function, for code without an event loop."""
 
     def __init__(self, function: TaskFunction[P, Any]) -> None:
         self.blocking = Blocking(function)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Submits a task; the calls of the handle are blocking too."""
+        """Enqueues a task and returns a handle whose calls are blocking too."""
         return self.blocking.enqueue(*args, **kwargs)
 
 
 class Decorator(Protocol):
-    """The type of `queue.task(...)`: keeps the types of the arguments, without the context."""
+    """The type of `queue.task(...)`: keeps the argument types without the context."""
 
     @overload
     def __call__(
@@ -102,9 +107,13 @@ class Decorator(Protocol):
 def decorator(
     queue: TaskQueue, type: str, options: Mapping[str, Any], *, kind: Kind | None, ack: Ack
 ) -> Decorator:
-    """Registers a function as the handler of a type; raises InvalidTask for a wrong option."""
+    """Returns the decorator that registers a function as the handler of a type. Raises InvalidTask
+    for a wrong option, ConfigError for the option `payload`.
+    """
     if "payload" in options:
-        raise ConfigError(f"task {type}", "has no payload option: its arguments are the payload")
+        raise ConfigError(
+            f"task {type}", "must not have the option payload: the arguments are the payload"
+        )
     queue.drafter.spec({**options, "type": type})
 
     def register(function: Callable[..., Any]) -> TaskFunction[Any, Any]:

@@ -1,4 +1,4 @@
-"""The parts of a queue, and the methods that its handles call. Not part of the public interface.
+"""The parts of one queue, and the methods that handles call. Not part of the public interface.
 
 Parts that not every process needs are imported at their first use.
 """
@@ -44,16 +44,16 @@ class Local:
     """The parts that all callers in one event loop share."""
 
     def __init__(self, shard: Shard, earlier: ArchiveReader | None = None) -> None:
-        self.gatherer = Batcher(shard, earlier)
-        self.watcher = ResultWaiter(shard)
+        self.batcher = Batcher(shard, earlier)
+        self.result_waiter = ResultWaiter(shard)
 
     async def aclose(self) -> None:
-        """Stops the background tasks; waits for results raise StoreUnavailable."""
-        await self.watcher.aclose()
+        """Stops the background tasks. Callers that wait for results get StoreUnavailable."""
+        await self.result_waiter.aclose()
 
 
 class Internals:
-    """The parts of one queue. `given` are the settings that were passed to its constructor."""
+    """The parts of one queue. `given` are the settings that its constructor received."""
 
     def __init__(self, name: str, runtime: Runtime, given: Mapping[str, Any]) -> None:
         self.name = name
@@ -150,28 +150,29 @@ class Internals:
     async def enqueue_call(self, call: Call) -> Handle:
         """Submits one task, given as a call."""
         if self.hooks.middleware:
-            return await self.passed(self.drafter.completed(call))
-        taken = await self.local.gatherer.submit(self.drafter.draft(call))
-        return Handle(taken.id, taken.created, self)
+            return await self.submit_with_hooks(self.drafter.completed(call))
+        submitted = await self.local.batcher.submit(self.drafter.draft(call))
+        return Handle(submitted.id, submitted.created, self)
 
     async def enqueue_document(
         self, document: Mapping[str, Any] | str | bytes, form: Form | None
     ) -> Handle:
         """Submits one task, given as a document."""
         if self.hooks.middleware:
-            return await self.passed(self.drafter.call_of_document(document, form))
-        taken = await self.local.gatherer.submit(self.drafter.of_document(document, form))
-        return Handle(taken.id, taken.created, self)
+            return await self.submit_with_hooks(self.drafter.call_of_document(document, form))
+        submitted = await self.local.batcher.submit(self.drafter.of_document(document, form))
+        return Handle(submitted.id, submitted.created, self)
 
     async def enqueue_many(
         self, calls: Iterable[Call | Mapping[str, Any]], *, wait_replicas: int | None = None
     ) -> list[Handle]:
-        """Submits many tasks in few calls, in the given order. All are validated before any is
-        sent. If the server refuses some, the others are submitted and the first refusal is raised.
+        """Submits many tasks in few calls and returns their handles in order. All tasks are
+        validated before the first is sent. If the server refuses some, the others are submitted and
+        the first refusal is raised.
         """
         if self.hooks.middleware:
-            whole = [await self.hooks.before_submit(self.drafter.call(call)) for call in calls]
-            drafts = [self.drafter.of_call(call) for call in whole]
+            changed = [await self.hooks.before_submit(self.drafter.call(call)) for call in calls]
+            drafts = [self.drafter.of_call(call) for call in changed]
         else:
             drafts = [self.drafter.draft(call) for call in calls]
         handles: list[Handle] = []
@@ -188,36 +189,36 @@ class Internals:
             raise refused[0]
         return handles
 
-    async def passed(self, call: Call) -> Handle:
+    async def submit_with_hooks(self, call: Call) -> Handle:
         """Submits one task and runs the middleware before and after it."""
         draft = self.drafter.of_call(await self.hooks.before_submit(call))
-        taken = await self.local.gatherer.submit(draft)
-        handle = Handle(taken.id, taken.created, self)
+        submitted = await self.local.batcher.submit(draft)
+        handle = Handle(submitted.id, submitted.created, self)
         await self.hooks.after_submit([handle])
         return handle
 
     # Called by handles.
 
     async def get(self, task: str) -> Task:
-        """A task from Redis or the archive, with its result."""
+        """Returns a task from Redis or the archive, with its result."""
         from rqueue.worker.context.inputs import shown  # noqa: PLC0415
 
         return await shown(self.runtime.shelf, await self.operations.get(task))
 
     async def state(self, task: str) -> State:
-        """The state of a task; its result is not read."""
+        """Returns the state of a task without reading its result."""
         return (await self.operations.get(task)).state
 
     async def view(self, task: str, form: Form | None = None) -> dict[str, Any]:
-        """A task as a document of this form, by default that of the profile."""
+        """Returns a task as a document of a form, by default that of the profile."""
         from rqueue.task.forms import view  # noqa: PLC0415
 
         return view(await self.get(task), form or self.settings.preset.view)
 
     async def cancel(self, task: str, reason: str = "") -> bool:
-        """Cancels a task; returns whether it was open."""
+        """Cancels a task and its dependents; returns False if it has ended or does not exist."""
         return await self.operations.cancel(task, reason=reason, dependents="cascade")
 
     async def ended(self, task: TaskId | DagId) -> None:
-        """Waits until a task has ended, or a DAG has ended or failed; does not poll."""
-        await self.local.watcher.ended(task if isinstance(task, DagId) else task.ulid)
+        """Waits until a task has ended, or a DAG has ended or failed. Does not poll."""
+        await self.local.result_waiter.ended(task if isinstance(task, DagId) else task.ulid)

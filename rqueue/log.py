@@ -1,4 +1,4 @@
-"""Log lines: an event and its fields, readable on a terminal and JSON elsewhere."""
+"""Log lines: an event and its fields, as text on a terminal and as JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Level = Literal["debug", "info", "warning", "error"]
 STYLES: tuple[Style, ...] = get_args(Style)
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-# The attributes of every record; all others were given as `extra`.
+# The standard attributes of a log record; all others come from `extra`.
 STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 MAX_TRACE = 8000
-# The password in a URL.
+# Matches the password in a URL.
 PASSWORD = re.compile(r"(\w://[^\s/@]*?:)[^\s/]*@")
 COLOURS = {
     logging.DEBUG: "\x1b[2m",
@@ -32,7 +32,7 @@ FACTS: dict[str, object] = {}
 
 def set_up(style: Style = "auto", level: Level | None = None) -> None:
     """Writes log lines to standard error, from `info` on. If the application has configured
-    logging, only the level of rqueue's loggers is set.
+    logging, only sets the level of rqueue's loggers.
     """
     if level is not None:
         logging.getLogger("rqueue").setLevel(level.upper())
@@ -44,16 +44,16 @@ def set_up(style: Style = "auto", level: Level | None = None) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextFormatter(coloured=terminal) if human else JsonFormatter())
     root.addHandler(handler)
-    # The debug lines of other libraries are not wanted.
+    # Debug lines are written for rqueue only, not for other libraries.
     root.setLevel("INFO" if level in (None, "debug") else level.upper())
-    # psycopg warns of each transaction that a cancel cut off and the server rolled back; errors are
-    # raised anyway.
+    # psycopg warns about each transaction that was cancelled and rolled back; errors are raised
+    # anyway.
     logging.getLogger("psycopg").setLevel("ERROR")
 
 
 def silence_drivers() -> None:
-    """Keeps the log lines of drivers from standard error in commands without logging: Python would
-    print each retry there above the error of the command.
+    """Hides the log lines of drivers in commands without logging. Python would otherwise print each
+    retry to standard error, above the error of the command.
     """
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
@@ -101,27 +101,27 @@ class TextFormatter(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
-    """The fields of the process, and those given with the line."""
+    """Returns the fields of the process and those of the line."""
     own = {name: value for name, value in vars(record).items() if name not in STANDARD}
     return {**FACTS, **own}
 
 
 def moment(record: logging.LogRecord) -> datetime:
-    """When the line was written."""
+    """Returns when the line was written."""
     return datetime.fromtimestamp(record.created, UTC)
 
 
 def shown(value: object) -> str:
-    """A field's value on a readable line, quoted if it is not a single word."""
+    """Formats a field's value for a text line; quotes it if it is not a single word."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if text.isprintable() and text and " " not in text else json.dumps(text)
 
 
 def printable(text: str) -> str:
-    """A text with its control characters escaped, so that a task cannot control the terminal."""
+    """Escapes control characters, so that the text of a task cannot control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def safe(line: str) -> str:
-    """The line without passwords in URLs."""
+    """Removes passwords in URLs from a line."""
     return PASSWORD.sub(r"\1***@", line) if "://" in line else line

@@ -1,4 +1,4 @@
-"""Middleware, dependencies, lifespans and the judge of a queue, and the hooks that call them."""
+"""The middleware, lifespans and judge of a queue, dependencies of handlers, and their calls."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ STEPS = ("before_submit", "after_submit", "before_attempt", "after_attempt", "af
 
 @dataclass(frozen=True)
 class Depends:
-    """A parameter default that is provided by a function.
+    """A default value of a parameter that a function provides.
 
     `provide` may take the context, may be a coroutine function, and may be a generator that cleans
-    up after its single `yield`. Within an attempt each function is called once.
+    up after its single `yield`. It is called once per attempt, however many parameters use it.
     """
 
     provide: Callable[..., Any]
@@ -53,53 +53,53 @@ def depends(provide: Callable[..., T]) -> T: ...
 
 
 def depends(provide: Callable[..., Any]) -> Any:
-    """A parameter default that is provided by a function instead of being sent."""
+    """Marks a parameter of a handler as provided by a function instead of the payload."""
     return Depends(provide)
 
 
 class Middleware:
-    """Hooks around each submit of this process and each attempt of its workers; override the needed
-    ones. The `before_` hooks run in the order of registration, the `after_` hooks in reverse.
+    """Hooks around each submit by this process and each attempt of its workers. Override those that
+    you need; `before_` hooks run in the order of registration, `after_` hooks in reverse.
 
-    An exception before a submit is raised to its caller, and nothing is submitted; one before an
-    attempt fails it. An exception in an `after_` hook is logged and changes nothing.
+    An exception in `before_submit` is raised to the caller, and nothing is submitted; one in
+    `before_attempt` fails the attempt. An exception in an `after_` hook is logged and has no other
+    effect.
     """
 
     async def before_submit(self, call: Call) -> Call | None:
-        """Runs before a task is checked and sent. Returns the call to send instead, or None for
-        this one.
-
-        `before_attempt` can read the headers it adds from `ctx.task.spec.headers`.
+        """Runs before a task is checked and sent. Returns the call to send instead, or None to send
+        the given one. `before_attempt` can read headers that it adds as `ctx.task.spec.headers`.
         """
 
     async def after_submit(self, handles: Sequence[Any]) -> None:
-        """Runs after tasks were submitted, with the Handles of one call in its order."""
+        """Runs after tasks were submitted; `handles` are those of one call, in its order."""
 
     async def before_attempt(self, ctx: Context) -> None:
         """Runs before the handler."""
 
     async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
-        """Runs after the handler returned or failed, before the outcome is settled. Not for an
-        attempt that was stopped from outside, nor for one whose task is suspended: `before_attempt`
-        runs again when its handler does.
+        """Runs after the handler returned or failed, before the outcome is settled.
+
+        It does not run for an attempt that was stopped from outside or whose task was suspended.
+        When the handler of a suspended task runs again, `before_attempt` runs again too.
         """
 
     async def after_settle(
         self, ctx: Context, outcome: Completed | Failed, state: State | None
     ) -> None:
-        """Runs after the outcome was settled, with the new state: COMPLETED, RETRYING or
-        DEAD_LETTERED. None if the lease was lost and nothing was written.
+        """Runs after the outcome was settled. `state` is the new state: COMPLETED, RETRYING or
+        DEAD_LETTERED; None if the lease was lost and nothing was written.
 
-        Not for a task that was released.
+        It does not run for a task that was released.
         """
 
 
-# Judges an output, given the context, the output and the task's criteria: returns True or False, or
-# one of them with the reason.
+# A judge takes the context, the output and the task's criteria. It returns True or False, or a pair
+# of one of them and the reason.
 Judge = Callable[["Context", Any, Any], Awaitable[Any]]
 J = TypeVar("J", bound=Judge)
 Lifespan = Callable[[dict[str, Any]], AbstractAsyncContextManager[None]]
-# The same as a generator with one `yield`.
+# A lifespan as an async generator function with one `yield`.
 Resource = Callable[[dict[str, Any]], AsyncIterator[None]]
 
 
@@ -112,43 +112,45 @@ class Hooks:
     judge: Judge | None = None
 
     def use(self, *steps: Middleware) -> None:
-        """Adds middleware after the existing ones; raises ConfigError for anything else."""
+        """Adds middleware after the existing ones. Raises ConfigError for any other object."""
         for step in steps:
             if not isinstance(step, Middleware):
                 raise ConfigError("middleware", f"{step!r} is not an instance of Middleware")
             for name in STEPS:
                 if not inspect.iscoroutinefunction(getattr(step, name)):
-                    raise ConfigError(f"{type(step).__name__}.{name}", "is an async def")
+                    raise ConfigError(f"{type(step).__name__}.{name}", "must be an async def")
         self.middleware.extend(steps)
 
     def add_lifespan(self, lifespan: Lifespan | Resource) -> None:
-        """Adds a lifespan, which workers enter when they start and leave when they end."""
+        """Adds a lifespan, which each worker enters when it starts and leaves when it ends. Raises
+        ConfigError for a coroutine function.
+        """
         if inspect.isasyncgenfunction(lifespan):
             self.lifespans.append(asynccontextmanager(lifespan))
         elif inspect.iscoroutinefunction(lifespan):
-            rule = (
-                "has no yield: the code before it runs at the start, the code after it at the end"
-            )
+            rule = "must have a yield: code before it runs at the start, code after it at the end"
             raise ConfigError(f"lifespan {lifespan.__name__}", rule)
         else:
             self.lifespans.append(cast("Lifespan", lifespan))
 
     def set_judge(self, judge: Judge) -> None:
-        """Sets the judge of outputs; a queue has one."""
+        """Sets the judge of outputs. Raises ConfigError for a second judge."""
         if not inspect.iscoroutinefunction(judge):
-            raise ConfigError("judge", "is an async def")
+            raise ConfigError("judge", "must be an async def")
         if self.judge is not None and self.judge is not judge:
-            raise ConfigError("judge", "is already set: a queue has one")
+            raise ConfigError("judge", "is already set; a queue has one judge")
         self.judge = judge
 
     async def before_submit(self, call: Call) -> Call:
-        """The call as the middleware returns it."""
+        """Runs the `before_submit` hooks and returns the call to send."""
         for step in self.middleware:
             found = await step.before_submit(call)
             if found is None:
                 continue
             if not isinstance(found, Call):
-                raise ConfigError(f"{type(step).__name__}.before_submit", "returns a Call or None")
+                raise ConfigError(
+                    f"{type(step).__name__}.before_submit", "must return a Call or None"
+                )
             call = found
         return call
 
@@ -171,13 +173,13 @@ class Hooks:
 
 
 async def call_logged(step: Middleware, name: str, *facts: Any) -> None:
-    """Calls an `after_` hook; an exception is logged without its text."""
+    """Calls an `after_` hook. Logs its exception without the text."""
     task = asyncio.current_task()
     try:
         await getattr(step, name)(*facts)
     except BaseException as error:
-        # User code: its exceptions must not change the outcome, including a CancelledError of
-        # something it awaited. Only a cancel of this task is raised, and the GeneratorExit of a
+        # An exception of user code must not change the outcome, even a CancelledError of something
+        # that it awaited. Raised again are only a cancel of this task, and the GeneratorExit of a
         # closed coroutine.
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise

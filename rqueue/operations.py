@@ -1,4 +1,4 @@
-"""Operations on tasks: find, change, cancel and discard, one by one or by a filter."""
+"""Operations on tasks: find, read, change, cancel and discard them, one by one or by a filter."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass(slots=True)
 class Swept:
-    """The tasks that matched a filter and, unless it was a dry run, how many were ended."""
+    """The tasks that matched a filter, and how many of them were ended (0 for a dry run)."""
 
     found: int = 0
     done: int = 0
@@ -51,8 +51,9 @@ class Swept:
 
 @dataclass(slots=True)
 class Chosen:
-    """The tasks that matched a filter: dead ones with their life, and live ones. Only ids and
-    reviews are stored, because all payloads may exceed the memory.
+    """The tasks that matched a filter, for `end`: dead ones with their life, and live ones.
+
+    Only ids and reviews are stored, because all payloads together may exceed the memory.
     """
 
     dead: list[Reviewed] = field(default_factory=list)
@@ -61,7 +62,7 @@ class Chosen:
 
 
 async def chosen_of(found: AsyncIterator[Task], decision: Decision) -> Chosen:
-    """The tasks of an iterator, as `end` takes them."""
+    """Collects the tasks of an iterator for `end`, with one decision for the dead ones."""
     chosen = Chosen()
     async for task in found:
         chosen.swept.tasks.append(task.id)
@@ -76,8 +77,8 @@ async def chosen_of(found: AsyncIterator[Task], decision: Decision) -> Chosen:
 async def end(
     shard: Shard, chosen: Chosen, *, reason: str, progress: Progress | None, dependents: Dependents
 ) -> Swept:
-    """Cancels live tasks and discards dead ones; `progress` is called after each page with the
-    number done and the total.
+    """Cancels the live tasks and discards the dead ones. `progress` is called after each page with
+    the number done and the total.
     """
     swept = chosen.swept
     words: list[str] = []
@@ -98,8 +99,10 @@ DEPENDENTS: tuple[Dependents, ...] = get_args(Dependents)
 
 
 class Operations:
-    """Operations on the tasks of one shard. `reviewer` is the default author of decisions on dead
-    tasks; unlike the principal, its role is not checked.
+    """Operations on the tasks of one shard.
+
+    `reviewer` is the default author of decisions on dead tasks. Its role is not checked, unlike
+    that of a principal that submits.
     """
 
     def __init__(
@@ -116,9 +119,8 @@ class Operations:
         self.reviewer = settings.principal
 
     async def get(self, task: str) -> Task:
-        """A task by its id in any form or by its external id, from Redis or else from the archive.
-        Raises TaskNotFound if it is in neither, and StoreUnavailable if one of them cannot be
-        read.
+        """Returns a task, by its id in any form or its external id, from Redis or else the archive.
+        Raises TaskNotFound if it is in neither, and StoreUnavailable if one of them cannot be read.
         """
         try:
             return await self.present(task)
@@ -131,7 +133,7 @@ class Operations:
             return found
 
     async def present(self, task: str) -> Task:
-        """A task in Redis; raises TaskNotFound."""
+        """Returns a task from Redis; raises TaskNotFound."""
         known = await self.id_of(task)
         (found,) = await self.reader.read([known.ulid])
         if found is None:
@@ -139,7 +141,9 @@ class Operations:
         return found
 
     async def id_of(self, task: str) -> TaskId:
-        """The id of a task that may be named by its external id."""
+        """Returns the id of a task that may be named by its external id. Raises TaskNotFound for an
+        unknown external id; an unknown task id is returned unchanged.
+        """
         if isinstance(task, TaskId):
             return task
         named = task_reference(str(task))
@@ -153,7 +157,7 @@ class Operations:
         raise TaskNotFound(task)
 
     async def cancel(self, task: str, *, reason: str, dependents: Dependents) -> bool:
-        """Cancels a task; returns False if no task with this id is open."""
+        """Cancels a task. Returns False if it has ended or does not exist."""
         why = arguments.reason_of(reason)
         how = arguments.word_of("dependents", dependents, DEPENDENTS)
         try:
@@ -164,7 +168,7 @@ class Operations:
         return words[0] == "OK"
 
     async def set_priority(self, task: str, priority: float, scale: str | None = None) -> None:
-        """Sets the base priority of a live task; its age boost is kept."""
+        """Sets the base priority of a task; its age boost is kept."""
         native = to_native(priority, scale or self.settings.scale)
         found = await self.present(task)
         was = micro(found.spec.priority)
@@ -175,7 +179,7 @@ class Operations:
     ) -> None:
         """Delays a waiting task by `delay` seconds from now, or until `at`."""
         if (delay is None) == (at is None):
-            raise InvalidTask("delay", "give either delay or at")
+            raise InvalidTask("delay", "give either delay or at, not both or none")
         delay_ms = None if delay is None else ms(arguments.seconds_of("delay", delay))
         at_ms = None
         if at is not None:
@@ -187,7 +191,7 @@ class Operations:
         await tasks.reschedule(self.shard, known, delay_ms=delay_ms, at_ms=at_ms)
 
     async def edit(self, task: str, payload: object) -> None:
-        """Replaces the payload of a task that has not been claimed yet."""
+        """Replaces the payload of a task that is not claimed. Retries after a concurrent change."""
         while True:
             found = await self.present(task)
             was = await self.reader.definition(found.id.ulid)
@@ -196,18 +200,20 @@ class Operations:
                 return
 
     def changed(self, was: bytes, payload: object) -> bytes:
-        """A definition with another payload."""
+        """Returns a definition with another payload; raises InvalidTask."""
         options = fields_of(was)
         type, _ = str(options.pop("type")), options.pop("payload", None)
         body = encode(payload, max_bytes=self.settings.max_payload_bytes)
         return compose(type, body, options)
 
     def plain(self, resolution: Resolution, note: str = "") -> Decision:
-        """A decision with a resolution and a note alone."""
+        """Returns a decision that consists of a resolution and a note."""
         return Decision(resolution, note=note, by=self.reviewer or "")
 
     async def find(self, wanted: Filter) -> AsyncIterator[Task]:
-        """The tasks that match a filter, read in pages. Of ended tasks, only dead ones match."""
+        """Yields the tasks that match a filter, read in pages. Of ended tasks, only dead ones are
+        found.
+        """
         pages = index.ids(
             self.shard,
             wanted.states,
@@ -219,7 +225,7 @@ class Operations:
             yield task
 
     async def met(self, pages: AsyncIterator[list[str]], wanted: Filter) -> AsyncIterator[Task]:
-        """The tasks of these pages that match a filter, each once."""
+        """Yields the tasks of these pages that match a filter, each once."""
         seen: set[str] = set()
         async for page in pages:
             fresh = [ulid for ulid in page if ulid not in seen]
@@ -229,7 +235,7 @@ class Operations:
                     yield task
 
     async def chosen(self, wanted: Filter, *, reason: str) -> Chosen:
-        """The tasks that match a filter now, for `end`."""
+        """Returns the tasks that match a filter now, for `end`."""
         decision = self.plain("cancel", arguments.reason_of(reason))
         return await chosen_of(self.find(wanted), decision)
 
@@ -257,7 +263,9 @@ def filter_of(
     tag: str | None,
     before: datetime | str | None,
 ) -> Filter:
-    """The filter of these options; the default is every live state. Raises InvalidTask."""
+    """Returns the filter of these options; `states` None means all live ones. Raises
+    InvalidTask.
+    """
     return Filter(
         states=LIVE if states is None else arguments.states_of(states),
         type=None if type is None else arguments.name_of("type", type),
@@ -267,5 +275,5 @@ def filter_of(
 
 
 def ms(seconds: float) -> int:
-    """Seconds as milliseconds."""
+    """Converts seconds to milliseconds."""
     return round(seconds * 1000)

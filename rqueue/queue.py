@@ -1,6 +1,6 @@
-"""The public queue: what producers, workers by hand and operators call.
+"""The public queue: enqueues, reads and changes tasks, claims them by hand, and makes workers.
 
-What a call needs of a room is imported at the call: a producer pays for its own part alone.
+Parts that only some calls need are imported in those calls, so that a producer loads little.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ MAX_CLAIM = 500
 
 
 class Queue:
-    """One queue on one server.
+    """One queue on one server; connects at the first call.
 
-    Nothing is sent before the first call. The same object may be used from several event loops
-    and threads, and after a fork.
+    Keyword arguments are settings (docs/settings.md). Missing ones come from the environment,
+    rqueue.yaml and the profile; a wrong one raises ConfigError. Several event loops and threads may
+    use one object, also after a fork. `sync` has every method as a blocking call.
     """
 
     def __init__(self, name: str, *, runtime: Runtime | None = None, **settings: Any) -> None:
@@ -79,8 +80,8 @@ class Queue:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes this event loop's connections; a later call opens them again. Who still waits for
-        a result gets StoreUnavailable; the task goes on.
+        """Closes the connections of the running event loop; a later call opens new ones. Callers
+        that still wait for a result get StoreUnavailable; their tasks are not affected.
         """
         await self._internals.aclose()
 
@@ -89,50 +90,60 @@ class Queue:
     def task(
         self, type: str, *, kind: Kind | None = None, ack: Ack = "after", **options: Any
     ) -> Decorator:
-        """Makes a function the handler of a type; options are those of its tasks, also where they
-        are enqueued by the type's name.
+        """Registers the decorated function as the handler of a type and returns a TaskFunction.
 
-        Coroutines run on the worker's event loop, plain functions in a thread, both in a process
-        of their own with `kind="process"`, which can be killed. `ack="before"`
-        completes a task before it runs: at most once instead of at least, and without a result.
+        `options` are fields of the task model and the defaults of all tasks of the type that this
+        object enqueues. Coroutine functions run on the worker's event loop, plain functions in a
+        thread; with `kind="process"` both run in a subprocess, which can be killed. With
+        `ack="before"` a task is completed before its handler runs: it runs at most once instead of
+        at least once, and has no result. Raises InvalidTask for a wrong option, ConfigError for an
+        unusable type or function.
         """
         return decorator(self._internals, type, options, kind=kind, ack=ack)
 
     def use(self, *middleware: Middleware) -> None:
-        """Hangs steps around every submit through this object and every attempt of its workers.
-        The first that is given is the outermost.
+        """Adds middleware around every submit by this object and every attempt of its workers. The
+        first one is the outermost. Raises ConfigError for any other object.
         """
         self._internals.hooks.use(*middleware)
 
     def lifespan(self, opened: L) -> L:
-        """Decorates what each worker of this object opens when it starts and closes when it ends:
-        an async generator with one `yield`, or an async context manager. It is given the
-        worker's `state`, which handlers find as `ctx.state`.
+        """Registers the decorated function to run when a worker of this object starts and ends.
+
+        It is an async generator function with one `yield`, or returns an async context manager. Its
+        argument is the worker's `state`, which handlers read as `ctx.state`. Raises ConfigError for
+        a coroutine function.
         """
         self._internals.hooks.add_lifespan(opened)
         return opened
 
     def judge(self, judge: J) -> J:
-        """Decorates what judges outputs for the validator `llm-judge`: an async function of the
-        context, the output and the task's criteria, which gives True or False, or a pair of that
-        and the reason.
+        """Registers the decorated function as the judge of the validator `llm-judge`.
+
+        It is an async function of the context, the output and the task's criteria, and returns
+        True, False, or a pair of one of them and the reason. Raises ConfigError for a second judge.
         """
         self._internals.hooks.set_judge(judge)
         return judge
 
-    # The producer.
+    # Submission.
 
     def call(self, type: str, payload: object = None, **options: Any) -> Call:
-        """A task to be given to `enqueue_many`."""
+        """Returns a call for `enqueue_many` or a DAG; it is checked when it is submitted."""
         return Call(type, payload, options)
 
     async def enqueue(
         self, type: str, payload: object = None, *, wait_replicas: int | None = None, **options: Any
     ) -> Handle:
-        """Takes one task; options are the model's own field names, and where they say nothing
-        those of the type's handler hold, if it is registered here. Raises InvalidTask and the
-        other SubmitErrors, and then nothing was written. With `wait_replicas`, returns after so
-        many replicas have it, and raises StoreUnavailable when they do not in time.
+        """Enqueues one task and returns its handle.
+
+        Options are field names of the task model; missing ones come from the registered handler of
+        the type. If an equal task exists (`idempotency_key`, `dedupe`), returns its handle, with
+        `created` False. With `wait_replicas`, returns when that many replicas have the task.
+
+        Raises InvalidTask, InvalidGraph for a missing dependency, or another SubmitError; nothing
+        was written then. Raises StoreUnavailable if the server or the replicas do not answer in
+        time; the task may have been enqueued.
         """
         call = Call(type, payload, options)
         if wait_replicas is not None:
@@ -143,16 +154,21 @@ class Queue:
     async def enqueue_many(
         self, calls: Iterable[Call | Mapping[str, Any]], *, wait_replicas: int | None = None
     ) -> list[Handle]:
-        """Takes many tasks in few calls, in this order. All are checked before any is sent;
-        raises the first refusal of the server, after the others were taken.
+        """Enqueues many tasks with few calls to the server; returns their handles in this order.
+
+        All tasks are checked before the first is sent. If the server refuses some, the others are
+        enqueued and the first refusal is raised. Raises the errors of `enqueue`.
         """
         return await self._internals.enqueue_many(calls, wait_replicas=wait_replicas)
 
     async def enqueue_document(
         self, document: Mapping[str, Any] | str | bytes, *, form: Form | None = None
     ) -> Handle:
-        """Takes a task written as one of the documents A, B or C, or natively: as it is written,
-        without the options of its type's handler.
+        """Enqueues a task that is given as a mapping or JSON or YAML text in form A, B, C or
+        native.
+
+        Without `form`, the fields decide. The options of the type's handler do not apply. Raises
+        the errors of `enqueue`.
         """
         return await self._internals.enqueue_document(document, form)
 
@@ -163,26 +179,30 @@ class Queue:
         on_complete: Plan | DagBuilder | None = None,
         **options: Any,
     ) -> DagBuilder:
-        """A DAG to be built in an `async with` block, at whose end it is submitted. Options are
-        `created_by`, `on_failure`, `failure_threshold`, `budget_usd` and `spawn`; `on_complete` is
-        another DAG that is submitted when this one has completed, once. Raises InvalidTask.
+        """Returns a DAG builder. As `async with` block it submits all tasks or none at the end.
+
+        Options are `created_by`, `on_failure`, `failure_threshold`, `budget_usd` and `spawn`.
+        `on_complete` is a DAG that is submitted once, after this one has completed. Raises
+        InvalidTask for a wrong option.
         """
         from rqueue.dags.builder import DagBuilder  # noqa: PLC0415
 
         spec = DagSpec.parse({"title": title, **options})
         return DagBuilder(spec, self._internals, on_complete=on_complete)
 
-    # Looking at tasks.
+    # Reading.
 
     async def get(self, task: str) -> Task:
-        """A task by its id in any form, or by the caller's own id, from Redis or the archive.
-        Raises TaskNotFound, and StoreUnavailable where one of them cannot say. One whose result is
-        an artifact that is gone comes without it, and says so (`result_missing`).
+        """Returns a task from Redis or the archive, by its id in any form or its external id.
+
+        Raises TaskNotFound if neither has it, StoreUnavailable if one of them cannot be read. A
+        task whose result artifact is missing is returned without result, with `result_missing`
+        True.
         """
         return await self._internals.get(task)
 
     async def handle(self, task: str) -> Handle:
-        """The handle of a task that is there, as `enqueue` gave it; raises what `get` raises."""
+        """Returns the handle of an existing task, as `enqueue` does. Raises the errors of `get`."""
         found = await self._internals.operations.get(task)
         return Handle(found.id, False, self._internals)
 
@@ -194,27 +214,34 @@ class Queue:
         tag: str | None = None,
         before: datetime | str | None = None,
     ) -> AsyncIterator[Task]:
-        """The live (and, where named, dead) tasks that fit, read as they are walked."""
+        """Yields the tasks that match all given filters, by default all live tasks, in no order.
+
+        `before` is an upper bound of the creation time. Of ended tasks, only dead ones can be
+        found. Tasks are read in pages while the caller iterates. Raises InvalidTask for a wrong
+        filter.
+        """
         from rqueue.operations import filter_of  # noqa: PLC0415
 
         async for task in self._internals.operations.find(filter_of(states, type, tag, before)):
             yield task
 
     async def counts(self) -> Counts:
-        """How many tasks there are by state, type and tier; the work grows with the lanes only."""
+        """Returns the numbers of tasks by state, type and tier. The cost grows with the number of
+        lanes, not with the number of tasks.
+        """
         return counts_of(await counting.tally(self._internals.shard))
 
     async def why(self, task: str) -> Why:
-        """What holds a task back that does not run yet, as a claim would find it now, and when it
-        may begin at the earliest; raises TaskNotFound, and WrongState for one that has ended.
+        """Returns what keeps a task from running now, and the earliest time at which it may start.
+        Raises TaskNotFound, and WrongState if the task has ended.
         """
         from rqueue.explain.why import why  # noqa: PLC0415
 
         return await why(self._internals.operations, task)
 
     async def explain(self, task: str) -> Explanation:
-        """What a task's effective priority is made of, and who comes before it. Raises
-        TaskNotFound, and WrongState where it has ended.
+        """Returns the terms of a task's effective priority, and how many tasks come before it.
+        Raises TaskNotFound, and WrongState if the task has ended.
         """
         from rqueue.explain.explain import explain  # noqa: PLC0415
 
@@ -228,10 +255,12 @@ class Queue:
         task: str | None = None,
         wait: float | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """What happened, oldest first, and then what happens: after the event of an id, after now
-        with "$", else all that is kept. `names` may be patterns (`task.*`). It ends when nothing
-        has come for `wait` seconds, and never without; a server that is away is waited for.
-        Reading takes nothing away. Raises EventsMissed where events after `after` are gone.
+        """Yields the stored events, oldest first, then new ones as they happen. Deletes nothing.
+
+        Starts after the event with the id `after`, or with "$" after now. `names` may be patterns
+        such as `task.*`. Ends when no event has come for `wait` seconds; None waits forever. While
+        the server is unavailable, reads are retried for as long, then StoreUnavailable is raised.
+        Raises EventsMissed if events after `after` were deleted, InvalidTask, TaskNotFound.
         """
         from rqueue.core.events import Follower, event_filter_of, place_of  # noqa: PLC0415
 
@@ -242,7 +271,7 @@ class Queue:
         async for event in follower.events():
             yield event
 
-    # Changing tasks.
+    # Changes.
 
     async def cancel(
         self,
@@ -251,29 +280,40 @@ class Queue:
         *,
         dependents: Literal["cascade", "unblock"] = "cascade",
     ) -> bool:
-        """Ends a task that has not ended; whether there was one. What depends on it, and what it
-        has spawned and waits for, is cancelled too; with "unblock" both go on.
+        """Cancels a task that has not ended. Returns False if it has ended or does not exist.
+
+        A worker that runs it loses the lease. Its dependents, and spawned tasks that it waits for,
+        are cancelled too; with `dependents="unblock"` both continue.
         """
         operations = self._internals.operations
         return await operations.cancel(task, reason=reason, dependents=dependents)
 
     async def set_priority(self, task: str, priority: float, *, scale: str | None = None) -> None:
-        """Gives a task another base priority; its age still counts."""
+        """Sets the base priority of a task, on `scale` or the queue's scale; its age still counts.
+        Raises InvalidTask, TaskNotFound, and WrongState for a completed or cancelled task.
+        """
         await self._internals.operations.set_priority(task, priority, scale)
 
     async def reschedule(
         self, task: str, *, delay: float | None = None, at: datetime | str | None = None
     ) -> None:
-        """Lets a waiting task wait until another time."""
+        """Delays a task that is not claimed, by `delay` seconds from now or until `at`. Raises
+        InvalidTask unless exactly one is given, TaskNotFound, and WrongState for other tasks.
+        """
         await self._internals.operations.reschedule(task, delay=delay, at=at)
 
     async def run_now(self, task: str) -> bool:
-        """Ends a task's waiting for its time; whether it was waiting for one."""
+        """Ends the delay of a task; returns False if it has none. A task that waits for
+        dependencies still waits for them. Raises TaskNotFound, and WrongState for a leased or ended
+        task.
+        """
         known = await self._internals.operations.id_of(task)
         return await tasks.run_now(self._internals.shard, known)
 
     async def edit(self, task: str, payload: object) -> None:
-        """Replaces the payload of a task that nobody has claimed yet."""
+        """Replaces the payload of a task that is not claimed. Raises InvalidTask, TaskNotFound, and
+        WrongState for other tasks.
+        """
         await self._internals.operations.edit(task, payload)
 
     async def purge(
@@ -286,8 +326,10 @@ class Queue:
         reason: str = "purged",
         dry_run: bool = False,
     ) -> Swept:
-        """Discards dead tasks that fit, and cancels live ones of the named states, all of them with
-        `states=None`; with `dry_run` only says which.
+        """Discards the dead tasks and cancels the live tasks that match all filters.
+
+        By default all dead tasks match; `states=None` means all live ones. Returns the matches and
+        how many were ended; `dry_run` ends none. Raises InvalidTask.
         """
         from rqueue.operations import filter_of  # noqa: PLC0415
 
@@ -295,14 +337,16 @@ class Queue:
         return await self._internals.operations.sweep(wanted, reason=reason, dry_run=dry_run)
 
     async def pause(self, *, type: str | None = None, lane: int | None = None) -> None:
-        """Hands out nothing of the queue, a type or a lane until it is resumed."""
+        """Pauses the queue, a type or a lane: none of its tasks is claimed until `resume`. Running
+        tasks continue. Raises InvalidTask if both type and lane are given.
+        """
         await counting.pause(self._internals.shard, arguments.pause_scope_of(type, lane))
 
     async def resume(self, *, type: str | None = None, lane: int | None = None) -> None:
-        """Ends a pause; who waited is answered at once."""
+        """Ends a pause and answers waiting claims; without a pause it changes nothing."""
         await counting.resume(self._internals.shard, arguments.pause_scope_of(type, lane))
 
-    # The worker's side.
+    # Workers and leases.
 
     async def claim(
         self,
@@ -314,9 +358,12 @@ class Queue:
         n: int = 1,
         wait: float = 0,
     ) -> list[Lease]:
-        """Leases of up to `n` of the best tasks that this offer may serve; without any, those
-        that come within `wait` seconds. No types means every type. Their payloads have what they
-        are given of other tasks; one for which that is not there fails and is not among them.
+        """Claims up to `n` of the most urgent tasks that fit the offer; returns their leases.
+
+        `types` None offers every type. If no task fits, waits up to `wait` seconds for the next
+        ones; the list may be empty. `worker` is the name of the holder. References to outputs and
+        artifacts are filled into the payloads; a task that refers to a missing one fails
+        permanently and is not returned. Raises InvalidTask for a wrong argument.
         """
         from rqueue.worker.manual import ManualClaim, claim_leases  # noqa: PLC0415
 
@@ -330,7 +377,9 @@ class Queue:
         return await claim_leases(claim, number, wait_sec, settler=self._internals.settler)
 
     async def lease(self, task: str, token: str, *, worker: str | None = None) -> Lease:
-        """The lease of who has its token, held or not: each of its calls finds out."""
+        """Returns the lease of a task for the holder of its token, such as another process. The
+        token is not checked: the calls of the lease raise LeaseLost. Raises the errors of `get`.
+        """
         from rqueue.worker.manual import lease_of  # noqa: PLC0415
 
         shown = arguments.label_of("token", token)
@@ -344,9 +393,11 @@ class Queue:
         shared_slots: SharedSlots | None = None,
         **offered: Unpack[arguments.Offered],
     ) -> Worker:
-        """A worker for this queue's handlers; call its `run`. It runs `concurrency` tasks at once,
-        or as many as the `shared_slots`, which workers of one process may share. It offers `types`,
-        by default all of its handlers, `capabilities`, `agents` and `models`, by default any.
+        """Returns a worker for the handlers of this queue; await its `run`.
+
+        It runs `concurrency` tasks at once, or as many as `shared_slots` allows, which workers of
+        one process may share. It offers `types` (default: those with a handler), `capabilities`,
+        `agents`, and `models` (default: any). Raises InvalidTask for a wrong argument.
         """
         from rqueue.worker.shared_slots import SharedSlots  # noqa: PLC0415
         from rqueue.worker.stats import worker_name  # noqa: PLC0415
@@ -360,7 +411,9 @@ class Queue:
         )
 
     def scheduler(self, name: str | None = None) -> Scheduler:
-        """A candidate for the leadership of this queue's services: promoter, reaper, inbox ..."""
+        """Returns a scheduler; await its `run`. Of all schedulers of a queue one is the leader and
+        runs the services: promoter, reaper, inbox and others.
+        """
         from rqueue.process.scheduler import Scheduler, owner_of  # noqa: PLC0415
         from rqueue.services import scheduler_services  # noqa: PLC0415
         from rqueue.worker.stats import worker_name  # noqa: PLC0415
@@ -375,60 +428,60 @@ class Queue:
             random=Random(),
         )
 
-    # The rest, by capability.
+    # Namespaces.
 
     @property
     def dags(self) -> Dags:
-        """Submits, shows and changes whole DAGs."""
+        """Submits, reads and changes whole DAGs."""
         from rqueue.dags.admin import Dags  # noqa: PLC0415
 
         return Dags(self._internals, self._internals.operations, self._internals.dead)
 
     @property
     def dead(self) -> DeadTasks:
-        """Shows dead tasks, and decides about them."""
+        """Reads dead tasks, and retries or discards them."""
         from rqueue.dead.admin import DeadTasks  # noqa: PLC0415
 
         return DeadTasks(self._internals.dead)
 
     @property
     def limits(self) -> Limits:
-        """Shows and changes breakers and slow-downs."""
+        """Reads and changes circuit breakers and slow-downs."""
         from rqueue.limits.admin import Limits  # noqa: PLC0415
 
         return Limits(self._internals.shard)
 
     @property
     def budgets(self) -> QueueBudgets:
-        """Shows and sets what the day, or a worker, may cost."""
+        """Reads and sets the budgets of the day and of workers."""
         from rqueue.budgets.admin import QueueBudgets  # noqa: PLC0415
 
         return QueueBudgets(self._internals.shard)
 
     @property
     def fleet(self) -> Fleet:
-        """Shows and drains workers."""
+        """Reads and drains workers."""
         from rqueue.fleet.admin import Fleet  # noqa: PLC0415
 
         return Fleet(self._internals.shard)
 
     @property
     def roles(self) -> Roles:
-        """Shows and sets the roles of principals."""
+        """Reads and sets the roles of principals."""
         from rqueue.fleet.roles import Roles  # noqa: PLC0415
 
         return Roles(self._internals.shard, by=self.settings.principal)
 
     @property
     def notices(self) -> Notices:
-        """Shows who is told of events."""
+        """Reads the sinks that receive notices of events."""
         from rqueue.notices.admin import Notices  # noqa: PLC0415
 
         return Notices(self._internals.shard)
 
     @property
     def archive(self) -> QueueArchive:
-        """Reads and maintains the archive of what has ended."""
+        """Searches and maintains the archive of ended tasks."""
         from rqueue.archive.admin import QueueArchive  # noqa: PLC0415
 
         runtime, clock = self._internals.runtime, self._internals.clock
@@ -437,7 +490,7 @@ class Queue:
 
     @property
     def artifacts(self) -> QueueArtifacts:
-        """Puts and reads files and other large things, see docs/guides/artifacts.md."""
+        """Stores and reads files and other large values, see docs/guides/artifacts.md."""
         from rqueue.artifacts.admin import QueueArtifacts  # noqa: PLC0415
 
         internals = self._internals

@@ -1,4 +1,4 @@
-"""The parts of one queue, made from its settings."""
+"""The parts of one queue, built from its settings. The only module that reads all settings."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 
 def has_server(settings: Settings) -> bool:
-    """Whether this process can reach the archive; one that only writes the outbox need not."""
+    """Returns whether this process can connect to the archive. A process that only writes the
+    outbox does not need to.
+    """
     return settings.embedded or settings.postgres_url is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One queue's parts. `archive_reader` is None where this process cannot reach the archive."""
+    """The parts of one queue. `archive_reader` is None if this process cannot read the archive."""
 
     settings: Settings
     connection: Connection
@@ -41,18 +43,18 @@ class Runtime:
 
     @property
     def earlier(self) -> ArchiveReader | None:
-        """What knows of tasks that completed before Redis forgot their keys, where that counts."""
+        """The archive to ask for completed tasks before a submit; None without `dedupe_archive`."""
         return self.archive_reader if self.settings.dedupe_archive else None
 
     async def aclose(self) -> None:
-        """Closes the running loop's connections."""
+        """Closes the connections of the running event loop."""
         await self.connection.aclose()
         if self.archive is not None:
             await self.archive.aclose()
 
 
 def open_runtime(settings: Settings) -> Runtime:
-    """The parts of a queue; starts the embedded server where configured."""
+    """Builds the parts of a queue. Starts the embedded server if one is configured."""
     server = settings.server()
     if isinstance(server, Path):
         from rqueue import embedded  # noqa: PLC0415 - most queues have a server of their own
@@ -71,7 +73,7 @@ def assemble(
     shelf: Shelf | None = None,
     runner: Runner | None = None,
 ) -> Runtime:
-    """The parts of a queue over an existing connection."""
+    """Builds the parts of a queue over an existing connection."""
     keys = Keys(settings.namespace, settings.name)
     moves, current = runner or Runner(connection), LiveSettings(settings)
     shard = Shard(moves, keys, terms_of(settings), lambda: current.rules)
@@ -83,8 +85,10 @@ def assemble(
 
 
 def shelf_of(settings: Settings) -> Shelf:
-    """The queue's artifact store. The default directory is right on one machine only: large results
-    become artifacts there only where the server is embedded, too.
+    """Returns the queue's artifact store.
+
+    Without `artifacts_url` it is a local directory, which other machines cannot read. Then large
+    results become artifacts only if the server is embedded too.
     """
     url = settings.artifacts_url
     place = Directory(settings.data_dir / "artifacts") if url is None else place_of(url)
@@ -102,7 +106,7 @@ def shelf_of(settings: Settings) -> Shelf:
 
 
 def archive_of(settings: Settings) -> Archive | None:
-    """The archive of a queue that has one; its server is located at first use."""
+    """Returns the archive of the queue, None without one. Its server is located at first use."""
     if settings.archive == "none":
         return None
     from rqueue.archive.connection import Archive  # noqa: PLC0415 - only queues with an archive
@@ -120,7 +124,7 @@ def archive_of(settings: Settings) -> Archive | None:
 
 
 def reader_of_archive(settings: Settings, archive: Archive) -> ArchiveReader | None:
-    """What reads the archive; None where only others know where it is."""
+    """Returns the reader of the archive; None if this process does not know its server."""
     if not settings.embedded and settings.postgres_url is None:
         return None
     from rqueue.archive.reader import ArchiveReader  # noqa: PLC0415 - only queues with an archive
@@ -130,8 +134,8 @@ def reader_of_archive(settings: Settings, archive: Archive) -> ArchiveReader | N
 
 
 def terms_of(settings: Settings) -> Terms:
-    """The settings in the moves' units."""
-    # An ended task is kept at least until no repeated submit can find it missing.
+    """Converts the settings to the units of the moves."""
+    # A repeated submit must still find the ended task, so it is kept longer than calls are re-sent.
     shortest = 2 * settings.call_timeout_sec
     return Terms(
         archive=settings.archive != "none",
@@ -159,5 +163,5 @@ def terms_of(settings: Settings) -> Terms:
 
 
 def ms(seconds: float) -> int:
-    """Seconds in ms."""
+    """Converts seconds to milliseconds."""
     return round(seconds * 1000)

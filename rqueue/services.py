@@ -51,7 +51,7 @@ class ServiceParts:
 
 
 def scheduler_services(parts: ServiceParts, name: str) -> list[Service]:
-    """The services of a queue's scheduler; `name` identifies their process in Redis."""
+    """Builds the services of a queue's scheduler; `name` identifies the process in Redis."""
     inbox = Inbox(
         parts.shard, parts.settings, clock=parts.clock, reader=name, earlier=parts.earlier
     )
@@ -67,12 +67,12 @@ def scheduler_services(parts: ServiceParts, name: str) -> list[Service]:
 
 
 def archive_services(parts: ServiceParts, archive: Archive, name: str) -> list[Service]:
-    """All services of an archive; any number of each may run."""
+    """Builds all services of an archive. Any number of each may run at the same time."""
     return [archiver_of(parts, archive, name), *maintenance_services(parts, archive)]
 
 
 def maintenance_services(parts: ServiceParts, archive: Archive) -> list[Service]:
-    """The services that maintain the archive itself."""
+    """Builds the services that maintain the archive itself."""
     from rqueue.archive.maintenance.metrics import Recorder  # noqa: PLC0415
     from rqueue.archive.maintenance.pruning import Pruner  # noqa: PLC0415 - the archive's package is an extra
 
@@ -83,7 +83,7 @@ def maintenance_services(parts: ServiceParts, archive: Archive) -> list[Service]
 
 
 def archiver_of(parts: ServiceParts, archive: Archive, name: str) -> Archiver:
-    """The service that copies ended tasks from the outbox to the archive."""
+    """Builds the service that copies ended tasks from the outbox to the archive."""
     # The archive's own package is an extra.
     from rqueue.archive.archiver import Archiver  # noqa: PLC0415
     from rqueue.archive.writer import Writer, extras_of  # noqa: PLC0415
@@ -99,14 +99,14 @@ PROMOTE_SEC = 1.0
 def standard_services(
     shard: Shard, reader: Reader, settings: Settings, *, clock: Clock, random: Random
 ) -> list[Service]:
-    """The services that every shard needs."""
+    """Builds the services that every shard needs."""
     promoter = Promoter(shard)
     reaper = Reaper(shard, reader, settings, clock=clock, random=random)
 
     async def reap() -> Reaped:
         reaped = await reaper.tick()
         if reaped.retrying:
-            # Most are due immediately: they need not wait for the promoter's next tick.
+            # Most of them are due now; do not wait for the next tick of the promoter.
             await promoter.tick()
         return reaped
 

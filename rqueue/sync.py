@@ -1,4 +1,4 @@
-"""Blocking wrappers: every coroutine method of an object as an ordinary call."""
+"""Blocking wrappers: every coroutine method of an object becomes an ordinary call."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Iterators that may never end: each step is a separate call.
+# Methods whose iterators may never end: each step is a separate call.
 ENDLESS = frozenset({"events"})
 
 
 class Blocking:
     """Wraps an object whose methods are coroutines; their results are wrapped too.
 
-    The coroutines run on one event loop in a separate thread, which the process shares. It is
-    started by the first call, and again after a fork.
+    The coroutines run on one event loop in a thread of its own, which the whole process shares. The
+    first call starts the thread; the first call after a fork starts a new one.
     """
 
     def __init__(self, target: object) -> None:
@@ -47,29 +47,31 @@ class Blocking:
 
 
 class LoopThread:
-    """An event loop in a daemon thread."""
+    """An event loop in a daemon thread; the first call starts it."""
 
     def __init__(self, name: str = "rqueue") -> None:
         self.name = name
         self.reset()
 
     def reset(self) -> None:
-        """Forgets the thread, which does not exist in a fork."""
+        """Forgets the thread, which does not exist in a forked process."""
         self.lock = threading.Lock()
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; if the caller is interrupted, the coroutine is cancelled."""
+        """Runs a coroutine and returns its result. If the caller is interrupted, cancels the
+        coroutine.
+        """
         future = asyncio.run_coroutine_threadsafe(work, self.started())
         try:
             return future.result()
         except BaseException:
-            # The caller handles the exception; the coroutine must not run on.
+            # The caller handles the exception; the coroutine must not continue.
             future.cancel()
             raise
 
     def started(self) -> asyncio.AbstractEventLoop:
-        """The running event loop."""
+        """Returns the running event loop; starts it at the first call."""
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
@@ -83,7 +85,7 @@ os.register_at_fork(after_in_child=LOOP.reset)
 
 
 def wrapped(value: object) -> Any:
-    """The value, wrapped if its class has coroutine methods."""
+    """Returns the value, wrapped if its class has coroutine methods."""
     if isinstance(value, list):
         return [wrapped(item) for item in value]
     kinds = (vars(kind).values() for kind in type(value).__mro__)
@@ -93,7 +95,7 @@ def wrapped(value: object) -> Any:
 
 
 def collect(source: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
-    """All items of an asynchronous iterator."""
+    """Returns all items of an asynchronous iterator."""
 
     async def gather() -> list[Any]:
         return [item async for item in source(*args, **kwargs)]

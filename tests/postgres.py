@@ -83,7 +83,9 @@ class Cluster:
         self.end(signal.SIGINT)
 
     def kill(self) -> None:
-        """kill -9: nothing is tidied up, and its children find out by themselves."""
+        """kill -9 of the server and all its processes: none of them finishes what it has begun."""
+        self.freeze()
+        self.signal(signal.SIGKILL, children_first=True)
         self.end(signal.SIGKILL)
 
     def end(self, how: signal.Signals) -> None:
@@ -100,12 +102,16 @@ class Cluster:
         """Let it go on where it was."""
         self.signal(signal.SIGCONT)
 
-    def signal(self, what: signal.Signals) -> None:
-        """Tell the server and all its processes; the first of them first, so that none is new."""
+    def signal(self, what: signal.Signals, *, children_first: bool = False) -> None:
+        """Sends a signal to the server and all its processes; by default to the server first, so
+        that it starts no new one.
+        """
         assert self.process is not None
         pid = self.process.pid
-        os.kill(pid, what)
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        if not children_first:
+            os.kill(pid, what)
+        for child in children.read_text().split():
             with suppress(ProcessLookupError):
                 os.kill(int(child), what)
 

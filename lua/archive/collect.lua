@@ -1,17 +1,18 @@
 -- collect: no move
 --
--- Hands an archiver entries of the outbox, oldest first: those it holds already, else those of
--- archivers that have fallen silent, else new ones. Sent again it hands out the same. Where there
--- is nothing to hand out, archivers that are silent and hold nothing are forgotten. How large an
--- entry is shows when it is read: that of a dead task has all that is kept of it.
+-- Returns outbox entries to an archiver, oldest first: those it holds already, else those of
+-- archivers that have been silent for `idle_ms`, else new ones. A repeated call returns the same
+-- entries. Where there are none, silent archivers that hold nothing are removed from the group. The
+-- size of an entry is known only after it is read: the entry of a dead task contains a snapshot of
+-- the task.
 --
--- KEYS  1 outbox      stream  what has ended
+-- KEYS  1 outbox      stream  ended tasks for the archive
 -- ARGV  1 group       the consumer group
---       2 archiver    the consumer that asks
---       3 idle_ms     how long silent at least
+--       2 archiver    the calling consumer
+--       3 idle_ms     how long an archiver must be silent before its entries are taken over
 --       4 limit       how many entries at most
---       5 max_bytes   new ones that have so many together are enough
---       6 step        how many new ones are read at once
+--       5 max_bytes   no more new entries are read after this many bytes
+--       6 step        how many new entries are read at a time
 -- FLAGS allow-oom
 -- REPLY OK [[entry, [task, value, ...]], ...]
 

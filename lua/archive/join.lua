@@ -1,10 +1,10 @@
 -- join: no move
 --
--- Says that this queue has an archive, until it is left: from now on whatever ends goes to the
--- outbox, whoever ends it.
+-- Records that this queue has an archive, until `leave`. From now on every move that ends tasks
+-- adds them to the outbox, whichever client calls it.
 --
 -- KEYS  1 archiving   string  how many ended tasks may wait for the archive
--- ARGV  1 most        how many, 0 for any number
+-- ARGV  1 most        how many may wait; 0 for any number
 -- FLAGS allow-oom
 -- REPLY OK
 

@@ -1,12 +1,12 @@
 -- leave: no move
 --
--- Says that this queue has no archive any more. Not while something waits for it: that would never
--- be archived, and never expire.
+-- Records that this queue has no archive any more. Refuses while tasks wait for the archive: they
+-- would never be archived and never expire.
 --
 -- KEYS  1 archiving   string  how many ended tasks may wait for the archive
---       2 outbox      stream  what has ended
+--       2 outbox      stream  ended tasks for the archive
 -- FLAGS allow-oom
--- REPLY OK | FULL <entries that wait>
+-- REPLY OK | FULL <waiting entries>
 
 local archiving, outbox = KEYS[1], KEYS[2]
 

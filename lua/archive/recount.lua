@@ -1,17 +1,18 @@
 -- recount: no move
 --
--- Sets the counter of the outbox to what is in it, as a walk has found: only if the outbox and the
--- counter are still as they were then. An entry never changes, and new ones come behind the others:
--- as many entries with the same last one are the same. Sent again it says the same.
+-- Sets the counter of the outbox to the number of tasks that a walk has found, only if the outbox
+-- and the counter have not changed since. An entry never changes and new ones are added at the end:
+-- the same number of entries with the same last one are the same entries. A repeated call returns
+-- the same.
 --
--- KEYS  1 outbox      stream  what has ended
+-- KEYS  1 outbox      stream  ended tasks for the archive
 --       2 stats       hash    counters
--- ARGV  1 entries     how many entries the walk has seen
---       2 last        the last of them; "" for none
---       3 counter     what the counter was
+-- ARGV  1 entries     how many entries the walk has found
+--       2 last        id of the last of them; "" for none
+--       3 counter     value of the counter before the walk
 --       4 counted     how many tasks are in the entries
 -- FLAGS allow-oom
--- REPLY OK | STATE <counter>: something has changed
+-- REPLY OK | STATE <counter>: the outbox or the counter has changed
 
 local outbox, stats = KEYS[1], KEYS[2]
 local entries, last, counter, counted = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]

@@ -1,12 +1,13 @@
 -- resend: no move
 --
--- Puts ended tasks into the outbox that neither it nor the archive has. One that has not ended, or
--- lives again, is passed over. Sent again it sends them again: a row that is there changes nothing.
+-- Adds ended tasks to the outbox that are neither there nor in the archive. Skips tasks that have
+-- not ended or were retried since. A repeated call adds them again, which is harmless: the archive
+-- does not change a row that exists.
 --
--- KEYS  1 outbox      stream  what has ended
+-- KEYS  1 outbox      stream  ended tasks for the archive
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
---       life          the life that the archive has not
+--       life          number of the life that the archive does not have
 -- FLAGS allow-oom
 -- REPLY OK <tasks>
 
@@ -21,7 +22,7 @@ for at = first, #ARGV, stride do
   local row = redis.pcall("HMGET", root .. "task:" .. id, "state", "more")
   local state, more = row[1], values.decoded(row[2])
   if final[state] and tostring(more.life or 1) == life then
-    -- A dead one may live again before it is archived.
+    -- A dead task may be retried before it is archived: its entry carries a snapshot.
     local copy = state == "DEAD_LETTERED" and " " .. event.snapshot(root, id) or ""
     ended[#ended + 1] = id
     ended[#ended + 1] = life .. " " .. state .. copy

@@ -1,15 +1,15 @@
 -- close: no move
 --
--- Lets the tasks of a type be handed out again, and forgets its failures; who waits for them is
--- answered. One that is closed stays so.
+-- Closes the breaker of a type: its failures are forgotten, its tasks can be claimed again, and
+-- waiting claims are answered. A closed breaker stays closed.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
---       2 type        whose breaker it is
---       3 tries       how many parked claims may be looked at
---       4 events      length of the events stream
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       2 type        the type of the breaker
+--       3 tries       how many waiting claims to check at most
+--       4 events      maximum length of the events stream
+--       5 request     name of this call; repeated, it returns the first reply and changes nothing
+--       6 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK <more>
 

@@ -1,15 +1,16 @@
 -- open: no move
 --
--- Hands out nothing of a type for a while, as an operator says. When that is over one task is
--- handed out, and how it ends decides. Where it is open already, its rest begins anew.
+-- Opens the breaker of a type for a time, by order of an operator: none of its tasks can be
+-- claimed. After that time one task can be claimed as a probe, and its outcome closes the breaker
+-- or opens it again. Where the breaker is open already, its time begins anew.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
---       2 type        whose breaker it is
+--       2 type        the type of the breaker
 --       3 for_ms      for how long
---       4 events      length of the events stream
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       4 events      maximum length of the events stream
+--       5 request     name of this call; repeated, it returns the first reply and changes nothing
+--       6 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK
 

@@ -1,12 +1,13 @@
 -- read: no move
 --
--- The account of the day, those of the workers that have a budget, and what is not paid.
+-- Returns the account of the day, those of workers with a budget, and how many tasks exceed the
+-- remaining budget of their DAG.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 -- FLAGS no-writes allow-oom
--- REPLY OK <unpaid tasks> [account, ceiling, spent, reserved, 1 where it ran short]...; a ceiling
---       is "" where there is none
+-- REPLY OK <unpaid tasks> [account, ceiling, spent, reserved, 1 where a task exceeded it]...;
+--       the ceiling is "" where there is none
 
 local root = ARGV[1]
 

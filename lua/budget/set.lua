@@ -1,16 +1,16 @@
 -- set: no move
 --
--- Sets what the day of the queue, or a worker by its name, may cost. What waits for money may be
--- handed out then, and who waits is answered.
+-- Sets the ceiling of an account: of the day of the queue, or of a worker by its name. Tasks that
+-- exceeded the remaining budget may be claimable then, so waiting claims are answered.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 account     day, or worker=<name>
---       3 micro_usd   in millionths of a dollar; "" for no limit
---       4 afresh      1: what was spent so far is forgotten
---       5 tries       how many parked claims may be looked at
---       6 request     names this call: sent again, it is answered as before and changes nothing
---       7 memo_ms     how long that is remembered
+--       3 micro_usd   the ceiling in millionths of a dollar; "" for none
+--       4 afresh      1: what was spent so far is reset to 0
+--       5 tries       how many waiting claims to check at most
+--       6 request     name of this call; repeated, it returns the first reply and changes nothing
+--       7 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK <more>
 

@@ -1,16 +1,17 @@
 -- budget: no move
 --
--- Sets what all tasks of a DAG together may cost. Those that it could not pay and can now return
--- to their lanes, so many in each call.
+-- Sets what all tasks of a DAG together may cost. READY tasks that exceeded the remaining budget
+-- and fit into it now return to their lanes, at most `limit` of them; the promoter returns the
+-- rest.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
 --       3 micro_usd   in millionths of a dollar; "" for no limit
---       4 limit       how many tasks return at most
---       5 tries       how many parked claims may be looked at
---       6 request     names this call: sent again, it is answered as before and changes nothing
---       7 memo_ms     how long that is remembered
+--       4 limit       how many tasks return to their lanes at most
+--       5 tries       how many waiting claims to check at most
+--       6 request     name of this call; repeated, it returns the first reply and changes nothing
+--       7 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE
 

@@ -1,15 +1,16 @@
 -- commit: CREATED -> PENDING | READY
 --
--- Makes a DAG that is written whole visible, at once: what waits inside it is PENDING from then on.
--- The others then wait or are READY, so many in each call. What one call cannot reach is named in
--- `unfinished`: the next goes on, whoever makes it.
+-- Makes a DAG visible, all of it at once, after its tasks are written. Tasks that wait for others
+-- of the DAG are PENDING from the first call on; the others become PENDING or READY, at most
+-- `limit` in each call. `unfinished` names the DAG while some are left, and any client may make the
+-- next call.
 --
--- KEYS  1 ready       stream  one entry per task that may run
+-- KEYS  1 ready       stream  one entry per READY or leased task
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
---       3 total       how many tasks it must have; "" to go on with one that is committed
+--       3 total       how many tasks it must have; "" to continue with one that is committed
 --       4 limit       how many tasks at most in this call
---       5 tries       how many parked claims may be looked at
+--       5 tries       how many waiting claims to check at most
 -- REPLY OK <more> | GONE | STATE <found>
 
 local root, dag, total = ARGV[1], ARGV[2], ARGV[3]

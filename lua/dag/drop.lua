@@ -1,14 +1,15 @@
 -- drop: no move
 --
--- Takes back a DAG that was never committed, because it was refused or its producer is gone: so
--- many tasks and edges in each call, and at last the DAG itself. Nothing of it is left, and until
--- then nothing is written to it.
+-- Deletes a DAG that was never committed because it was refused or its producer has failed: at most
+-- `limit` tasks and edges in each call, and finally the DAG itself. Until then nothing can be
+-- written to it.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
---       3 limit       how many tasks and edges in this call; a task is begun where all of it fits
---       4 idle_ms     how long nothing may have been written to it; 0: it is the writer who asks
+--       3 limit       how many tasks and edges in this call; a task that does not fit is left to
+--                     the next
+--       4 idle_ms     how long nothing may have been written to it; 0: its producer calls
 -- FLAGS allow-oom
 -- REPLY OK <more> | STATE <found>
 
@@ -40,7 +41,7 @@ while id do
   id = redis.call("LINDEX", members, 0)
 end
 if status then
-  -- Sent again before all of it is gone, it would be half of the old and half of the new.
+  -- Refuses a new submit: with it, the DAG would consist of old and new tasks.
   redis.call("HSET", key, "dropping", 1)
   redis.call("HINCRBY", key, "total", string.format("%d", -number))
   redis.call("HINCRBY", key, "open", string.format("%d", -number))

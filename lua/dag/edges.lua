@@ -1,16 +1,17 @@
 -- edges: no move
 --
--- What the tasks of a DAG wait for, a page of those that have not ended: no more than what the
--- critical path is found by.
+-- Returns which tasks the unfinished tasks of a DAG wait for, page by page: what the calculation of
+-- the critical path needs.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
---       3 from        position of the first
---       4 limit       how many tasks and edges in this call; the last task is told of whole
+--       3 from        position of the first task
+--       4 limit       how many tasks and edges in this call; the last task is returned with all
+--                     edges
 -- FLAGS no-writes allow-oom
--- REPLY OK <position of the next, "" at the end> [<task> <rank> <parents, a space between two>]...
---       | GONE
+-- REPLY OK <position of the next, "" at the end>
+--       [<task> <rank> <dependencies, separated by spaces>]... | GONE
 
 local root, dag, from, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 

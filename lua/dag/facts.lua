@@ -1,12 +1,12 @@
 -- facts: no move
 --
--- What is kept of DAGs as a whole, at one moment.
+-- Returns the hashes of DAGs, all at one moment.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  dag           its ULID
 -- FLAGS no-writes allow-oom
--- REPLY OK [hash]...; one that is unknown, or still being written, has an empty hash
+-- REPLY OK [hash]...; a DAG that is unknown, or still being written, has an empty hash
 
 local root = ARGV[1]
 local first, stride = 2, 1

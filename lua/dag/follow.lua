@@ -1,14 +1,15 @@
 -- follow: no move
 --
--- The DAG that is to be submitted because another has completed, or the word that it was; or that
--- it cannot be, which is told once and kept with the one that it follows.
+-- Returns the DAG that is to be submitted because another has completed. With `done`, records
+-- instead that it was submitted, or that it was refused: a refusal is emitted as an event once, and
+-- stored with the DAG that has completed.
 --
--- KEYS  1 unfinished  hash    what others must go on with
+-- KEYS  1 unfinished  hash    operations on DAGs that continue in the background
 -- ARGV  1 root        prefix of every key of the shard
---       2 dag         the ULID of the one that has completed
---       3 done        1: the one that follows is committed, or refused
---       4 refused     "" or why
---       5 events      length of the events stream
+--       2 dag         ULID of the DAG that has completed
+--       3 done        1: the DAG that follows is committed, or refused
+--       4 refused     why it was refused, else ""
+--       5 events      maximum length of the events stream
 -- FLAGS allow-oom
 -- REPLY OK <JSON, "" for none>
 

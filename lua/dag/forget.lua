@@ -1,15 +1,16 @@
 -- forget: no move
 --
--- Lets the keys of a DAG that has ended expire: those of so many tasks in each call, at last those
--- of the DAG. What the archive has not seen yet is left to it, and so is the DAG itself, with which
--- its last task ends. A DAG that another is still to follow waits for that.
+-- Lets the keys of a DAG that has ended expire: those of at most `limit` tasks in each call,
+-- finally those of the DAG. Keys of tasks that are not archived yet are left to
+-- archive/acknowledge, and so are those of the DAG, which is archived with its last task. Does
+-- nothing while another DAG is still to be submitted after this one.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
 --       3 limit       how many tasks at most in this call
---       4 archive     1: what ended is kept until it is archived
---       5 ttl         how long an ended task is kept, ms
+--       4 archive     1: what has ended is kept until it is archived
+--       5 ttl         how long the keys of an ended task are kept, ms
 -- FLAGS allow-oom
 -- REPLY OK <more>
 

@@ -1,13 +1,14 @@
 -- list: no move
 --
--- A page of the DAGs of the queue, the newest first. Those that are gone leave the list.
+-- Returns a page of the DAGs of the queue, newest first. DAGs whose keys have expired are removed
+-- from the list.
 --
--- KEYS  1 dags        zset    committed DAGs by the time they were
+-- KEYS  1 dags        zset    committed DAGs by the time of their commit
 -- ARGV  1 root        prefix of every key of the shard
 --       2 from        position of the first
---       3 limit       how many
+--       3 limit       how many DAGs
 -- FLAGS allow-oom
--- REPLY OK <looked at> [<dag> <hash>]...
+-- REPLY OK <DAGs looked at> [<dag> <hash>]...
 
 local dags = KEYS[1]
 local root, from, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

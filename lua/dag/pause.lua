@@ -1,15 +1,16 @@
 -- pause: READY -> READY
 --
--- Hands out nothing more of a DAG: those of its tasks that may run are held back, so many in each
--- call, and what a claim meets meanwhile. What runs, runs on.
+-- Pauses a DAG: none of its tasks can be claimed. READY tasks are taken out of their lanes, at most
+-- `limit` in each call, and a claim takes out those that it finds meanwhile. Running tasks
+-- continue.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
---       3 limit       how many tasks are looked at in this call
---       4 begin       1: pause it; 0: go on with what was begun
---       5 request     names this call: sent again, what begins is answered as before
---       6 memo_ms     how long that is remembered
+--       3 limit       how many tasks to check in this call
+--       4 begin       1: pause it; 0: continue a pause that was begun
+--       5 request     name of this call; repeated with `begin`, it returns the first reply
+--       6 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE | STATE <status>
 

@@ -1,12 +1,12 @@
 -- rank: no move
 --
--- Gives tasks of a DAG the part of their priority that is for the critical path, anew: it is the
--- difference that moves them, and sent again it changes nothing.
+-- Sets the part of the priority of tasks of a DAG that comes from the critical path. The score of a
+-- task moves by the difference, so a repeated call changes nothing.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
---       3 seen        what `unfinished` said when the graph was read; "" where more tasks follow
+--       3 seen        value in `unfinished` when the graph was read; "" where more tasks follow
 -- EACH  task          its id
 --       rank          its boost, in millionths of a point
 -- FLAGS allow-oom
@@ -28,7 +28,7 @@ for at = first, #ARGV, stride do
     end
   end
 end
--- A change since then is for the next call.
+-- After a change since then the DAG stays in `unfinished`, and its ranks are computed again.
 if seen ~= "" and redis.call("HGET", root .. "unfinished", "rank " .. dag) == seen then
   redis.call("HDEL", root .. "unfinished", "rank " .. dag)
 end

@@ -1,6 +1,6 @@
 -- read: no move
 --
--- A DAG as it is at one moment, and a page of its tasks' ids in the order they were written.
+-- Returns a DAG at one moment, and a page of the ids of its tasks in the order they were written.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard

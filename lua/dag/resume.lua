@@ -1,15 +1,16 @@
 -- resume: READY -> READY
 --
--- Hands a paused DAG out again: what was held back returns to its lanes, so many in each call.
+-- Resumes a paused DAG: READY tasks that were held back return to their lanes, at most `limit` in
+-- each call.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 dag         its ULID
 --       3 limit       how many tasks at most in this call
---       4 tries       how many parked claims may be looked at
---       5 begin       1: resume it; 0: go on with what was begun, unless it is paused again
---       6 request     names this call: sent again, what begins is answered as before
---       7 memo_ms     how long that is remembered
+--       4 tries       how many waiting claims to check at most
+--       5 begin       1: resume it; 0: continue a resume, unless it was paused again
+--       6 request     name of this call; repeated with `begin`, it returns the first reply
+--       7 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK <more> | GONE
 

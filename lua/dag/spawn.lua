@@ -1,34 +1,37 @@
 -- spawn: - -> PENDING | READY
 --
--- Adds tasks to the DAG of the one that runs, which may wait for them: it is suspended then, leaves
--- its worker without spending an attempt, and runs again when they have ended. What was spawned
--- under the same key before is not spawned again; sent again, the call says the same. All or
--- nothing is added.
+-- Adds tasks to the DAG of a running task. The running task may wait for them: it is suspended
+-- then, leaves its worker without spending an attempt, and runs again when they have ended. A task
+-- that was spawned under the same key before is not spawned again; a repeated call returns the same
+-- reply. Either all tasks are added or none.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
---       2 parent      the task that runs
+--       2 parent      the running task
 --       3 token       the claim's token
---       4 wait        "": goes on; "success": until all are completed; "done": until all have
---                     ended
---       5 rule        who may spawn what where the DAG does not say: own_dag, same_agent, none
+--       4 wait        "": it continues; "success": it waits until all are completed; "done": until
+--                     all have ended
+--       5 rule        what may be spawned by whom where the DAG does not say: own_dag, same_agent,
+--                     none
 --       6 max_nodes   how many tasks a DAG may have
 --       7 lanes       a line "<rate> <signature>" for each lane of this call
 --       8 max_lanes   how many lanes the shard may have
---       9 steps       how many edges are followed to find a cycle
---      10 tries       how many parked claims may be looked at
---      11 gather      "", or the name of a wait of several calls that this one is a part of
---      12 part        of such a wait: first, next; last: it waits from now on for those of all
+--       9 steps       how many edges are followed in search of a cycle
+--      10 tries       how many waiting claims to check at most
+--      11 gather      "", or the name of a wait that takes several calls, of which this is one
+--      12 part        which part of such a wait: first, next; last: it waits from now on for the
+--                     tasks of all
 --      13 keep_ms     how long what the parts have noted is kept for the next
---      14 who         "" or, where a task names another creator, who asks, see role_refused
---      15 woken       how many gates and accounts are looked at that were freed
---      16 back        how many tasks return at most that their DAGs could not pay
--- EACH  key           under which the parent knows it
+--      14 who         "" or the principals, where a task names another creator; see
+--                     calls.role_refused
+--      15 woken       how many gates and accounts to check that were freed
+--      16 back        how many tasks that exceeded the budget of their DAG return at most
+-- EACH  key           name under which the parent finds the task again
 --       task          its id if it is new
 --       place         "<number of its line> <base> <rank>", see lua/dag/submit.lua
 --       def           the definition, opaque
---       special       two lines of JSON, each may be empty: what is kept with the task, and what is
---                     asked of this call {delay, at, outside}: the tasks that it waits for
+--       special       two lines of JSON, each may be empty: what is stored with the task, and what
+--                     this call needs {delay, at, outside}: outside are the tasks that it waits for
 -- REPLY OK <more> <GOING | SUSPENDED> [id state]... | LOST | RULE <rule> | FULL | CLOSED | LANES
 --       | PARENT <key> <id> | CYCLE <key> | FAR <key> | EXISTS <key> <id> | FORBIDDEN <who>
 

@@ -1,12 +1,13 @@
 -- steps: no move
 --
--- What is begun with DAGs and not finished, so many of them: "<verb> <dag>" and how far it is, and
--- revivals of tasks. What was begun with one that is gone is no longer named.
+-- Returns operations on DAGs that have been begun and not finished, at most `limit`: "<verb> <dag>"
+-- and its progress, and retries of dead tasks. Entries of DAGs and tasks that do not exist are
+-- deleted. Uncommitted DAGs whose producer is silent are returned as "drop <dag>".
 --
--- KEYS  1 unfinished  hash    what others must go on with
+-- KEYS  1 unfinished  hash    operations on DAGs that continue in the background
 -- ARGV  1 root        prefix of every key of the shard
---       2 limit       how many
---       3 idle_ms     how long a DAG may be written without a sign of its producer
+--       2 limit       how many of each kind
+--       3 idle_ms     how long a DAG may stay uncommitted without a call of its producer
 -- FLAGS allow-oom
 -- REPLY OK [<step> <position>]...
 

@@ -1,8 +1,8 @@
 -- submit: - -> CREATED | PENDING
 --
--- Writes tasks of a DAG, a part of them in each call. Nobody sees them until the DAG is committed:
--- what is refused, or left half-written, is dropped again. A part that is sent again changes
--- nothing. Parents of the same DAG come before their children.
+-- Writes tasks of a DAG, a part of them in each call. Nobody sees them until the DAG is committed;
+-- a DAG that is refused, or not written completely, is dropped. A repeated call changes nothing.
+-- Dependencies inside the DAG are written before their dependents.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
@@ -10,34 +10,38 @@
 --       3 facts       JSON [field, value, ...] of the DAG
 --       4 lanes       a line "<rate> <signature>" for each lane of the whole DAG
 --       5 max_lanes   how many lanes the shard may have
---       6 follow      "" or the DAG to be submitted when this one has completed, as JSON
---       7 who         "" or who asks: where one may not, nothing is written; see refusal
---       8 most        how many ended tasks may wait for the archive, 0: any; "": see refusal
--- EACH  task          its id; again, with no definition, where it has more parents than fit
+--       6 follow      "" or the DAG to submit when this one has completed, as JSON
+--       7 who         "" or the submitting principals; if one may not, nothing is written, see
+--                     calls.refusal
+--       8 most        how many ended tasks may wait for the archive, 0: any number; "": see
+--                     calls.refusal
+-- EACH  task          its id; again, without a definition, where it has more dependencies than fit
 --       place         "<number of its line> <base> <rank>", see lua/task/submit.lua; the rank is
---                     the part of the base that is for the critical path
+--                     the part of the base that comes from the critical path
 --       def           the definition, opaque
---       flags         m: there is something to keep with it; d: tasks of this DAG depend on it;
---                     h: they wait for its end; p: it has more than 16 parents here; o: one alone
---                     depends on it, which is u: so it is with each of that one's parents
---       parents       ids of its parents in this DAG, a space between two
---       special       "" or two lines of JSON, each may be empty: what is kept with the task, and
---                     what is asked of this call {delay, at, outside}: parents in no part of it
---       below         "" or, of one that is o, the id of its one dependent
+--       flags         m: something is stored with it; d: tasks of this DAG wait for its completion;
+--                     h: for its end, whatever the outcome; p: it has more than 16 dependencies
+--                     here; o: exactly one task depends on it, which has u: it is the only
+--                     dependent of each of its dependencies
+--       parents       ids of its dependencies in this DAG, separated by spaces
+--       special       "" or two lines of JSON, each may be empty: what is stored with the task, and
+--                     what this call needs {delay, at, outside}: outside are dependencies that are
+--                     not in this DAG
+--       below         "" or, with flag o, the id of its only dependent
 -- REPLY OK | LANES | STATE <found> | PARENT <task> <id> | EXISTS <task> <id>
 --       | FORBIDDEN <who> | FULL <waiting>
 
 local root, dag, facts, max_lanes = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local follow, who, most, first, stride = ARGV[6], ARGV[7], ARGV[8], 9, 7
 
-local now, key, news = values.now_ms(), root .. "dag:" .. dag, {}
+local now, key, new_tasks = values.now_ms(), root .. "dag:" .. dag, {}
 local kinds = lanes.parse_kinds(ARGV[4], now)
 local row = redis.call("HMGET", key, "status", "dropping")
 local status, ids, names = row[1], {}, {}
 if row[2] then
   return { "STATE", "dropping" }
 end
--- One that is committed was asked for before: whoever sends it again is told the same.
+-- A call for a committed DAG is a repeated one, and returns the same whatever is allowed now.
 local refused, why = calls.refusal(root, who, most)
 if refused and (status or "writing") == "writing" then
   return { refused, why }
@@ -53,7 +57,7 @@ for at = first, #ARGV, stride do
   elseif unfit then
     return unfit
   end
-  news[#news + 1] = new
+  new_tasks[#new_tasks + 1] = new
 end
 for _, kind in ipairs(kinds) do
   if not lanes.number_of(root, kind, max_lanes, now) then
@@ -70,13 +74,13 @@ if not status then
 end
 redis.call("ZADD", root .. "writing", now, dag)
 local places = {}
-for _, new in ipairs(news) do
+for _, new in ipairs(new_tasks) do
   places[new.place] = places[new.place] or lanes.parse_place(kinds, new.place)
   new.place = places[new.place]
 end
-create.many(root, now, dag, news)
+create.many(root, now, dag, new_tasks)
 local fresh = {}
-for _, new in ipairs(news) do
+for _, new in ipairs(new_tasks) do
   if not new.known and not new.inside then
     fresh[#fresh + 1] = new.id
   end

@@ -1,20 +1,20 @@
 -- receive: no move
 --
--- Hands a reader entries of the inbox, oldest first: those it holds already, else those of readers
--- that have fallen silent, else, if nobody else holds any, new ones: a task may depend on one
--- before it. Sent again it hands out the same. What a reader leaves for later it names by the last
--- of it. Where there is nothing to hand out, readers that are silent and hold nothing are
--- forgotten.
+-- Returns inbox entries to a reader, oldest first: those it holds already, else those of readers
+-- that have been silent for `idle_ms`, else new ones. New ones are returned only while no other
+-- reader holds any, because a task may depend on an earlier one. A repeated call returns the same
+-- entries. A reader that postpones entries passes the last of them in `after`. Where there is
+-- nothing to return, silent readers that hold nothing are removed from the group.
 --
 -- KEYS  1 inbox       stream  what producers wrote with plain XADD
 -- ARGV  1 group       the consumer group
---       2 reader      the consumer that asks
---       3 idle_ms     how long silent at least
+--       2 reader      the calling consumer
+--       3 idle_ms     how long a reader must be silent before its entries are taken over
 --       4 limit       how many entries at most
---       5 max_bytes   of a longer name or value, one byte more than this is handed out
---       6 after       of those it holds already, only what comes after this entry
+--       5 max_bytes   a longer name or value is cut to one byte more than this
+--       6 after       of the entries that it holds, only those after this one
 -- FLAGS allow-oom
--- REPLY OK <entry after which there is something new to ask for> [[entry, name, value, ...]]...
+-- REPLY OK <entry; a later one is a reason to call again> [[entry, name, value, ...]]...
 
 local inbox = KEYS[1]
 local group, reader, idle_ms, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

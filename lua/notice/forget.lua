@@ -1,14 +1,14 @@
 -- forget: no move
 --
--- Forgets sinks that no notifier has served for long, with all that they were still to be told: one
--- that was taken out of the configuration must not keep notices for ever.
+-- Deletes sinks that no notifier has served for `silent_ms`, with their undelivered notices: a sink
+-- that was removed from the configuration must not keep notices forever.
 --
 -- KEYS  1 sinks       zset    sinks by the last time that a notifier served them
 -- ARGV  1 root        prefix of every key of the shard
---       2 silent_ms   how long nobody has served them
+--       2 silent_ms   how long no notifier has served them
 --       3 limit       how many at most
 -- FLAGS allow-oom
--- REPLY OK <forgotten>
+-- REPLY OK <deleted>
 
 local sinks = KEYS[1]
 local root, silent_ms, limit = ARGV[1], tonumber(ARGV[2]), ARGV[3]

@@ -1,13 +1,14 @@
 -- list: no move
 --
--- How each sink is doing: who serves it, and since when it has not been told something.
+-- Returns the state of each sink: when a notifier last served it, and the oldest notice that is not
+-- delivered to it.
 --
--- KEYS  1 notices     stream  what sinks are still to be told
+-- KEYS  1 notices     stream  events that are not delivered to all sinks yet
 --       2 sinks       zset    sinks by the last time that a notifier served them
 -- ARGV  1 root        prefix of every key of the shard
---       2 page        how many new notices of each are looked at
+--       2 page        how many new notices of each sink to check
 -- FLAGS no-writes allow-oom
--- REPLY OK <now> [[sink, served ms, taken and not delivered, the oldest notice it lacks, or ""]]...
+-- REPLY OK <now> [[sink, served ms, taken and not delivered, oldest undelivered notice or ""]]...
 
 local notices, sinks = KEYS[1], KEYS[2]
 local root, page = ARGV[1], ARGV[2]

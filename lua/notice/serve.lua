@@ -1,16 +1,17 @@
 -- serve: no move
 --
--- A notifier delivers to this sink: it has a place in the stream of notices, the first time behind
--- all that is there; and what all sinks want together becomes a notice from now on. Notifiers of
--- one sink may have been told different events: it wants what one of them has lately said.
+-- Registers that a notifier delivers to a sink. A new sink begins at the end of the stream of
+-- notices. Events that any sink wants are added to that stream from now on. Notifiers of one sink
+-- may be configured with different events: the sink wants those that any of them has asked for
+-- lately.
 --
--- KEYS  1 notices     stream  what sinks are still to be told
+-- KEYS  1 notices     stream  events that are not delivered to all sinks yet
 --       2 noticed     set     names of the events that some sink wants
 --       3 sinks       zset    sinks by the last time that a notifier served them
 -- ARGV  1 root        prefix of every key of the shard
 --       2 sink        its name
---       3 wants       names of events, blanks between
---       4 lately_ms   how long what a notifier has said holds beside what others say
+--       3 wants       names of events, separated by blanks
+--       4 lately_ms   how long the events of one notifier count beside those of others
 -- FLAGS allow-oom
 -- REPLY OK
 

@@ -1,17 +1,17 @@
 -- take: no move
 --
--- Hands a notifier what it has to tell a sink, and keeps that from other notifiers for a while:
--- what is to be tried again, then what is new. Sent again under the same taker it hands out the
--- same. What the sink does not want is passed over.
+-- Returns the notices that a notifier has to deliver to a sink, and reserves them for it for a
+-- time: first those to be retried, then new ones. A repeated call under the same taker returns the
+-- same. Notices that the sink does not want are skipped.
 --
--- KEYS  1 notices     stream  what sinks are still to be told
+-- KEYS  1 notices     stream  events that are not delivered to all sinks yet
 -- ARGV  1 root        prefix of every key of the shard
 --       2 sink        its name
---       3 taker       a name for this call alone
---       4 lease_ms    how long nobody else is handed them
+--       3 taker       a name for this call only
+--       4 lease_ms    how long no other notifier gets them
 --       5 limit       how many at most
---       6 window      how many may be taken and not delivered, all notifiers together
---       7 page        how many new ones are looked at
+--       6 window      how many may be taken and not delivered, over all notifiers
+--       7 page        how many new notices to check
 -- FLAGS allow-oom
 -- REPLY OK <more> [[notice, tries, name, value, ...]]... | GONE
 

@@ -1,11 +1,11 @@
 -- answer: no move
 --
--- Goes on answering parked claims where one call could not answer them all.
+-- Continues to answer waiting claims where one call could not answer all of them.
 --
 -- KEYS  1 lanes       hash    signature -> number
 -- ARGV  1 root        prefix of every key of the shard
---       2 numbers     JSON [number, ...]: the lanes to look at
---       3 tries       how many parked claims may be looked at
+--       2 numbers     JSON [number, ...]: the lanes to check
+--       3 tries       how many waiting claims to check at most
 -- FLAGS allow-oom
 -- REPLY OK <more> <when the next gate opens, ms, 0 for none>
 

@@ -1,12 +1,12 @@
 -- counts: no move
 --
--- How many tasks are in each state, by lane, and how many READY ones by effective priority.
--- The work grows with the lanes, not with the tasks.
+-- Returns how many tasks are in each state, by lane, and how many READY ones by effective priority.
+-- The cost grows with the number of lanes, not with the number of tasks.
 --
 -- KEYS  1 lanes       hash    signature -> number
 -- ARGV  1 root        prefix of every key of the shard
 --       2 rates       JSON [[number, rate], ...]: the lanes to count
---       3 bounds      JSON [10, 30, ...]: where one tier ends and the next begins
+--       3 bounds      JSON [10, 30, ...]: the bounds between the tiers
 -- FLAGS no-writes allow-oom
 -- REPLY OK <stats> <paused> [[number, ready of each tier...]]...
 

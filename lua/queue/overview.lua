@@ -1,18 +1,18 @@
 -- overview: no move
 --
--- What a live view shows beside the counts. The work grows with the lanes and the workers, and
--- with the limits, not with the tasks.
+-- Returns what a live view shows beside the counts. The cost grows with the number of lanes and
+-- workers and with the limits, not with the number of tasks.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
---       2 rates       JSON [[number, rate], ...]: the lanes to look at
---       3 bounds      JSON [10, 30, ...]: where one tier ends and the next begins
---       4 workers     how many at most, those heard of last
---       5 leases      how many at most, those of the oldest entries
---       6 events      how many at most, the last ones
+--       2 rates       JSON [[number, rate], ...]: the lanes to check
+--       3 bounds      JSON [10, 30, ...]: the bounds between the tiers
+--       4 workers     how many workers at most, by last heartbeat
+--       5 leases      how many leases at most, those of the oldest entries
+--       6 events      how many events at most, the newest
 -- FLAGS no-writes allow-oom
 -- REPLY OK <now> [leader] [[number, entry of the next task of each tier...]] [worker, seen ms, ...]
---       [[consumer, in hand]] [[task, state, lane, holder]] [[entry, [name, value, ...]]]
+--       [[consumer, leases]] [[task, state, lane, holder]] [[entry, [name, value, ...]]]
 
 local ready = KEYS[1]
 local root, rates, bounds = ARGV[1], cjson.decode(ARGV[2]), cjson.decode(ARGV[3])

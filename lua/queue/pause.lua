@@ -1,12 +1,13 @@
 -- pause: READY -> READY
 --
--- Nothing of the queue, type or lane is handed out until it is resumed. What runs goes on.
+-- Pauses the queue, a type or a lane: none of its tasks can be claimed until it is resumed. Running
+-- tasks continue.
 --
 -- KEYS  1 paused      set     what is paused
 -- ARGV  1 root        prefix of every key of the shard
 --       2 what        queue, type=<type> or lane=<number>
---       3 request     names this call: sent again, it is answered as before and changes nothing
---       4 memo_ms     how long that is remembered
+--       3 request     name of this call; repeated, it returns the first reply and changes nothing
+--       4 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK
 

@@ -1,12 +1,12 @@
 -- permitted: no move
 --
--- Which commands the user of this call may not send to the queue's keys. Asked by `doctor`.
+-- Returns which commands this user may not send to the queue's keys. `doctor` calls it.
 --
 -- KEYS  1 ready       stream  any key of the queue
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  command       its words up to the first key, separated by spaces
 -- FLAGS no-writes
--- REPLY OK [<place of a refused row, from 1>]...
+-- REPLY OK [<position of a refused row, from 1>]...
 
 local ready, first = KEYS[1], 2
 local reply = { "OK" }
@@ -15,8 +15,8 @@ for at = first, #ARGV do
   for word in string.gmatch(ARGV[at], "%S+") do
     words[#words + 1] = word
   end
-  -- The key is given more often than any command needs it: Redis 7.0.15 and Valkey 9.1.2 read
-  -- beyond the words of a call that is too short, and crash.
+  -- The key is repeated more often than any command needs it: Redis 7.0.15 and Valkey 9.1.2 read
+  -- beyond the arguments of a call that is too short, and crash.
   for _ = 1, 5 do
     words[#words + 1] = ready
   end

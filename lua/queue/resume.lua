@@ -1,14 +1,14 @@
 -- resume: READY -> READY
 --
--- Ends a pause and answers those who wait for what was held back.
+-- Ends a pause and answers the claims that wait for tasks that were held back by it.
 --
 -- KEYS  1 paused      set     what is paused
 -- ARGV  1 root        prefix of every key of the shard
 --       2 what        queue, type=<type> or lane=<number>
---       3 lanes       JSON [number, ...]: the lanes that this opens
---       4 tries       how many parked claims may be looked at
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       3 lanes       JSON [number, ...]: the lanes whose tasks can be claimed again
+--       4 tries       how many waiting claims to check at most
+--       5 request     name of this call; repeated, it returns the first reply and changes nothing
+--       6 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK <more>
 

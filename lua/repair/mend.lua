@@ -1,11 +1,11 @@
 -- mend: no move
 --
--- Looks whether tasks are in every index that their state names, and puts them back where they
--- are not. One half of the sweep: from the tasks to the indexes.
+-- Checks that tasks are in every index that their state implies, and adds them where they are
+-- missing. This is one half of the sweep: from the tasks to the indexes.
 --
--- KEYS  1 ready       stream  one entry per task that may run or runs
+-- KEYS  1 ready       stream  one entry per READY or leased task
 -- ARGV  1 root        prefix of every key of the shard
---       2 parents     how many parents of a PENDING task are looked at
+--       2 parents     how many dependencies of a PENDING task to check
 -- EACH  task          its id
 -- FLAGS allow-oom
 -- REPLY OK <repaired>

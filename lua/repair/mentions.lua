@@ -1,12 +1,12 @@
 -- mentions: no move
 --
--- The ids of artifacts that stand anywhere in a page of the shard's keys: in definitions, results,
--- notes and steps. A script, so that it runs on the node that has the shard.
+-- Returns the ids of artifacts that occur anywhere in a page of the shard's keys: in definitions,
+-- results, notes and steps. It is a move, so that it runs on the node that has the shard.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
---       2 cursor      "0", or what the page before said
---       3 limit       about how many keys are looked at
+--       2 cursor      "0", or the cursor that the page before returned
+--       3 limit       about how many keys to check
 -- FLAGS no-writes allow-oom
 -- REPLY OK <cursor, "0" at the end> [id of an artifact]...
 
@@ -20,7 +20,7 @@ local function texts_of(key)
     return {}
   end
   local fields, flat = values.fields_of(key)
-  -- A small task's definition is cut into pieces: an id may be cut, too.
+  -- A short definition is stored in pieces, and an id may be split between two of them.
   flat[#flat + 1] = fields.def0 and definition.read(root, "", fields)
   return flat
 end

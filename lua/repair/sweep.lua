@@ -1,9 +1,9 @@
 -- sweep: no move
 --
--- Goes through a page of the stream and of its pending list: an entry that is not the one its
--- task names goes, and so does a lease on what is not in hand.
+-- Checks a page of the stream and of its pending list. Deletes an entry that is not the one its
+-- task names, and a lease on a task that is not leased.
 --
--- KEYS  1 ready       stream  one entry per task that may run or runs
+-- KEYS  1 ready       stream  one entry per READY or leased task
 -- ARGV  1 root        prefix of every key of the shard
 --       2 from        "-", or "(" and the last entry of the page before
 --       3 limit       how many entries at most
@@ -27,7 +27,7 @@ for _, found in ipairs(page) do
   end
 end
 local last = #page == limit and page[#page][1] or ""
--- There may be leases on entries that are gone: looked for among twice as many.
+-- There may be leases on deleted entries: it reads up to twice as many leases as entries.
 local held = redis.pcall("XPENDING", ready, "workers", from, last == "" and "+" or last, 2 * limit)
 for _, lease in ipairs(held.err and {} or held) do
   local state = states[lease[1]]

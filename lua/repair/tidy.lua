@@ -1,16 +1,16 @@
 -- tidy: no move
 --
--- Drops what conversations that are over left behind: the memo of a waiter whose worker is gone,
--- who waits under a profile that is gone, and such profiles from the lanes' lists; and how far the
--- turns of keys have come where no lane of keys has anything to give.
+-- Deletes what ended claiming sessions have left: the record of a waiting claim whose worker does
+-- not exist, waiting claims under a profile that does not exist, and such profiles in the lists of
+-- the lanes. Also deletes the virtual times of tenants when no lane of tenants has a READY task.
 --
--- KEYS  1 workers     zset    workers by their last sign of life
+-- KEYS  1 workers     zset    workers by their last heartbeat
 -- ARGV  1 root        prefix of every key of the shard
---       2 silent_ms   how long a worker gives no sign of life before its waiters are dropped
+--       2 silent_ms   how long a worker is silent before its waiting claims are deleted
 -- EACH  name          of a key after the root: waiter:<w> waiting:<p> profiles:<n> turned, or
---                     turned:<n> of before the turns were those of all lanes
+--                     turned:<n>, which earlier releases wrote for each lane
 -- FLAGS allow-oom
--- REPLY OK <dropped>
+-- REPLY OK <deleted>
 
 local workers = KEYS[1]
 local root, silent_ms = ARGV[1], tonumber(ARGV[2])
@@ -44,7 +44,7 @@ local function drop_profiles(key)
   return gone
 end
 
-local function is_over()
+local function no_tenant_is_ready()
   local keys = {}
   for i, lane in ipairs(lanes.with_tenants(root, "*")) do
     keys[i] = root .. "lane:" .. lane
@@ -57,11 +57,11 @@ for at = first, #ARGV, stride do
   if kind == "waiter" then
     dropped = dropped + drop_waiter(name)
   elseif kind == "waiting" and is_gone(name) then
-    -- A profile outlives every wait under it.
+    -- A profile is stored for longer than any claim waits under it.
     dropped = dropped + redis.call("DEL", root .. "waiting:" .. name)
   elseif kind == "profiles" then
     dropped = dropped + drop_profiles(root .. "profiles:" .. name)
-  elseif kind == "turned" and (name ~= "" or is_over()) then
+  elseif kind == "turned" and (name ~= "" or no_tenant_is_ready()) then
     dropped = dropped + redis.call("DEL", root .. ARGV[at])
   end
 end

@@ -1,13 +1,13 @@
 -- walk: no move
 --
--- A page of the names of the shard's keys, of the kinds asked for. A script, so that it runs on
+-- Returns a page of the names of the shard's keys of some kinds. It is a move, so that it runs on
 -- the node that has the shard.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 kinds       JSON [kind, ...]: the first word of a key after the root
---       3 cursor      "0", or what the page before said
---       4 limit       about how many keys are looked at
+--       3 cursor      "0", or the cursor that the page before returned
+--       4 limit       about how many keys to check
 -- FLAGS no-writes allow-oom
 -- REPLY OK <cursor, "0" at the end> [name after the root]...
 

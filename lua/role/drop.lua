@@ -1,14 +1,14 @@
 -- drop: no move
 --
--- Takes a principal's role away, if who asks may. One that has none is left as it is.
+-- Removes a principal's role, if the caller may. Nothing changes for a principal without a role.
 --
 -- KEYS  1 roles       hash    principal -> its role
 -- ARGV  1 root        prefix of every key of the shard
---       2 principal   who
---       3 events      length of the events stream
---       4 who         JSON {by, may}: who asks, and the roles that may; "" for nobody
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       2 principal   whose role is removed
+--       3 events      maximum length of the events stream
+--       4 who         JSON {by, may}: the callers, and the roles that may; "" for no check
+--       5 request     name of this call; repeated, it returns the first reply and changes nothing
+--       6 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK | FORBIDDEN <principal role>
 

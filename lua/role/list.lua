@@ -1,6 +1,6 @@
 -- list: no move
 --
--- Every principal that was given a role, and which.
+-- Returns every principal that has a role, and the role.
 --
 -- KEYS  1 roles       hash    principal -> its role
 -- ARGV  1 root        prefix of every key of the shard

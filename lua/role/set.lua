@@ -1,15 +1,15 @@
 -- set: no move
 --
--- Gives a principal a role, which the scripts that create tasks look up, if who asks may.
+-- Gives a principal a role, if the caller may. Moves that create tasks check it.
 --
 -- KEYS  1 roles       hash    principal -> its role
 -- ARGV  1 root        prefix of every key of the shard
---       2 principal   who
---       3 role        what it is from now on
---       4 events      length of the events stream
---       5 who         JSON {by, may}: who asks, and the roles that may; "" for nobody
---       6 request     names this call: sent again, it is answered as before and changes nothing
---       7 memo_ms     how long that is remembered
+--       2 principal   who gets the role
+--       3 role        its role from now on
+--       4 events      maximum length of the events stream
+--       5 who         JSON {by, may}: the callers, and the roles that may; "" for no check
+--       6 request     name of this call; repeated, it returns the first reply and changes nothing
+--       7 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK | FORBIDDEN <principal role>
 

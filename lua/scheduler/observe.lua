@@ -1,11 +1,12 @@
 -- observe: no move
 --
--- The reaper remembers a look at the server. A script, so that a full server takes it too.
+-- Records a check of the server by the reaper. It is a move, so that a server whose memory is full
+-- accepts it.
 --
--- KEYS  1 reaper      hash    what the reaper saw last
--- ARGV  1 at_ms       the server's time then
---       2 run_id      which run of the server it was
---       3 hold_ms     until when nothing is reclaimed, server's time
+-- KEYS  1 reaper      hash    the reaper's last check
+-- ARGV  1 at_ms       server time of the check
+--       2 run_id      run id of the server
+--       3 hold_ms     until when nothing is reclaimed, in server time
 -- FLAGS allow-oom
 -- REPLY OK
 

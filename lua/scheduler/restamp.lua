@@ -1,7 +1,7 @@
 -- restamp: no move
 --
--- Sets the idle time of a page of leases to nothing: after a backward step of the clock they
--- would seem busy for as long as the step was.
+-- Resets the idle time of a page of leases to 0. After a backward step of the clock they would
+-- otherwise seem active for the length of the step.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 from        "-", or "(" and the last entry of the page before

@@ -1,10 +1,10 @@
 -- silent_leases: no move
 --
--- A page of the leases that have been silent for a while, oldest entry first.
+-- Returns a page of the leases that were not renewed for at least `idle_ms`, oldest entry first.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
---       2 idle_ms     how long silent at least
+--       2 idle_ms     how long they were not renewed, at least
 --       3 from        "-", or "(" and the last entry of the page before
 --       4 limit       how many at most
 -- FLAGS no-writes allow-oom

@@ -1,9 +1,9 @@
 -- yield: no move
 --
--- Gives the leadership of the shard up at once, if it is still the owner's.
+-- Ends the leadership of the shard immediately, if it still belongs to the owner.
 --
 -- KEYS  1 leader      hash    owner, epoch, until_ms, ttl_ms
--- ARGV  1 owner       who gives it up
+-- ARGV  1 owner       the caller
 -- FLAGS allow-oom
 -- REPLY OK | LOST
 

@@ -1,12 +1,12 @@
 -- list: no move
 --
--- A page of the types and "@<key>" that are slowed down, or were and nobody has claimed since; one
--- may come twice.
+-- Returns a page of the types and "@<tenant>" that are slowed down, or were and no claim has
+-- followed; one may occur twice.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
---       2 cursor      "0", or what the page before said
---       3 limit       about how many are looked at
+--       2 cursor      "0", or the cursor that the page before returned
+--       3 limit       about how many members to check
 -- FLAGS no-writes allow-oom
 -- REPLY OK <cursor, "0" at the end> <now> [what, until, span]...
 

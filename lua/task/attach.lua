@@ -1,14 +1,14 @@
 -- attach: no move
 --
--- Notes an artifact with the running task that put it. Only the holder of the lease may; sent again
--- it is noted once.
+-- Records an artifact of a running task. Only the holder of the lease may; a repetition records
+-- nothing.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
 --       3 token       the claim's token
 --       4 artifact    its id
---       5 facts       a line of JSON that has the id
+--       5 facts       a line of JSON that contains the id
 --       6 most        how many artifacts a task may have
 -- FLAGS allow-oom
 -- REPLY OK | LOST | FULL

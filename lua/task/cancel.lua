@@ -1,23 +1,23 @@
 -- cancel: CREATED | PENDING | READY | RETRYING | CLAIMED | RUNNING | VALIDATING -> CANCELLED
 --
--- Ends tasks that have not ended. Who holds one is fenced from now on. What depends on them is
--- cancelled too, or told that they are met; what one call cannot reach is left in `cancelling`,
--- and each call goes on with what is there.
+-- Ends tasks that have not ended. The holder of a lease is fenced from then on. Dependents are
+-- cancelled too, or their dependency counts as met; what one call does not reach stays in
+-- `cancelling`, and every call continues with what is there.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
---       2 reason      why, kept with the task
---       3 dependents  cascade: cancelled too; unblock: they count it as met
+--       2 reason      why, stored with the task
+--       3 dependents  cascade: they are cancelled too; unblock: for them it counts as met
 --       4 limit       how many tasks at most in this call
 --       5 how         JSON {archive, ttl, events}
---       6 tries       how many parked claims may be looked at
---       7 request     names the call: sent again, it says the same
---       8 woken       how many gates and accounts are looked at that were freed
---       9 back        how many tasks return at most that their DAGs could not pay
--- EACH  task          its id; none: go on with `cancelling`
+--       6 tries       how many waiting claims are tried at most
+--       7 request     names the call: a repetition gets the same reply
+--       8 woken       how many freed gates and accounts are checked at most
+--       9 back        how many unpaid tasks of DAGs return to their lanes at most
+-- EACH  task          its id; none: only continue with `cancelling`
 -- FLAGS allow-oom
--- REPLY OK <more> <cancelled> [OK | GONE | STATE:<found>]...; more is 2 while tasks are still to
---       be reached, 1 where only claims are left to answer
+-- REPLY OK <more> <cancelled> [OK | GONE | STATE:<found>]...; more is 2 while tasks remain to be
+--       reached, 1 where only waiting claims remain to be answered
 
 local root, reason, dependents, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local how, request = calls.read_options(root, ARGV[5]), ARGV[7]

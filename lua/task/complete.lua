@@ -1,18 +1,18 @@
 -- complete: RUNNING | VALIDATING -> COMPLETED
 --
--- Ends tasks whose handlers returned. Only the holder of the lease may; the same token again
--- gets the same answer.
+-- Ends tasks whose handlers returned. Only the holder of the lease may; a repetition with the same
+-- token gets the same reply.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases; built from root below
 -- ARGV  1 root        prefix of every key of the shard
---       2 archive     1: what ends goes to the outbox and is kept until it is archived
+--       2 archive     1: ended tasks go to the outbox and are kept until they are archived
 --       3 ttl         how long an ended task is kept, ms
---       4 limit       dependents told in this call
---       5 tries       how many parked claims may be looked at
+--       4 limit       how many dependents are resolved in this call
+--       5 tries       how many waiting claims are tried at most
 --       6 events      length of the events stream
 -- EACH  task          its id
 --       token         the claim's token
---       result        encoded result, stored as it is; "" for none
+--       result        encoded result, stored unchanged; "" for none
 -- FLAGS allow-oom
 -- REPLY OK <more> [OK | LOST | STATE:<found>]...
 

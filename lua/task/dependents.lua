@@ -1,11 +1,11 @@
 -- dependents: no move
 --
--- Who waits for a task, for its completion or for any end of it.
+-- The tasks that wait for a task, for its completion or for any end of it.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 limit       how many are named, at least one
+--       3 limit       how many are listed, at least one
 -- FLAGS no-writes allow-oom
 -- REPLY OK <how many> [id]...
 

@@ -1,16 +1,16 @@
 -- discard: DEAD_LETTERED -> CANCELLED
 --
--- A reviewer gives a dead task up. Its keys expire like those of any ended task.
+-- Cancels dead tasks by decision of a reviewer. Their keys expire like those of any ended task.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
---       2 reason      why, kept with the task
+--       2 reason      why, stored with the task
 --       3 how         JSON {archive, ttl, events, reviews}
---       4 request     names this call: sent again, it is answered as before and changes nothing
---       5 memo_ms     how long that is remembered
+--       4 request     names this call: a repetition gets the same reply and changes nothing
+--       5 memo_ms     how long that reply is kept
 -- EACH  task          its id
 --       life          the life that the reviewer saw; "" where nobody can read it
---       review        JSON of the decision, see add_review; "" for none
+--       review        JSON of the decision, see revive.add_review; "" for none
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found> | DECIDED:<found>]...
 

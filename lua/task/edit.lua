@@ -1,14 +1,14 @@
 -- edit: no move
 --
--- Changes the definition of a task that nobody has claimed yet. Its lane stays the same.
+-- Changes the definition of a task that is not leased yet. Its lane stays the same.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 was         the definition that the editor saw
+--       3 was         the definition that the caller has read
 --       4 def         the new one
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       5 request     names this call: a repetition gets the same reply and changes nothing
+--       6 memo_ms     how long that reply is kept
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found> | CHANGED
 

@@ -1,15 +1,15 @@
 -- escalate: no move
 --
--- A reviewer hands dead tasks on to whoever may decide about them. They stay dead, and are marked.
+-- Passes dead tasks on to someone who may decide about them. They stay dead and are marked.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 how         JSON {archive, events, reviews}
---       3 request     names this call: sent again, it is answered as before and changes nothing
---       4 memo_ms     how long that is remembered
+--       3 request     names this call: a repetition gets the same reply and changes nothing
+--       4 memo_ms     how long that reply is kept
 -- EACH  task          its id
 --       life          the life that the reviewer saw
---       review        JSON of the decision, see add_review; "" for none
+--       review        JSON of the decision, see revive.add_review; "" for none
 -- REPLY OK [OK | GONE | STATE:<found> | DECIDED:<found>]...
 
 local root, how, request, memo_ms = ARGV[1], calls.read_options(ARGV[1], ARGV[2]), ARGV[3], ARGV[4]

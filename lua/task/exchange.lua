@@ -1,31 +1,31 @@
 -- exchange: no move
 --
--- A worker's hot loop in one round trip: what has finished is completed, then the free slots are
--- filled. Its moves are those of complete and of claim; sent again, both give the same answers.
+-- The main loop of a worker in one round trip: completes finished tasks, then fills the free slots.
+-- Its moves are those of complete and of claim; a repetition gets the same replies from both.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases; built from root below
 -- ARGV  1 root        prefix of every key of the shard
---       2 waiter      who asks: one conversation with a rising seq
---       3 seq         number of this claim in it
+--       2 waiter      the claiming client; the `seq` of its claims rises
+--       3 seq         number of this claim of the client
 --       4 consumer    the worker that will own the leases
 --       5 bits        128 random bits: token = <epoch>:<bits>
 --       6 n           free slots
 --       7 version     the lane version that `lanes` was made from
 --       8 lanes       JSON [[number, rate, ...], ...] the worker may serve, see lua/task/claim.lua
 --       9 profile     name of that set of lanes
---      10 box         where mail for this waiter goes
---      11 wait_ms     how long to wait when there is nothing; 0: not at all
---      12 delivery_ms  how soon a mailed task must be started
---      13 archive     1: what ends goes to the outbox and is kept until it is archived
+--      10 box         mailbox for the answer to a waiting claim
+--      11 wait_ms     how long to wait if there is nothing to claim; 0: not at all
+--      12 delivery_ms  within how many ms a delivered task must be started
+--      13 archive     1: ended tasks go to the outbox and are kept until they are archived
 --      14 ttl         how long an ended task is kept, ms
---      15 limit       dependents told in this call
---      16 tries       how many parked claims may be looked at
---      17 begin       how many of the `n` begin at once; the others wait for a slot, RUNNING too,
---                     but nothing of them is spent when the worker is lost before they are started
+--      15 limit       how many dependents are resolved in this call
+--      16 tries       how many waiting claims are tried at most
+--      17 begin       how many of the `n` tasks start at once; the others are RUNNING too but wait
+--                     for a slot, and spend no attempt when the worker is lost before they start
 --      18 events      length of the events stream
 -- EACH  task          its id
 --       token         the claim's token
---       result        encoded result, stored as it is; "" for none
+--       result        encoded result, stored unchanged; "" for none
 -- FLAGS allow-oom
 -- REPLY OK [OK <more> [OK | LOST | STATE:<found>]...] [the reply of claim] <now>
 

@@ -1,14 +1,14 @@
 -- expire: PENDING | READY | RETRYING -> DEAD_LETTERED | CANCELLED
 --
--- Ends waiting tasks whose deadline has passed and who asked for that. One that is in hand runs
--- on; it is looked at again after `again_ms`, in case it comes back, and so is one that is not
+-- Ends waiting tasks whose deadline has passed and that asked for this. A leased task continues and
+-- is checked again after `again_ms`, since it may wait again by then; so is a task that is not
 -- committed yet.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 --       3 how         JSON {archive, ttl, events}
---       4 again_ms    when to look again at one that is in hand
+--       4 again_ms    when to check a leased task again
 -- FLAGS allow-oom
 -- REPLY OK <more> <expired>
 

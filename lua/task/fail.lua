@@ -1,29 +1,30 @@
 -- fail: CLAIMED | RUNNING | VALIDATING -> FAILED | RETRYING | DEAD_LETTERED
 --
--- Ends attempts that failed, as the policy decided: again after a delay, or dead. FAILED is
--- passed through: what stays of it is the attempt's record and the event.
+-- Ends failed attempts as the policy decided: the task is retried after a delay, or dead. FAILED is
+-- only passed through: the record of the attempt and the event are what remains of it.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
---       2 archive     1: what ends goes to the outbox
---       3 keep        attempt records kept for each task
+--       2 archive     1: ended tasks go to the outbox
+--       3 keep        how many attempt records are kept for each task
 --       4 events      length of the events stream
---       5 tries       how many parked claims may be looked at
---       6 woken       how many gates and accounts are looked at that were freed
---       7 back        how many tasks return at most that their DAGs could not pay
+--       5 tries       how many waiting claims are tried at most
+--       6 woken       how many freed gates and accounts are checked at most
+--       7 back        how many unpaid tasks of DAGs return to their lanes at most
 -- EACH  task          its id
 --       token         the claim's token
 --       delay         ms until the next attempt; "" for dead
 --       attempts      failed attempts, this one included if it is spent
---       reclaims      losses so far
---       reason        word of the taxonomy
+--       reclaims      leases lost so far
+--       reason        word of the failure taxonomy
 --       record        JSON of the attempt; "" for none
---       type          whose breaker it is
+--       type          the type whose breaker counts the attempt
 --       breaker       "" where this does not count, else "<threshold> <half_open_ms> <cooldown_ms>"
---                     or "probe <cooldown_ms>" where it counts as the probe of its type alone
---       failed_by     names of the workers that have failed it, opaque here; "" to leave them
---       poison        1: dead because it fails wherever it runs; else ""
---       owes          1: its code may go on, and say later what it has cost; else ""
+--                     or "probe <cooldown_ms>" where it counts only as the probe of its type
+--       failed_by     names of the workers on which it failed, opaque here; "" leaves them
+--                     unchanged
+--       poison        1: dead because it fails on every worker; else ""
+--       owes          1: its code may continue and report its cost later; else ""
 -- FLAGS allow-oom
 -- REPLY OK <more> [RETRYING | DEAD_LETTERED | LOST]...
 

@@ -1,28 +1,28 @@
 -- note: no move
 --
--- Keeps what a running task says of itself: how far it is, from where the next attempt goes on,
--- log lines, what it has cost. Only the holder of the lease may; but a run that lost its lease may
--- say once what it has cost. One that costs more than it may is told to end.
+-- Stores what a running task reports: its progress, its checkpoint, log lines, its cost. Only the
+-- holder of the lease may; a run whose lease has ended may still report its cost once. The reply
+-- to a run that exceeds its cost limit is budget_exceeded: it must end.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 keep        how many log lines are kept
---       3 archive     1: the archive is told what a run has cost that lost its lease
---       4 request     "", or names a call by hand: sent again, it is answered the same
---       5 memo_ms     how long the answer to such a call is kept
+--       3 archive     1: the cost of a run whose lease has ended goes to the archive
+--       4 request     "", or the name of a call by hand: a repetition gets the same reply
+--       5 memo_ms     how long the reply to such a call is kept
 -- EACH  task          its id
 --       token         the claim's token
---       seq           number of this note in its attempt, rising: sent again, it is not kept twice;
+--       seq           number of this note in its attempt, rising: a repetition is not stored twice;
 --                     "" for one by hand
 --       progress      JSON, "" for nothing new
 --       checkpoint    JSON, "" for nothing new
 --       line          a log line, "" for none
---       micro_usd     to be added to its cost
---       tokens_in     to be added to its tokens
+--       micro_usd     added to its cost
+--       tokens_in     added to its tokens
 --       tokens_out    the same
---       more_ms       to be added to its timeout
---       timeout_ms    the timeout of a task that has none of its own
---       model         what the cost was paid for, "" for unknown
+--       more_ms       added to its timeout
+--       timeout_ms    the timeout of a task without one of its own
+--       model         the model that the cost is for, "" if unknown
 -- FLAGS allow-oom
 -- REPLY OK [OK | LOST | LATE | budget_exceeded]...: LATE is LOST where the cost is counted
 

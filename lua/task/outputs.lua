@@ -1,7 +1,7 @@
 -- outputs: no move
 --
--- What tasks have returned, for those that are given it: of the first ones, as many as fit, and at
--- least one.
+-- The results of tasks, for a dependent that receives them: of the first ones, as many as fit, and
+-- at least one.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard

@@ -1,24 +1,24 @@
 -- park: RUNNING | VALIDATING -> RETRYING
 --
--- Sets tasks aside for a while without spending an attempt: the service they call is limited. Its
--- whole type can be slowed down, of a task with a key instead all of that, so that others do not
--- find the same.
+-- Puts tasks off for a while without spending an attempt: the service that they call limits its
+-- rate. The whole type can be slowed down, or only the tenant of a task that has one, so that other
+-- tasks do not reach the same limit.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
 --       2 events      length of the events stream
---       3 parks       how often a task may be set aside; "" for no limit
---       4 tries       how many parked claims may be looked at
---       5 woken       how many gates and accounts are looked at that were freed
---       6 back        how many tasks return at most that their DAGs could not pay
+--       3 parks       how often a task may be parked; "" for no limit
+--       4 tries       how many waiting claims are tried at most
+--       5 woken       how many freed gates and accounts are checked at most
+--       6 back        how many unpaid tasks of DAGs return to their lanes at most
 -- EACH  task          its id
 --       token         the claim's token
 --       delay         ms until it may run again
---       reason        why, a word of the taxonomy
---       type          whose tasks are slowed down
---       slow_ms       for how long none of them is handed out; 0: not slowed down
+--       reason        why, a word of the failure taxonomy
+--       type          the type that is slowed down
+--       slow_ms       for how long none of its tasks can be claimed; 0: not slowed down
 -- FLAGS allow-oom
--- REPLY OK <more> [OK | LOST | STATE:<found>]...: STATE:SPENT where it was set aside too often
+-- REPLY OK <more> [OK | LOST | STATE:<found>]...: STATE:SPENT where it was parked too often
 
 local root, events, parks = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local most = { tries = tonumber(ARGV[4]), woken = ARGV[5], back = tonumber(ARGV[6]) }

@@ -1,15 +1,15 @@
 -- promote: RETRYING | PENDING -> READY
 --
--- Makes READY what has waited long enough: retries, parked tasks, and scheduled ones that wait
--- for nothing else; and answers who waits at a gate whose time has come.
+-- Makes tasks READY whose time has come: retries, parked tasks, and scheduled ones that wait for
+-- nothing else. Answers the claims that wait at a gate whose time has come.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
---       3 tries       how many parked claims may be looked at
+--       3 tries       how many waiting claims are tried at most
 --       4 events      length of the events stream
---       5 woken       how many gates and accounts are looked at whose time has come
---       6 back        how many tasks return at most that their DAGs could not pay
+--       5 woken       how many due gates and accounts are checked at most
+--       6 back        how many unpaid tasks of DAGs return to their lanes at most
 -- FLAGS allow-oom
 -- REPLY OK <more> <promoted> <when the next is due or the next gate opens, ms, 0 for none>
 

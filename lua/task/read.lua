@@ -1,9 +1,9 @@
 -- read: no move
 --
--- All that is known of tasks, at one moment: of the first ones, until they are too much for one
--- call, and at least of one.
+-- All stored data of tasks at one moment: of the first ones, until the reply is large enough, and
+-- at least of one.
 --
--- KEYS  1 ready       stream  its pending list says when a holder was last heard of
+-- KEYS  1 ready       stream  its pending list says when a lease was last renewed
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       about how many bytes in this call
 -- EACH  task          its id
@@ -41,7 +41,7 @@ for at = first, #ARGV, stride do
       and redis.call("LRANGE", root .. "parents:" .. id, 0, -1) or {},
     tasks.has_flag(fields.flags, "k") and redis.call("HKEYS", root .. "steps:" .. id) or {} }
   reply[#reply + 1] = row
-  -- Ids are many and small: they are not looked at one by one.
+  -- There are many ids, all of the same length: they are not measured one by one.
   left = left - #row[2] - #row[3] - values.bytes_of(row[4]) - values.bytes_of(row[7])
     - values.bytes_of(row[8])
     - values.bytes_of(row[10]) - 26 * (#row[5] + #row[9])

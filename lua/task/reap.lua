@@ -1,29 +1,29 @@
 -- reap: CLAIMED | RUNNING | VALIDATING -> FAILED | READY | RETRYING | DEAD_LETTERED
 --
--- Takes leases from workers that stopped renewing them. The idle time is looked at again here:
--- a lease renewed meanwhile is HELD. One only CLAIMED goes back free; the others end as the
--- policy decided, and are claimed alone the next time.
+-- Ends leases of workers that stopped renewing them. The idle time is checked again here: a lease
+-- renewed meanwhile is HELD. A task that is only CLAIMED becomes READY again without spending an
+-- attempt; the others end as the policy decided, and are exclusive at their next claim.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
---       2 idle_ms     how long a lease must have been silent
---       3 archive     1: what ends goes to the outbox
---       4 keep        attempt records kept for each task
+--       2 idle_ms     how long a lease must have been idle
+--       3 archive     1: ended tasks go to the outbox
+--       4 keep        how many attempt records are kept for each task
 --       5 events      length of the events stream
---       6 tries       how many parked claims may be looked at
+--       6 tries       how many waiting claims are tried at most
 --       7 max_lanes   how many lanes the shard may have
 -- EACH  task          its id
---       token         the token that the decision was made on
+--       token         the token that the decision is based on
 --       delay         ms until the next attempt; "" for dead
 --       attempts      failed attempts, this one included if it is spent
---       reclaims      losses so far, this one included
---       reason        word of the taxonomy
+--       reclaims      leases lost so far, this one included
+--       reason        word of the failure taxonomy
 --       record        JSON of the attempt; "" for none
---       type          whose breaker it is
+--       type          the type whose breaker counts the attempt
 --       breaker       "" where this does not count, see lua/task/fail.lua
---       failed_by     names of the workers that have failed it; "" to leave them
---       poison        1: dead because it fails wherever it runs; else ""
---       alone         signature of its lane for tasks that run alone; "" to stay
+--       failed_by     names of the workers on which it failed; "" leaves them unchanged
+--       poison        1: dead because it fails on every worker; else ""
+--       alone         signature of its lane for exclusive tasks; "" to stay
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 

@@ -1,14 +1,14 @@
 -- recall: CLAIMED | RUNNING -> READY
 --
--- Takes back tasks that were mailed to a waiting worker and not started, or where they came
--- started not confirmed, in time: the mail or the worker was lost. Free of charge, but only once
--- in a row where it may have begun: what kills its workers must not do so for ever. The second
--- time it is left to the reaper.
+-- Takes back tasks that were delivered to a waiting claim and not started in time, or not confirmed
+-- where they were delivered RUNNING: the delivery or the worker was lost. No attempt is spent. A
+-- task that may have begun is taken back only once in a row, since one that kills its workers must
+-- not do so without end; the second time it is left to the reaper.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
---       3 tries       how many parked claims may be looked at
+--       3 tries       how many waiting claims are tried at most
 -- FLAGS allow-oom
 -- REPLY OK <more> <recalled>
 

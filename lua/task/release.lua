@@ -1,12 +1,12 @@
 -- release: CLAIMED | RUNNING | VALIDATING -> READY
 --
--- Gives leases back unused: no attempt is spent, and the tasks keep their place.
+-- Releases leases unused: no attempt is spent, and the tasks keep their place.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
---       2 tries       how many parked claims may be looked at
---       3 woken       how many gates and accounts are looked at that were freed
---       4 back        how many tasks return at most that their DAGs could not pay
+--       2 tries       how many waiting claims are tried at most
+--       3 woken       how many freed gates and accounts are checked at most
+--       4 back        how many unpaid tasks of DAGs return to their lanes at most
 -- EACH  task          its id
 --       token         the claim's token
 -- FLAGS allow-oom

@@ -1,14 +1,14 @@
 -- renew: no move
 --
--- Keeps the leases of one worker, and is the clock of what may be kept: a task CLAIMED too long
--- or RUNNING beyond its timeout is not renewed, and its holder is told why.
+-- Renews the leases of one worker and enforces their time limits: a task CLAIMED too long or
+-- RUNNING beyond its timeout is not renewed, and the reply names the reason.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases; built from root below
 -- ARGV  1 root        prefix of every key of the shard
 --       2 consumer    the worker
 --       3 claim_ms    how long a task may stay CLAIMED
---       4 timeout_ms  how long it may run where it does not say
---       5 grace_ms    how much later it is given up
+--       4 timeout_ms  how long a task may run that has no timeout of its own
+--       5 grace_ms    how long after its timeout a task is still renewed
 -- EACH  task          its id
 --       token         the claim's token
 -- FLAGS allow-oom

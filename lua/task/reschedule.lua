@@ -1,14 +1,14 @@
 -- reschedule: PENDING | READY | RETRYING -> PENDING | RETRYING
 --
--- Lets a waiting task wait until another time.
+-- Makes a waiting task wait until another time.
 --
--- KEYS  1 ready       stream  its entry, if it has one, goes
+-- KEYS  1 ready       stream  the entry of the task, if it has one, is deleted
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 delay       ms from now; "" where `at` says it
---       4 at          instant in ms; "" where `delay` says it
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       3 delay       ms from now; "" where `at` is given
+--       4 at          instant in ms; "" where `delay` is given
+--       5 request     names this call: a repetition gets the same reply and changes nothing
+--       6 memo_ms     how long that reply is kept
 -- FLAGS allow-oom
 -- REPLY OK <due> | GONE | STATE <found>
 

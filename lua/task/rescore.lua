@@ -1,13 +1,13 @@
 -- rescore: no move
 --
--- Gives live tasks the urgency that their deadlines have now. It is the difference that moves
--- them: a priority set meanwhile still counts, and sent again it changes nothing.
+-- Updates the urgency of live tasks to what their deadlines require now. Only the difference is
+-- applied: a priority set meanwhile still counts, and a repetition changes nothing.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 -- EACH  task          its id
 --       boost         its urgency now, in millionths of a point
---       was           its urgency when it was submitted, where none was written since
+--       was           its urgency when it was submitted, used where none was written since
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found>]...
 

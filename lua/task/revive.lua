@@ -1,25 +1,26 @@
 -- revive: DEAD_LETTERED -> READY | PENDING
 --
--- Gives a dead task a new life: attempts start again, its failures stay. With `def` it comes back
--- changed; with `delay` it waits first. A DAG that is just being given up must be so first. Where
--- it waits for more parents than a page they are told in steps: `unfinished` names it until then,
--- and it cannot run.
+-- Begins a new life of a dead task: attempts start again, its failures stay. With `def` its
+-- definition is replaced; with `delay` it waits first. A DAG that is being cancelled must end that
+-- first. More dependencies than a page are registered in steps: `unfinished` names the task until
+-- then, and it cannot run.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 life        the life that the reviewer saw; "" to go on with what was begun
+--       3 life        the life that the reviewer saw; "" to continue a registration
 --       4 def         "" or the changed definition
 --       5 delay       ms to wait first; 0: none
---       6 tries       how many parked claims may be looked at
+--       6 tries       how many waiting claims are tried at most
 --       7 terms       JSON {archive, events, reviews}
---       8 steps       how many edges are followed to find a circle
---       9 page        how many parents are looked at in this call
---      10 review      JSON of the decision, see add_review; its not_before comes before `delay`
---      11 request     names this decision: sent again, it is answered as before, changing nothing
---      12 memo_ms     how long that is remembered
--- REPLY OK <0; 1: claims are left to answer; 2: parents are left to tell> <state> | GONE
---       | STATE <found> | DECIDED <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag>
+--       8 steps       how many edges are followed to find a cycle
+--       9 page        how many dependencies are checked in this call
+--      10 review      JSON of the decision, see revive.add_review; its not_before takes precedence
+--                     over `delay`
+--      11 request     names this decision: a repetition gets the same reply and changes nothing
+--      12 memo_ms     how long that reply is kept
+-- REPLY OK <0; 1: claims remain to be answered; 2: dependencies remain to be registered> <state>
+--       | GONE | STATE <found> | DECIDED <found> | EXISTS <holder> | PARENT <id> | CLOSING <dag>
 --       | CYCLE <id> | FAR <id>
 
 local root, task, life, def = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]

@@ -1,15 +1,15 @@
 -- run_now: RETRYING | PENDING -> READY
 --
--- Ends a task's waiting for its time. One that waits for parents as well goes on waiting for
--- them.
+-- Ends the wait of a task for its time. A task that also waits for dependencies continues to wait
+-- for them.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 request     names this call: sent again, it is answered as before and changes nothing
---       4 tries       how many parked claims may be looked at
+--       3 request     names this call: a repetition gets the same reply and changes nothing
+--       4 tries       how many waiting claims are tried at most
 --       5 events      length of the events stream
---       6 memo_ms     how long that is remembered
+--       6 memo_ms     how long that reply is kept
 -- FLAGS allow-oom
 -- REPLY OK <more> <1: it waited for its time> | GONE | STATE <found>
 

@@ -5,10 +5,10 @@
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 priority    the new base in millionths of a point, kept with the task
---       4 was         the base of its definition, where none was set since
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       3 priority    the new base in millionths of a point, stored with the task
+--       4 was         the base of its definition, used where none was set since
+--       5 request     names this call: a repetition gets the same reply and changes nothing
+--       6 memo_ms     how long that reply is kept
 -- FLAGS allow-oom
 -- REPLY OK | GONE | STATE <found>
 

@@ -1,7 +1,7 @@
 -- start: CLAIMED -> RUNNING
 --
--- Begins the execution of claimed tasks, and of such as were RUNNING but waited for a slot.
--- Started already by the same token: OK again.
+-- Begins the execution of claimed tasks, and of RUNNING ones that waited for a slot. A repetition
+-- with the same token returns OK again.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases; built from root below
 -- ARGV  1 root        prefix of every key of the shard

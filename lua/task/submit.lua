@@ -1,23 +1,26 @@
 -- submit: - -> PENDING | READY
 --
--- Takes new tasks, many in one call, each for itself: a refused one leaves no key behind and
--- holds back no other. An id that is there already was sent before: nothing is made, same answer.
+-- Enqueues new tasks, many in one call, each independent of the others: a refused task leaves no
+-- key behind and does not stop the rest. An id that exists was sent before: nothing is written, and
+-- the reply is the same.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
---       2 lanes       a line "<rate>[$<price>] <signature>" for each kind of task of this call,
---                     see kinds_of; the rate is in millionths of a point a minute
+--       2 lanes       a line "<rate>[$<price>] <signature>" for each kind of task of this call, see
+--                     lanes.parse_kinds; the rate is in millionths of a point a minute
 --       3 max_lanes   how many lanes the shard may have
---       4 tries       how many parked claims may be looked at
+--       4 tries       how many waiting claims are tried at most
 --       5 how         JSON {archive, ttl, events} for tasks that are replaced
---       6 who         "" or who asks: where that may not, nothing is taken; see refusal
---       7 most        how many ended tasks may wait for the archive, 0: any; "": see refusal
+--       6 who         "" or the principals of the caller: where one may not submit, nothing is
+--                     accepted; see calls.refusal
+--       7 most        how many ended tasks may wait for the archive, 0: any number; "": see
+--                     calls.refusal
 -- EACH  task          its id
---       place         "<number of its line> <base>", of one with a key "<line>@<key> <base>": the
+--       place         "<number of its line> <base>", with a tenant "<line>@<tenant> <base>": the
 --                     base is its priority less its boosts at this moment, in millionths of a point
 --       def           the definition, opaque
---       special       "" or two lines of JSON, each may be empty: what is kept with the task {idem,
---                     tags, ...} and what is asked of this call {delay, at, parents, if_exists}
+--       special       "" or two lines of JSON, each may be empty: what is stored with the task
+--                     {idem, tags, ...} and options of this call {delay, at, parents, if_exists}
 -- REPLY OK <more> [<at> <word> <detail>]...: EXISTS id | LANES | PARENT id | FORBIDDEN by | FULL n
 
 local root, max_lanes, tries, how = ARGV[1], ARGV[3], ARGV[4], ARGV[5]
@@ -66,7 +69,7 @@ for at = first, #ARGV, stride do
     if more == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id
     else
-      -- A later task of this very call may replace or delay it: it stands in its lane at once.
+      -- A later task of this call may replace or delay it: it enters its lane at once.
       lanes.enter(root, kind.number, { points, id })
     end
   elseif word ~= "PENDING" and word ~= "KNOWN" then

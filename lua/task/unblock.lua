@@ -1,12 +1,12 @@
 -- unblock: PENDING -> READY
 --
--- Goes on telling the dependents of completed tasks, and those who wait for a task's end whatever
--- it is, where one call could not tell them all.
+-- Continues with the dependents of completed tasks, and with the triggered dependents of ended
+-- ones, where one call could not resolve all of them.
 --
 -- KEYS  1 ready       stream  one entry per task that may run
 -- ARGV  1 root        prefix of every key of the shard
---       2 limit       dependents told in this call
---       3 tries       how many parked claims may be looked at
+--       2 limit       how many dependents are resolved in this call
+--       3 tries       how many waiting claims are tried at most
 --       4 events      length of the events stream
 -- FLAGS allow-oom
 -- REPLY OK <more>
@@ -26,7 +26,7 @@ while how.left > 0 do
     if state == "COMPLETED" or state == "CANCELLED" or state == "DEAD_LETTERED" then
       unblock.notify_ended(root, ended, state, how)
     else
-      -- It lives again: its next end is told.
+      -- The task was retried: its next end resolves its dependents.
       redis.call("SREM", root .. "telling", ended)
     end
   else

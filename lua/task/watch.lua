@@ -1,12 +1,13 @@
 -- watch: no move
 --
--- Asks to be told by mail when tasks or DAGs end. Those that have ended already say so at once.
+-- Registers a mailbox that is notified when tasks or DAGs end. For those that have ended already,
+-- the reply says so.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
---       2 box         where the mail goes
---       3 keep_ms     how long the asking is remembered
--- EACH  task          its id, or "dag_" and that of a DAG
+--       2 box         the mailbox
+--       3 keep_ms     how long the registration is kept
+-- EACH  task          its id, or "dag_" and the id of a DAG
 -- FLAGS allow-oom
 -- REPLY OK [<state> | GONE]...
 

@@ -1,16 +1,17 @@
 -- why: no move
 --
--- What holds back a task that has not ended, by the very functions that a claim asks: for each
--- thing a word, what it is, and until when, "" where that is no matter of time.
+-- What blocks a task that has not ended, by the same functions that a claim uses: for each
+-- condition a word, its subject, and when it ends, "" where it does not end at a known time.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 lane        JSON [number, rate, type, alone, limits, rules]: its lane, as a claim has it
---       4 limit       how many of those that it waits for are named
+--       3 lane        JSON [number, rate, type, alone, limits, rules]: its lane as a claim receives
+--                     it
+--       4 limit       how many of its dependencies are listed
 -- FLAGS allow-oom
--- REPLY OK <now> <state> [word, what, until]... | GONE | LANES; "price" holds nothing back, it is
---       what the task is expected to cost in micro-USD
+-- REPLY OK <now> <state> [word, what, until]... | GONE | LANES; "price" blocks nothing, it is the
+--       expected cost of the task in micro-USD
 
 local root, task, lane, limit = ARGV[1], ARGV[2], cjson.decode(ARGV[3]), tonumber(ARGV[4])
 

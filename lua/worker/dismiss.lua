@@ -1,15 +1,16 @@
 -- dismiss: no move
 --
--- Forgets workers that gave no sign of life for long: their place in the group and what is known
--- of them. One that still holds a lease stays: with it the lease would be lost.
+-- Deletes workers that have sent no heartbeat for long: their consumers in the group and their
+-- records. A worker that still holds a lease stays, because the lease would be deleted with its
+-- consumer.
 --
 -- KEYS  1 ready       stream  its group has a consumer for each worker
---       2 workers     zset    workers by their last sign of life
+--       2 workers     zset    workers by their last heartbeat
 -- ARGV  1 root        prefix of every key of the shard
---       2 silent_ms   how long without a sign of life
+--       2 silent_ms   how long without a heartbeat
 --       3 limit       how many at most
 -- FLAGS allow-oom
--- REPLY OK <dismissed>
+-- REPLY OK <deleted>
 
 local ready, workers = KEYS[1], KEYS[2]
 local root, silent_ms, limit = ARGV[1], tonumber(ARGV[2]), ARGV[3]

@@ -1,16 +1,16 @@
 -- drain: no move
 --
--- Nothing more is handed out to those that run under a worker's name now, and they are told to end
--- when they have finished what is in their hands. One that starts later under the same name is not
--- meant. With `why` it is blamed for its failures, which is told and kept.
+-- Asks all current runs of a worker to drain: they get no more tasks, and end when their running
+-- tasks have finished. A run that starts later under the same name is not affected. With `why` the
+-- worker is blamed for its failures, which is emitted as an event and stored.
 --
--- KEYS  1 events      stream  what happened, for looking; capped
+-- KEYS  1 events      stream  the events that happened, capped
 -- ARGV  1 root        prefix of every key of the shard
 --       2 worker      its name
---       3 cap         length of the events stream
---       4 why         what it is blamed for, in words; "" where an operator sends it home
---       5 request     names this call: sent again, it is answered as before and changes nothing
---       6 memo_ms     how long that is remembered
+--       3 cap         maximum length of the events stream
+--       4 why         what it is blamed for, in words; "" where an operator drains it
+--       5 request     name of this call; repeated, it returns the first reply and changes nothing
+--       6 memo_ms     how long the reply is kept for a repeated call
 -- FLAGS allow-oom
 -- REPLY OK <runs that drain> | GONE
 
@@ -26,7 +26,7 @@ for run, last in pairs(calls.registered_runs(root, worker)) do
   if last >= now then
     drained = drained + 1
     if redis.call("HSETNX", key, "drain:" .. run, string.format("%.0f", now)) == 1 then
-      -- One that has not claimed yet has no box: it is told when it registers again.
+      -- A run that has not claimed yet has no mailbox: it is notified when it registers again.
       local box = redis.call("HGET", root .. "waiter:" .. run, "box")
       if box then
         mailbox.put(root, box, "drain " .. run)

@@ -1,12 +1,12 @@
 -- leave: no move
 --
--- A worker has ended in good order. When it was the last one under its name, that is known to have
--- left, although it was heard of a moment ago.
+-- Removes the run of a worker that has ended in good order. If it was the last run under that name,
+-- the worker is recorded as having left, although its last heartbeat is recent.
 --
--- KEYS  1 workers     zset    workers by their last sign of life; routes the call to the shard
+-- KEYS  1 workers     zset    workers by their last heartbeat; routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 worker      its name
---       3 run         the name of its conversation
+--       3 run         the name of the run
 -- FLAGS allow-oom
 -- REPLY OK
 

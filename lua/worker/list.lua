@@ -1,8 +1,8 @@
 -- list: no move
 --
--- Who works here, those first that were heard of last.
+-- Returns the registered workers, those with the latest heartbeat first.
 --
--- KEYS  1 workers     zset    workers by their last sign of life
+-- KEYS  1 workers     zset    workers by their last heartbeat
 -- ARGV  1 root        prefix of every key of the shard
 --       2 limit       how many at most
 -- FLAGS no-writes allow-oom

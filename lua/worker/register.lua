@@ -1,14 +1,14 @@
 -- register: no move
 --
--- Says who works here and what it offers, at its start and then again before a lease is over. Those
--- that ran under the same name and did not are forgotten.
+-- Registers a worker and what it offers, at its start and then again before its lease ends. Other
+-- runs under the same name whose lease has ended are removed.
 --
--- KEYS  1 workers     zset    workers by their last sign of life
+-- KEYS  1 workers     zset    workers by their last heartbeat
 -- ARGV  1 root        prefix of every key of the shard
 --       2 worker      its name
---       3 run         the name of its conversation: another one each time it is started
---       4 facts       JSON of what it offers, opaque here
---       5 lease_ms    how long without a sign of life it is gone
+--       3 run         the name of the run: a new one each time the worker is started
+--       4 facts       what it offers, as JSON, opaque here
+--       5 lease_ms    how long it counts as active without a heartbeat
 -- FLAGS allow-oom
 -- REPLY OK | DRAINING
 

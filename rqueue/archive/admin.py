@@ -108,8 +108,8 @@ class QueueArchive:
         return Restorer(self._archive, self._operations, self._clock, earlier=self._earlier)
 
     async def get(self, task: str, *, life: int | None = None) -> Task:
-        """A task by its id in any form or by its external id, in its last life or the given one;
-        raises TaskNotFound.
+        """Returns a task by its id in any form or by its external id, in its last life or the given
+        one. Raises TaskNotFound.
         """
         if life is not None:
             arguments.number_of("life", life, most=MOST)
@@ -119,7 +119,7 @@ class QueueArchive:
         return found
 
     async def lives(self, task: str) -> list[Task]:
-        """All archived lives of a task, newest first; raises TaskNotFound."""
+        """Returns all archived lives of a task, newest first. Raises TaskNotFound."""
         found = await self._reader.lives(task_reference(str(task)))
         if not found:
             raise TaskNotFound(task)
@@ -128,13 +128,13 @@ class QueueArchive:
     async def search(
         self, *, limit: int | None = None, **sought: Unpack[Sought]
     ) -> AsyncIterator[Task]:
-        """The matching tasks, the latest end first, read in pages."""
+        """Yields the matching tasks, the latest end first, read in pages."""
         most = None if limit is None else arguments.number_of("limit", limit, most=MOST)
         async for task in self._reader.find(event_filter_of(sought), limit=most):
             yield task
 
     async def count(self, **sought: Unpack[Sought]) -> int:
-        """The number of matching tasks."""
+        """Returns the number of matching tasks."""
         return await self._reader.count(event_filter_of(sought))
 
     async def spend(
@@ -146,8 +146,8 @@ class QueueArchive:
         type: str | None = None,
         limit: int | None = None,
     ) -> list[Spent]:
-        """The total cost of ended tasks, grouped by any of type, agent, worker, model and day
-        (UTC).
+        """Returns the total cost of ended tasks, grouped by any of type, agent, worker, model and
+        day (UTC).
         """
         wanted = (by,) if isinstance(by, str) else tuple(by)
         chosen = tuple(dict.fromkeys(arguments.word_of("by", one, BYS) for one in wanted))
@@ -169,8 +169,8 @@ class QueueArchive:
         until: datetime | str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[AgentEvent]:
-        """The events of agents, newest first, for memories, reports and audits. They are recorded
-        only while the queue's setting `agent_events` is on.
+        """Yields the events of agents, newest first, for memories, reports and audits. They are
+        recorded only while the queue's setting `agent_events` is on.
         """
         wanted = WantedEvents(
             agent=None if agent is None else arguments.label_of("agent", agent),
@@ -191,8 +191,8 @@ class QueueArchive:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> list[QueueMetrics]:
-        """The counts of each minute, hour or day, oldest first; by default of the last hour, two
-        days or month. The last row is of the current, incomplete period.
+        """Returns the counts of each minute, hour or day, oldest first; by default of the last
+        hour, two days or month. The last row is of the current, incomplete period.
         """
         # The archive's own package is an extra.
         from rqueue.archive.maintenance.metrics import read_metrics  # noqa: PLC0415
@@ -260,7 +260,7 @@ class QueueArchive:
 
 
 def event_filter_of(sought: Sought) -> Wanted:
-    """The filter of these options; raises InvalidTask."""
+    """Returns the filter of these options. Raises InvalidTask."""
     unknown = sorted(sought.keys() - Sought.__annotations__.keys())
     if unknown:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
@@ -281,7 +281,7 @@ def event_filter_of(sought: Sought) -> Wanted:
 
 
 def states_of(given: str | State | Iterable[str | State] | None) -> frozenset[State]:
-    """The final states of these words, of any document form; empty for all states."""
+    """Returns the final states with these names, of any document form; empty for all states."""
     if given is None:
         return frozenset()
     words = (given,) if isinstance(given, str) else tuple(given)
@@ -294,7 +294,9 @@ def states_of(given: str | State | Iterable[str | State] | None) -> frozenset[St
 
 
 def text_of(given: object) -> str:
-    """A valid search text: of limited length, and one that PostgreSQL can store."""
+    """Returns a valid search text. Raises InvalidTask if it is too long or PostgreSQL cannot store
+    it.
+    """
     if not isinstance(given, str) or not 0 < len(given) <= MAX_TEXT:
         raise InvalidTask("text", f"is text of 1 to {MAX_TEXT} characters")
     if arguments.UNSTORABLE.search(given):
@@ -303,12 +305,12 @@ def text_of(given: object) -> str:
 
 
 def moment_of(field: str, given: datetime | str | None) -> datetime | None:
-    """The instant, or None."""
+    """Returns the time, or None."""
     return None if given is None else arguments.instant_of(field, given)
 
 
 def dag_of(given: str | None) -> UUID | None:
-    """The UUID of a DAG, given by its id in any form or by the id of a single task."""
+    """Returns the UUID of a DAG, given by its id in any form or by the id of a single task."""
     if given is None:
         return None
     named = dag_reference(str(given))

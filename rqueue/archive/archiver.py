@@ -12,7 +12,7 @@ from rqueue.archive.copying import escaped
 from rqueue.archive.dag_rows import dag_facts
 from rqueue.archive.plain_rows import quick_row
 from rqueue.archive.reports import is_fit, write_reviews
-from rqueue.archive.rows import Row, Unfit, row_of, told_in
+from rqueue.archive.rows import Row, Unfit, end_in, row_of
 from rqueue.archive.writer import Batch, Ended, Refused, Written, is_late, late_in
 from rqueue.core.ended import EndedTask, PlainTask, pairs, read_ended, snapshot_in
 from rqueue.core.outbox import Entry, OutboxItem, archived, collect, join, read_dags
@@ -29,8 +29,9 @@ TOGETHER = 2_000
 MOST_BYTES = 16_000_000
 # A tick ends after about this many tasks; the next one continues immediately.
 MOST = 50_000
-# While PostgreSQL writes one batch, the next is prepared and the previous one acknowledged.
-HANDS = 3
+# Concurrent readers of the outbox: while PostgreSQL writes one batch, the next is prepared and the
+# previous one acknowledged.
+READERS = 3
 # Size of the first read, in entries: each may hold all tasks that a worker ends in one call.
 FIRST = 20
 # After this time another archiver also takes a batch.
@@ -72,7 +73,7 @@ class Archiver:
         self.reader = reader
         self.writer = writer
         self.reader_name = name
-        self.limits = [FIRST] * HANDS
+        self.limits = [FIRST] * READERS
         self.prepared = False
         self.joined_at: float | None = None
 
@@ -85,11 +86,12 @@ class Archiver:
             await self.writer.prepare()
             self.prepared = True
         done = Archived()
-        hands = [self.work(hand, done) for hand in range(HANDS)]
-        # All of them end first: what one holds is not dealt with by the next tick as well.
-        for ended in await asyncio.gather(*hands, self.copy_reviews(done), return_exceptions=True):
-            if ended is not None:
-                raise ended
+        working = [self.work(number, done) for number in range(READERS)]
+        working.append(self.copy_reviews(done))
+        # All of them end first, so that the next tick does not process the entries of one as well.
+        for error in await asyncio.gather(*working, return_exceptions=True):
+            if error is not None:
+                raise error
         done.next_ms = int(done.tasks >= MOST or done.reviews >= MOST_REVIEWS)
         return done
 
@@ -113,18 +115,18 @@ class Archiver:
             await write_reviews(self.writer.archive, self.writer.queue, rows)
             done.reviews += await reviews.reviewed(self.shard, [review.entry for review in rows])
 
-    async def work(self, hand: int, done: Archived) -> None:
+    async def work(self, number: int, done: Archived) -> None:
         """Archives one batch after the other until the outbox is empty or the limit is reached."""
-        name = f"{self.reader_name}/{hand}"
+        name = f"{self.reader_name}/{number}"
         while done.tasks < MOST:
-            limit = self.limits[hand]
+            limit = self.limits[number]
             entries = await collect(
                 self.shard, name, idle_ms=IDLE_MS, limit=limit, max_bytes=MOST_BYTES
             )
             if not entries:
                 return
-            # Until it is done with them: what failed is tried again in small parts.
-            self.limits[hand] = FIRST
+            # Until the entries are archived: after an error they are read again in small parts.
+            self.limits[number] = FIRST
             written, over = Written(), set[str]()
             async for batch in self.batches(entries):
                 written.add(await self.writer.write(batch))
@@ -134,10 +136,10 @@ class Archiver:
             done.repeated += written.repeated
             done.conflicts += written.conflicts
             done.quarantined += written.quarantined
-            self.limits[hand] = limit_for(limit, entries)
+            self.limits[number] = limit_for(limit, entries)
 
     async def batches(self, entries: Sequence[Entry]) -> AsyncIterator[Batch]:
-        """The content of entries, in batches of limited memory."""
+        """Yields the content of entries in batches of limited size."""
         batch, size = Batch(), 0
         async for page in self.pages(entries):
             for entry, line, kept in page:
@@ -167,8 +169,8 @@ class Archiver:
         batch.ended.append(Ended(row, entry, line, kept))
 
     async def pages(self, entries: Sequence[Entry]) -> AsyncIterator[Iterable[Found]]:
-        """The lines of the entries with the data of their tasks: from the line itself if the task
-        may be retried or the line is a late cost, else from the task's keys.
+        """Yields the lines of the entries with the data of their tasks: from the line itself if the
+        task may be retried or the line is a late cost, else from the task's keys.
         """
         names: list[str] = []
         lines: list[OutboxItem] = []
@@ -180,7 +182,9 @@ class Archiver:
             done += len(kept)
 
     async def typed(self, row: Row, kept: EndedTask) -> Row:
-        """The row of a task; if its definition cannot be decoded, with the type of its lane."""
+        """Returns the row with the type of the task's lane, for a definition that cannot be
+        decoded.
+        """
         fields = dict(pairs(kept.flat))
         number = fields.get(b"lane", b"")
         lane = await self.reader.lane(int(number)) if NUMBER.fullmatch(number) else None
@@ -189,7 +193,7 @@ class Archiver:
         return row
 
     async def with_dags(self, batch: Batch) -> Batch:
-        """A batch with the current state of its tasks' DAGs."""
+        """Adds the current state of the tasks' DAGs to a batch and returns it."""
         named = {each.row.dag for each in batch.ended}
         named.update(dag_named(each.kept) for each in batch.refused)
         dags = sorted(dag for dag in named if dag is not None)
@@ -201,8 +205,8 @@ class Archiver:
 
 
 def copied(entries: Sequence[Entry], names: list[str], lines: list[OutboxItem]) -> Iterator[Found]:
-    """The lines that contain the data of their tasks, each decoded on demand; the other lines are
-    added to the waiting ones, with the names of their entries.
+    """Yields the lines that contain the data of their tasks, each decoded on demand. Appends the
+    other lines to `lines`, and the ids of their entries to `names`.
     """
     for entry in entries:
         for line in entry.lines:
@@ -215,20 +219,22 @@ def copied(entries: Sequence[Entry], names: list[str], lines: list[OutboxItem]) 
 
 
 def copy_in(line: OutboxItem) -> EndedTask | None:
-    """The snapshot in a line, empty for a late cost; None if there is none that can be decoded."""
+    """Returns the snapshot in a line, empty for a late cost; None if there is none that can be
+    decoded.
+    """
     if line.value.count(b" ") == 1:
         return None
     if is_late(line):
         return EndedTask(())
     try:
-        copy = told_in(line).copy
+        copy = end_in(line).copy
         return snapshot_in(copy) if copy else None
     except (Unfit, *UNREADABLE):
         return None
 
 
 def dag_named(kept: EndedTask) -> str | None:
-    """The ULID of the DAG of a quarantined task; None without a DAG."""
+    """Returns the ULID of the DAG of a quarantined task; None without a DAG."""
     fields = dict(pairs(kept.flat))
     try:
         dag = dag_in(fields.get(b"flags", b"").decode())
@@ -238,8 +244,8 @@ def dag_named(kept: EndedTask) -> str | None:
 
 
 def limit_for(limit: int, entries: Sequence[Entry]) -> int:
-    """The number of entries to read next, so that they hold about one batch of tasks; at most twice
-    the last number.
+    """Returns the number of entries to read next, so that they contain about one batch of tasks; at
+    most twice the last number.
     """
     tasks = sum(len(entry.lines) for entry in entries)
     return max(1, min(TOGETHER, 2 * limit, round(len(entries) * TOGETHER / max(tasks, 1))))

@@ -9,19 +9,20 @@ from typing import Any
 from pydantic_core import from_json
 
 NULL = r"\N"
-# What COPY would take for its own, and NUL, which no text of PostgreSQL holds.
+# Characters with a meaning for COPY, and NUL, which PostgreSQL cannot store in a text.
 ESCAPES = str.maketrans({"\0": "\ufffd", "\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-# NUL as JSON writes it. A backslash before it would make it the text of six characters, which is
-# ordinary in code.
+# The JSON escape of NUL. Preceded by an odd number of further backslashes, it is an ordinary text
+# of six characters.
 NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 MAX_ERROR = 8_192
 MAX_NAME = 256
-# What a bigint holds, and an integer; and what a bigint holds the sum of thousands of.
+# Digits that fit into a bigint and an integer, and of numbers whose sum over thousands fits into a
+# bigint.
 BIGINT_DIGITS, INT_DIGITS, PART_DIGITS = 18, 9, 15
 
 
 def json_of(data: bytes) -> Any:
-    """The value of JSON; None for invalid JSON."""
+    """Returns the value of a JSON text; None if it is invalid."""
     try:
         return from_json(data, allow_inf_nan=False)
     except ValueError:
@@ -29,29 +30,29 @@ def json_of(data: bytes) -> Any:
 
 
 def has_nul(data: bytes) -> bool:
-    """Whether JSON contains a NUL character, which PostgreSQL cannot store."""
+    """Returns whether JSON contains a NUL character, which PostgreSQL cannot store."""
     return b"\\u0000" in data and NUL.search(data) is not None
 
 
 def number_in(fields: Mapping[str, str], name: str, digits: int = BIGINT_DIGITS) -> str:
-    """A count as text, 0 if it is missing or invalid."""
+    """Returns a count as text; 0 if it is missing or invalid."""
     found = fields.get(name, "0")
     return found if found.isdecimal() and found.isascii() and len(found) <= digits else "0"
 
 
 def escaped(text: str) -> str:
-    """A text, escaped for COPY."""
+    """Escapes a text for COPY."""
     return text.translate(ESCAPES)
 
 
 def quoted(text: str) -> str:
-    """A text as an element of an array."""
+    """Quotes a text as an element of a PostgreSQL array."""
     inner = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{inner}"'
 
 
 def hexed(data: bytes) -> str:
-    """Bytes, encoded for COPY."""
+    """Encodes bytes for COPY."""
     return r"\\x" + data.hex()
 
 
@@ -72,8 +73,8 @@ CREATE TEMP TABLE IF NOT EXISTS new_failures (
 """
 COPY_LIVES = "COPY new_lives FROM STDIN"
 COPY_FAILURES = "COPY new_failures FROM STDIN"
-# A life that is there already stays as it is. It is amended where the same end says more: that a
-# reviewer has discarded it since.
+# An existing row is not changed, with one exception: if a reviewer has discarded the same life
+# since, the row is amended.
 LIVES = """
 INSERT INTO rqueue.task_lives AS t (
   id, life, queue, type, state, dag_id, parent_id, agent_name, worker, model, priority, attempts,
@@ -98,7 +99,8 @@ ON CONFLICT (id, life) DO UPDATE SET
 WHERE t.digest = EXCLUDED.digest AND EXCLUDED.discarded_at IS NOT NULL
   AND t.discarded_at IS DISTINCT FROM EXCLUDED.discarded_at
 """
-# What a run has cost that said so late. Its name makes it one row, however often it comes.
+# A cost that was reported after its attempt had lost the lease. The key (task, token, seq) makes it
+# one row even if it is inserted several times.
 LATE = """
 INSERT INTO rqueue.late_costs (
   task_id, token, seq, life, epoch, worker, model, cost_micro_usd, tokens_input, tokens_output, at,
@@ -143,7 +145,8 @@ INSERT INTO rqueue.quarantine (queue, entry, task, line, kept, reason)
 VALUES (%s, %s, %s, %s, %s, %s)
 ON CONFLICT DO NOTHING
 """
-# What stands in the archive, not what came: a second end is no event.
+# Events are made from the rows of the archive, not from the copied rows: a second end of a life is
+# not an event.
 AGENT_EVENTS = """
 INSERT INTO rqueue.life_events AS e (
   task_id, life, queue, agent, type, event, dag_id, at, duration_sec, cost_micro_usd,
@@ -158,7 +161,8 @@ WHERE t.queue = %s
 ON CONFLICT (task_id, life) DO UPDATE SET event = EXCLUDED.event
 WHERE e.event <> EXCLUDED.event
 """
-# Here, too: a second end that completed leaves a cancelled life cancelled.
+# Also made from the rows of the archive: a life that is archived as cancelled is not embedded, even
+# if a second end completed it.
 EMBEDDING_JOBS = """
 INSERT INTO rqueue.embedding_jobs (task_id, life, queue)
 SELECT t.id, t.life, t.queue

@@ -1,4 +1,4 @@
-"""What Redis keeps of a DAG, as the facts of its row, and back."""
+"""Converts the Redis hash of a DAG to its row in the archive and back."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rqueue.task.dag import Dag
     from rqueue.task.ids import DagId
 
-# What an integer of PostgreSQL holds.
+# The largest value of a PostgreSQL integer.
 MAX_COUNT = 2**31 - 1
 FACTS = "SELECT d.facts FROM rqueue.dags d WHERE d.id = %(id)s AND d.queue = %(queue)s"
 
 
 def dag_facts(ulid: str, fields: Mapping[str, str]) -> dict[str, object]:
-    """The columns of a DAG by name; numbers that cannot be read are left out."""
+    """Returns the columns of a DAG by name; invalid numbers become None."""
     clean = {storable(name): storable(value) for name, value in fields.items()}
     return {
         "id": UUID(int=number_of(ulid)),
@@ -44,12 +44,14 @@ def dag_facts(ulid: str, fields: Mapping[str, str]) -> dict[str, object]:
 
 
 def storable(text: str) -> str:
-    """A text that PostgreSQL holds."""
+    """Returns the text without NUL characters, which PostgreSQL cannot store."""
     return text.replace("\0", "\ufffd")
 
 
 async def read_dag(reader: ArchiveReader, dag: DagId) -> Dag | None:
-    """A DAG as it was when the last of its tasks was archived; None where it is not there."""
+    """Returns a DAG in its state when its last task was archived; None if the archive does not have
+    it or its row is invalid.
+    """
     rows = await reader.rows(FACTS, {"id": dag.uuid, "queue": reader.queue})
     if not rows:
         return None
@@ -61,7 +63,7 @@ async def read_dag(reader: ArchiveReader, dag: DagId) -> Dag | None:
 
 
 def number_in(fields: Mapping[str, str], name: str, most: int = MAX_INT) -> int | None:
-    """A number of the hash, None where its column could not hold it."""
+    """Returns a number of the hash; None if it is missing, invalid or too large for its column."""
     try:
         found = natural(fields[name]) if name in fields else None
     except ValueError:
@@ -70,7 +72,7 @@ def number_in(fields: Mapping[str, str], name: str, most: int = MAX_INT) -> int 
 
 
 def moment_in(fields: Mapping[str, str], name: str) -> datetime | None:
-    """An instant of the hash."""
+    """Returns a time of the hash; None if it is missing or invalid."""
     found = number_in(fields, name)
     try:
         return None if found is None else moment(found)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from rqueue.archive.connection import Archive
 
 
-# What ended waits a second or two for the archive; after this, nobody seems to come.
+# Ended tasks wait a second or two for the archive. After this time no archiver seems to run.
 LATE_MS = 60_000
 MIGRATE = "run `rqueue archive migrate`"
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxFacts:
-    """What has ended and waits: how many tasks, since when, and how many may before new work is
-    refused, 0 for any number.
+    """The backlog of the outbox: the number of waiting tasks, the age of the oldest, and the number
+    from which on new tasks are refused (0: never).
     """
 
     queue: str
@@ -32,7 +32,7 @@ class OutboxFacts:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFacts:
-    """What is known of an archive's PostgreSQL; `fault` says why it could not be asked."""
+    """Facts about an archive's PostgreSQL; `fault` is the error if it could not be read."""
 
     queue: str
     version: str = ""
@@ -42,49 +42,52 @@ class ArchiveFacts:
     fault: str | None = None
 
 
-def judge_saying(queue: str, *, says: bool, joined: bool) -> list[Finding]:
-    """Whether the archive of the queue is configured in this process."""
-    if says or not joined:
+def judge_configuration(queue: str, *, configured: bool, joined: bool) -> list[Finding]:
+    """Checks that the archive of the queue is configured in this process."""
+    if configured or not joined:
         return []
-    found = "the settings here say none, and the queue has one: what ends is kept for it"
+    found = "not configured here, but the queue has one: ended tasks wait for it"
     advice = (
-        "set RQUEUE_POSTGRES_URL, or `archive: postgres` in the rqueue.yaml of all; where it shall"
-        " have none, run `rqueue archive leave`"
+        "set RQUEUE_POSTGRES_URL, or `archive: postgres` in the rqueue.yaml of every process;"
+        " to detach the archive, run `rqueue archive leave`"
     )
     return [Finding(Level.FAIL, f"queue {queue}: archive", found, advice)]
 
 
 def judge_outbox(facts: OutboxFacts) -> Finding:
-    """The backlog of the archive."""
+    """Checks the backlog of the archive."""
     what = f"queue {facts.queue}: outbox"
-    advice = "start `rqueue archiver`, or a scheduler that knows postgres_url"
+    advice = "start `rqueue archiver`, or a scheduler with postgres_url set"
     if facts.oldest_ms is None:
-        return Finding(Level.OK, what, "nothing waits for the archive")
-    found = f"{facts.waiting} wait for the archive, the first for {facts.oldest_ms / 1000:.1f} s"
+        return Finding(Level.OK, what, "no task waits for the archive")
+    waiting = f"{facts.waiting} ended tasks wait for the archive"
+    found = f"{waiting}, the oldest for {facts.oldest_ms / 1000:.1f} s"
     if facts.most and facts.waiting >= facts.most:
-        return Finding(Level.FAIL, what, f"{found}: new work is refused (max_outbox)", advice)
+        return Finding(Level.FAIL, what, f"{found}; new tasks are refused (max_outbox)", advice)
     if facts.oldest_ms > LATE_MS:
         return Finding(Level.WARN, what, found, advice)
     return Finding(Level.OK, what, found)
 
 
 def judge_archive(facts: ArchiveFacts) -> list[Finding]:
-    """Whether PostgreSQL is available, has the tables of this release, and has a quarantine."""
+    """Checks that PostgreSQL is available and has the tables of this release, and that there are no
+    quarantined items and no conflicts.
+    """
     what = f"queue {facts.queue}: archive"
     if facts.fault is not None:
-        advice = "see that PostgreSQL runs, and postgres_url; what has ended waits in the outbox"
+        advice = "check that PostgreSQL runs, and postgres_url; ended tasks wait in the outbox"
         return [Finding(Level.FAIL, what, facts.fault, advice)]
     if facts.missing:
-        found = f"{facts.version}, {facts.missing} steps of its tables are missing"
+        found = f"{facts.version}, {facts.missing} migrations are missing"
         return [Finding(Level.FAIL, what, found, MIGRATE)]
-    findings = [Finding(Level.OK, what, f"{facts.version}, its tables are up to date")]
+    findings = [Finding(Level.OK, what, f"{facts.version}, tables are up to date")]
     if facts.quarantined:
-        found = f"{facts.quarantined} could be no row"
+        found = f"{facts.quarantined} could not be stored as rows"
         advice = "SELECT task, reason, at FROM rqueue.quarantine"
         findings.append(Finding(Level.WARN, f"queue {facts.queue}: quarantine", found, advice))
     if facts.conflicts:
-        found = f"{facts.conflicts} ended a second time, and otherwise: the first end stands"
-        advice = "SELECT id, life, state, at FROM rqueue.conflicts; was there a failover?"
+        found = f"{facts.conflicts} have a second, different end; the first end is kept"
+        advice = "SELECT id, life, state, at FROM rqueue.conflicts; check for a failover"
         findings.append(Finding(Level.WARN, f"queue {facts.queue}: conflicts", found, advice))
     return findings
 
@@ -96,7 +99,7 @@ SELECT (SELECT count(*) FROM rqueue.quarantine WHERE queue = %(queue)s),
 
 
 async def read_health(archive: Archive, queue: str) -> ArchiveFacts:
-    """Facts about PostgreSQL and a queue's rows; never raises."""
+    """Reads the facts about PostgreSQL and a queue's rows. Never raises an RQueueError."""
     try:
         async with archive.connection() as connection:
             major, minor = divmod(connection.info.server_version, 10_000)

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 
 
 NEWEST = "NOT EXISTS (SELECT FROM rqueue.task_lives n WHERE n.id = t.id AND n.life > t.life)"
-# A payload that PostgreSQL cannot hold as JSON is searched as it is written.
+# A payload that PostgreSQL cannot store as JSON is searched in the raw definition.
 PAYLOAD = "coalesce((t.spec -> 'p')::text, encode(t.definition, 'escape'))"
-# What may come after the backslash of an escape in JSON, and all that comes before what is none.
+# Characters that may follow the backslash of a JSON escape, and a prefix that matches up to a
+# position that is not inside an escape.
 ESCAPED = frozenset("bfnrtu\\")
 ALIGNED = r"(^|[^\\])(\\\\)*"
-# What a regular expression could take for its own.
+# Characters that may have a meaning in a regular expression.
 ODD = re.compile(r"[^\w\s]")
 
 
@@ -64,7 +65,7 @@ class Wanted:
     all_lives: bool = False
 
     def condition(self, queue: str) -> tuple[str, dict[str, object]]:
-        """The condition for rows `t` of rqueue.task_lives, and its parameters."""
+        """Returns the condition for rows `t` of rqueue.task_lives, and its parameters."""
         given: dict[str, object] = {"queue": queue}
         parts = ["t.queue = %(queue)s"]
         for name, (value, part) in self.tests().items():
@@ -80,7 +81,7 @@ class Wanted:
         return " AND ".join(parts), given
 
     def tests(self) -> dict[str, tuple[object, str]]:
-        """What is compared with a column: the value, None for any, and how."""
+        """Returns the conditions on columns by name: the value, None for any, and its SQL."""
         states = [state.value for state in sorted(self.states)] or None
         return {
             "states": (states, "t.state = ANY(%(states)s)"),
@@ -90,20 +91,21 @@ class Wanted:
             "until": (self.until, "t.finished_at < %(until)s"),
             "agent": (self.agent, "(t.agent_name = %(agent)s OR t.worker = %(agent)s)"),
             "worker": (self.worker, "t.worker = %(worker)s"),
-            # A task that is alone is a DAG of one, by its own id.
+            # A single task is a DAG of one task, under its own id.
             "dag": (self.dag, "(t.dag_id = %(dag)s OR t.id = %(dag)s)"),
         }
 
 
 def containing(text: str) -> tuple[str, dict[str, object]]:
-    """The condition that a text stands in the error, in a text of the payload, or, where it has
-    quotes and is itself no escape, across the payload as JSON is written.
+    """Returns the condition that the error or a string in the payload contains a text, and its
+    parameters. A text with quotes but no backslash may also match the JSON text of the payload
+    across several strings.
     """
     quoted = in_json(text)
     given: dict[str, object] = {"text": like(text), "quoted": like(quoted)}
     within = f"{PAYLOAD} ILIKE %(quoted)s ESCAPE '\\'"
     if quoted[0].lower() in ESCAPED:
-        # Asked only where the first is true: an "n" may be that of a \\n.
+        # Evaluated only if the first condition is true: an "n" may belong to an escape such as \\n.
         given["aligned"] = ALIGNED + ODD.sub(r"\\\g<0>", quoted)
         within = f"({within} AND {PAYLOAD} ~* %(aligned)s)"
     found = ["t.error ILIKE %(text)s ESCAPE '\\'", within]
@@ -113,26 +115,26 @@ def containing(text: str) -> tuple[str, dict[str, object]]:
 
 
 def like(text: str) -> str:
-    """A pattern that finds the text as it stands."""
+    """Returns a LIKE pattern that matches any value that contains the text literally."""
     for odd in ("\\", "%", "_"):
         text = text.replace(odd, f"\\{odd}")
     return f"%{text}%"
 
 
 def in_json(text: str) -> str:
-    """The text as it stands within a text of JSON."""
+    """Returns the text as it is written within a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-# Keys that are found together; their contents come in portions of so many tasks, or about so many
-# bytes: others of the same event loop have their turn in between.
+# Number of keys in a page. Their contents are read in portions of at most PORTION tasks or about
+# BYTES bytes, so that other work of the event loop can run in between.
 PAGE = 1_000
 PORTION = 200
 BYTES = 8_000_000
-# Ids in one question.
+# Hashes in one statement.
 TOGETHER = 1_000
-# What a task had cost by the end of a life is asked of all that is there: a record does not know
-# what was told later.
+# The cost of a task up to the end of a life comes from the view, because a record does not contain
+# late costs.
 COLUMNS = (
     "t.id, t.type, t.definition, t.result, t.record,"
     " (SELECT ARRAY[sum(c.cost_micro_usd), sum(c.tokens_input), sum(c.tokens_output)]::bigint[]"
@@ -171,7 +173,7 @@ MANY_LIVES = 1_000
 
 
 class Key(NamedTuple):
-    """One life, when it ended, and how many bytes are kept of it."""
+    """The key of one life, the time of its end, and the number of its stored bytes."""
 
     id: UUID
     life: int
@@ -191,7 +193,9 @@ class ArchiveReader:
         self.rate = rate
 
     async def get(self, task: str, life: int | None = None) -> Task | None:
-        """A task by our id or by the caller's own, in its newest life or the one that is named."""
+        """Returns a task by its id or its external id, in its newest life or in `life`; None if it
+        is not in the archive.
+        """
         if isinstance(task, TaskId):
             found = await self.lives_of(task.uuid, life, limit=1)
             if found:
@@ -203,18 +207,18 @@ class ArchiveReader:
         return found[0] if found else None
 
     async def lives(self, task: str) -> list[Task]:
-        """A task as it ended each time, the newest first; none where it is not in the archive."""
+        """Returns all lives of a task, newest first; empty if it is not in the archive."""
         newest = await self.get(task)
         return [] if newest is None else await self.lives_of(newest.id.uuid, None, limit=MANY_LIVES)
 
     async def lives_of(self, id: UUID, life: int | None, *, limit: int) -> list[Task]:
-        """The newest lives of an id, or the one that is named."""
+        """Returns the newest lives of an id, or only `life`."""
         given = {"queue": self.queue, "id": id, "life": life, "limit": limit}
         return self.tasks_of(await self.rows(LIVES, given))
 
     async def find(self, wanted: Wanted, *, limit: int | None = None) -> AsyncIterator[Task]:
-        """The tasks that fit, the last that ended first, read as they are walked: what ends
-        meanwhile may be missed, and nothing comes twice.
+        """Yields the matching tasks, the latest end first, read in pages. Tasks that end meanwhile
+        may be missed; no task is yielded twice.
         """
         left, last = limit, None
         while left is None or left > 0:
@@ -228,14 +232,14 @@ class ArchiveReader:
             left = None if left is None else left - len(keys)
 
     async def count(self, wanted: Wanted) -> int:
-        """How many tasks fit."""
+        """Returns the number of matching tasks."""
         condition, given = wanted.condition(self.queue)
         statement = f"SELECT count(*) FROM rqueue.task_lives t WHERE {condition}"
         ((number,),) = await self.search(statement, given)
         return int(number)
 
     async def keys(self, wanted: Wanted, last: Key | None, limit: int) -> list[Key]:
-        """The next page of lives that fit, behind the last of the page before."""
+        """Returns a page of matching lives; `last` is the last key of the previous page."""
         condition, given = wanted.condition(self.queue)
         given["limit"] = limit
         if last is not None:
@@ -245,12 +249,12 @@ class ArchiveReader:
         return [Key(*row) for row in rows]
 
     async def contents(self, keys: Sequence[Key]) -> list[Task]:
-        """The tasks of some lives; those that were deleted meanwhile are left out."""
+        """Returns the tasks of these lives; lives that were deleted meanwhile are left out."""
         ids, lives = [key.id for key in keys], [key.life for key in keys]
         return self.tasks_of(await self.search(CONTENTS, {"ids": ids, "lives": lives}))
 
     async def completed(self, shas: Sequence[str]) -> dict[str, TaskId]:
-        """The completed tasks that are known by these hashes of their idempotency keys."""
+        """Returns the completed tasks by the hashes of their idempotency keys."""
         found: dict[str, TaskId] = {}
         for start in range(0, len(shas), TOGETHER):
             page = list(shas[start : start + TOGETHER])
@@ -259,29 +263,29 @@ class ArchiveReader:
         return found
 
     async def rows(self, statement: str, given: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """The rows of a statement that goes by an index, and so is answered like any call."""
+        """Returns the rows of a statement that uses an index, with the timeout of a call."""
         return await self.answer(self.archive.timeout_sec, statement, given)
 
     async def search(self, statement: str, given: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """The rows of a statement that may have to look at every row there is."""
+        """Returns the rows of a statement that may read whole tables, with the long timeout."""
         return await self.answer(SEARCH_SEC, statement, given)
 
     async def answer(
         self, limit_sec: float, statement: str, given: Mapping[str, object]
     ) -> list[tuple[Any, ...]]:
-        """The rows of one statement, if they are there in time."""
+        """Returns the rows of one statement within a timeout."""
         async with self.archive.within(limit_sec) as connection:
             cursor = await connection.execute(statement.encode(), given, binary=True)
             return list(await cursor.fetchall())
 
     def tasks_of(self, rows: Sequence[tuple[Any, ...]]) -> list[Task]:
-        """The rows as tasks; one that has no state that this release knows is left out."""
+        """Returns the rows as tasks; rows that this release cannot read are left out."""
         now_ms = self.clock.now_ms()
         found = (self.task_of(row, now_ms) for row in rows)
         return [task for task in found if task is not None]
 
     def task_of(self, row: Sequence[Any], now_ms: int) -> Task | None:
-        """One row as the Task that Redis showed."""
+        """Returns one row as a Task, as it was read from Redis; None if the row is unreadable."""
         id, type, definition, result, record, (cost, read, written) = row
         try:
             stored = stored_in(record, definition, result or b"")
@@ -293,7 +297,7 @@ class ArchiveReader:
         return task.model_copy(update={"cost_usd": cost / MICRO, "tokens_used": tokens})
 
     def rate_of(self, definition: bytes) -> float:
-        """How fast a task aged: of its lane no more than that is asked."""
+        """Returns the aging rate of a task, the only property of its lane that a Task needs."""
         if b'"priority_boost_per_minute"' not in definition:
             return self.rate
         own = TaskSpec.salvage(definition)[0].priority_boost_per_minute
@@ -301,7 +305,7 @@ class ArchiveReader:
 
 
 def portions(keys: Sequence[Key]) -> Iterator[list[Key]]:
-    """Keys in groups that are read together."""
+    """Yields the keys in groups that are read together."""
     group: list[Key] = []
     size = 0
     for key in keys:
@@ -315,7 +319,7 @@ def portions(keys: Sequence[Key]) -> Iterator[list[Key]]:
 
 
 def task_id(id: UUID) -> TaskId:
-    """Our id of a row's."""
+    """Returns the task id of a row's UUID."""
     return TaskId.from_ulid(ulid_of(id.int))
 
 
@@ -332,7 +336,7 @@ KEPT = {"title": "title", "created_by": "created_by", "on_failure": "on_failure"
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The last life of a task: how it ended, what it was asked, and what it returned."""
+    """The last life of a task: its final state, definition, result and record."""
 
     id: TaskId
     life: int
@@ -343,7 +347,7 @@ class Past:
     dag: DagId | None = None
 
     def spec(self) -> tuple[TaskSpec, str | None]:
-        """What was asked for, with all that it came after; and why that cannot be read, if so."""
+        """Returns the spec with all dependencies, and why it is unreadable, or None."""
         found: dict[str, Any] = json.loads(self.record)
         parents = [str(one).encode(errors="replace") for one in found.get("parents", ())]
         asked = Stored(
@@ -353,19 +357,19 @@ class Past:
 
     @property
     def is_stowed(self) -> bool:
-        """Whether what it returned is an artifact: too large to be a part of anything else."""
+        """Whether the result is an artifact, which is too large to be embedded in a new task."""
         try:
             return placeholder_in(self.result) is not None
         except InvalidTask:
             return True
 
     def output(self) -> Any:
-        """What it returned."""
+        """Returns the decoded result; None without a result."""
         return decode(self.result, field="result") if self.result else None
 
 
 class DagPast(NamedTuple):
-    """What was said of a DAG as a whole, which was to follow it, and how many tasks it had."""
+    """The options of a DAG, the DAG that was to follow it, and its number of tasks."""
 
     spec: DagSpec
     following: str | None
@@ -373,17 +377,17 @@ class DagPast(NamedTuple):
 
 
 async def by_id(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> dict[TaskId, Past]:
-    """The ended tasks of these ids that are there."""
+    """Returns the archived tasks of these ids."""
     return await read(archive, BY_ID, {"queue": queue, "ids": [task.uuid for task in tasks]})
 
 
 async def by_dag(archive: Archive, queue: str, dag: DagId) -> dict[TaskId, Past]:
-    """The ended tasks of a DAG, in the order of their ids."""
+    """Returns the archived tasks of a DAG, ordered by id."""
     return await read(archive, BY_DAG, {"queue": queue, "dag": dag.uuid})
 
 
 async def read(archive: Archive, statement: str, facts: dict[str, Any]) -> dict[TaskId, Past]:
-    """The tasks that a statement finds."""
+    """Returns the tasks that a statement selects."""
     async with archive.within(SEARCH_SEC) as connection:
         cursor = await connection.execute(statement.encode(), facts)
         found = [past_in(row) for row in await cursor.fetchall()]
@@ -391,14 +395,14 @@ async def read(archive: Archive, statement: str, facts: dict[str, Any]) -> dict[
 
 
 def past_in(row: Sequence[Any]) -> Past:
-    """A row as it is read."""
+    """Returns a row as a Past."""
     id, life, state, definition, result, record, dag = row
     place = None if dag is None else DagId.from_ulid(TaskId.parse(dag).ulid)
     return Past(TaskId.parse(id), life, state, definition, result or b"", record, place)
 
 
 async def dag_past(archive: Archive, queue: str, dag: DagId) -> DagPast:
-    """What is known of a DAG as a whole; nothing without a row."""
+    """Returns the archived properties of a DAG; defaults if it has no row."""
     async with archive.connection() as connection:
         cursor = await connection.execute(DAG, [queue, dag.uuid])
         row = await cursor.fetchone()

@@ -1,4 +1,4 @@
-"""What ended tasks have cost, in sums: by type, agent, worker, model and day."""
+"""Reports from the archive: costs in groups, events of agents, and reviews of dead tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS: dict[By, str] = {
     "agent": "s.agent",
     "worker": "s.worker",
     "model": "s.model",
-    # As text: no calendar of a client has to hold what a hash may say.
+    # As text: a stored time may be outside the range of Python's dates.
     "day": "to_char(s.at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
 }
 SPENDING_STATEMENT = (
@@ -44,8 +44,9 @@ SPENDING_STATEMENT = (
 
 
 class Spent(Checked):
-    """One sum, and what it is of: only what was asked for is named, and None is what nobody said,
-    such as the model of a cost that was told without. `tasks` is how many have a part in it.
+    """The total cost of one group. Only the fields that were grouped by are set; None is an unknown
+    value, such as the model of a cost that was reported without one. `tasks` is the number of tasks
+    in the group.
     """
 
     type: str | None = None
@@ -67,8 +68,8 @@ async def spend(
     type: str | None = None,
     limit: int | None = None,
 ) -> list[Spent]:
-    """The sums, by day first the latest, else first the largest; one of all where nothing divides
-    it.
+    """Returns the totals: by day the latest first, else the largest first. Without `by`, one total
+    of everything.
     """
     columns = "".join(f"{COLUMNS[one]}, " for one in by)
     places = [str(place) for place in range(1, len(by) + 1)]
@@ -87,7 +88,7 @@ async def spend(
 
 
 def spent_of(by: Sequence[By], row: Sequence[object]) -> Spent:
-    """One row as a sum."""
+    """Returns one row as a Spent."""
     *names, cost, tokens, tasks = row
     named: dict[str, object] = dict(zip(by, names, strict=True))
     return Spent.parse({**named, "cost_usd": cost or 0, "tokens": tokens or 0, "tasks": tasks})
@@ -113,7 +114,9 @@ AFTER = (
 
 
 class AgentEvent(Checked):
-    """What an agent did with one task: `task.completed`, `task.cancelled`, `task.dead_lettered`."""
+    """The end of a task, as an event of its agent: `task.completed`, `task.cancelled` or
+    `task.dead_lettered`.
+    """
 
     task_id: TaskId
     life: int
@@ -132,7 +135,7 @@ class AgentEvent(Checked):
 
 @dataclass(frozen=True, slots=True)
 class WantedEvents:
-    """All that fit everything given; `until` is no longer within."""
+    """A filter of events; all given conditions must match. `until` is excluded."""
 
     agent: str | None = None
     task: UUID | None = None
@@ -140,7 +143,7 @@ class WantedEvents:
     until: datetime | None = None
 
     def parameters(self) -> dict[str, object]:
-        """What stands for the names of the statement."""
+        """Returns the parameters of the statement."""
         return {
             "agent": self.agent,
             "task": self.task,
@@ -152,7 +155,7 @@ class WantedEvents:
 async def events(
     reader: ArchiveReader, wanted: WantedEvents, *, limit: int | None = None
 ) -> AsyncIterator[AgentEvent]:
-    """The events that fit, the last one first, read as they are walked."""
+    """Yields the matching events, newest first, read in pages."""
     given = {"queue": reader.queue, **wanted.parameters()}
     statement, left = EVENTS_STATEMENT.replace("{after}", ""), limit
     while left is None or left > 0:
@@ -169,7 +172,7 @@ async def events(
 
 
 def event_of(row: tuple[Any, ...]) -> AgentEvent:
-    """One row as an event."""
+    """Returns one row as an AgentEvent."""
     task, life, ms, agent, type, event, dag, duration, cost, given, gave, model, error = row
     return AgentEvent(
         task_id=task_id(task),
@@ -213,9 +216,7 @@ TEXTS = ("by", "cause", "note", "type", "reason", "error", "fingerprint")
 
 
 class Asked(NamedTuple):
-    """Which reviews are meant: of a queue, from one time until before another, of all tasks or of
-    one.
-    """
+    """A filter of reviews: of a queue, from `since` to before `until`, of all tasks or of one."""
 
     queue: str
     since: datetime | None = None
@@ -224,7 +225,9 @@ class Asked(NamedTuple):
 
 
 def is_fit(review: Review) -> bool:
-    """Whether a review can be a row: the stream may hold anyone's bytes."""
+    """Returns whether a review can be stored as a row. Other clients may have written invalid ones
+    to the stream.
+    """
     try:
         TaskId.parse(str(review.task))
     except InvalidTask:
@@ -233,7 +236,7 @@ def is_fit(review: Review) -> bool:
 
 
 async def write_reviews(archive: Archive, queue: str, reviews: Sequence[Review]) -> None:
-    """Commits reviews; when it returns they are kept for good. What is there stays as it is."""
+    """Commits reviews durably. Existing rows are not changed."""
     if not reviews:
         return
     rows = [row_of(queue, review) for review in reviews]
@@ -246,7 +249,7 @@ async def write_reviews(archive: Archive, queue: str, reviews: Sequence[Review])
 
 
 def row_of(queue: str, review: Review) -> dict[str, Any]:
-    """A review as its row; texts that are empty are not there."""
+    """Returns a review as a row; empty texts are NULL."""
     texts = {name: storable(getattr(review, name)) for name in TEXTS}
     return {
         **texts,
@@ -262,14 +265,16 @@ def row_of(queue: str, review: Review) -> dict[str, Any]:
 
 
 def storable(text: str) -> str | None:
-    """A text that PostgreSQL holds; nothing for an empty one."""
+    """Returns the text without NUL characters, which PostgreSQL cannot store; None for an empty
+    one.
+    """
     return text.replace("\0", "\ufffd") or None
 
 
-async def read_reviews(archive: Archive, asked: Asked) -> AsyncIterator[Review]:
-    """The reviews that are asked for, oldest first."""
-    facts: dict[str, Any] = {**asked._asdict(), "limit": PAGE}
-    facts["only"] = None if asked.only is None else asked.only.uuid
+async def read_reviews(archive: Archive, wanted: Asked) -> AsyncIterator[Review]:
+    """Yields the matching reviews, oldest first."""
+    facts: dict[str, Any] = {**wanted._asdict(), "limit": PAGE}
+    facts["only"] = None if wanted.only is None else wanted.only.uuid
     facts |= {"at": None, "entry": "", "task": "00000000-0000-0000-0000-000000000000"}
     while True:
         async with archive.within(SEARCH_SEC) as connection:
@@ -284,7 +289,7 @@ async def read_reviews(archive: Archive, asked: Asked) -> AsyncIterator[Review]:
 
 
 def review_in(row: Sequence[Any]) -> Review:
-    """A row as it was written."""
+    """Returns a row as a Review."""
     entry, task, life, at, resolution, by, cause, note, not_before, diff, *rest = row
     names = ("type", "reason", "error", "fingerprint")
     return Review(

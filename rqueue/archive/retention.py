@@ -8,13 +8,13 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 Days = Annotated[int, Field(ge=1, le=36_500)]
-# A day is made of its minutes: they must be there until it is over, and a day longer.
+# The metrics of a day are computed from its minutes, which must exist until one day after its end.
 MinuteDays = Annotated[int, Field(ge=2, le=36_500)]
 
 
 class Retention(BaseModel):
-    """Days that rows of the archive are kept after they ended; None for ever. A dead task goes only
-    where `dead_days` is set, and then only so long after it was resolved.
+    """Days that rows of the archive are kept after the end of their task; None keeps them
+    permanently. The days of a dead task begin when it is resolved.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -27,11 +27,13 @@ class Retention(BaseModel):
 
     @property
     def is_for_ever(self) -> bool:
-        """Whether nothing ever goes."""
+        """Whether no rows are ever deleted."""
         return not any(days for _, days in self)
 
     def recounted_from(self, now: datetime) -> datetime:
-        """The oldest minute of which all is still there: one before it must not be counted anew."""
+        """Returns the oldest minute of which no rows have been deleted. Older minutes must not be
+        counted again.
+        """
         spans = [
             timedelta(days=days) - timedelta(hours=1)
             for days in (self.completed_days, self.cancelled_days, self.dead_days)
@@ -43,5 +45,5 @@ class Retention(BaseModel):
 
 
 def before(now: datetime, days: int) -> datetime:
-    """What ended earlier than this has been kept for so many days."""
+    """Returns the time before which rows have been kept for `days` days."""
     return now - timedelta(days=days)

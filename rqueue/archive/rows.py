@@ -1,6 +1,7 @@
-"""All that Redis keeps of a task beside its definition and result, as one JSON text and back.
+"""Rows of task_lives: an ended task as the columns of its row, and its record back as a task.
 
-Bytes that are no UTF-8 stand in it as lone surrogates, and come out as they were.
+The record is one JSON text with everything that Redis stores of a task besides its definition and
+result. Bytes that are not UTF-8 are lone surrogates in it and are restored unchanged.
 """
 
 from __future__ import annotations
@@ -52,21 +53,21 @@ BESIDE = ("failures", "notes", "logs", "parents", "steps")
 
 
 def whole_of(kept: EndedTask, task: bytes) -> bytes:
-    """All that is kept of a task, as JSON in the manner of a record: for what can be no row."""
+    """Returns all stored data of a task as JSON, for a quarantined item."""
     names = ("flat", "definition", "result", *BESIDE)
     found = {name: shown(getattr(kept, name)) for name in names}
     return json.dumps({"id": shown(task), **found}).encode()
 
 
 def shown(part: bytes | Sequence[bytes]) -> str | list[str]:
-    """Bytes as text that gives them back."""
+    """Returns bytes as text from which `bytes_of` restores them."""
     if isinstance(part, bytes):
         return part.decode(errors="surrogateescape")
     return [word.decode(errors="surrogateescape") for word in part]
 
 
 def record_of(kept: EndedTask, fields: Mapping[str, str]) -> bytes:
-    """What is kept beside definition and result; `fields` is its hash."""
+    """Returns the record of a task: its hash (`fields`) and its lists, as JSON."""
     record: dict[str, Any] = {
         "task": {name: value for name, value in fields.items() if name not in PIECES}
     }
@@ -78,8 +79,8 @@ def record_of(kept: EndedTask, fields: Mapping[str, str]) -> bytes:
 
 
 def stored_in(record: bytes, definition: bytes, result: bytes) -> Stored:
-    """What was kept of a task, as it would be read from Redis; raises one of UNREADABLE where the
-    record is none of ours.
+    """Returns the data of an archived task in the form in which Redis stores it. Raises one of
+    UNREADABLE if the record is invalid.
     """
     found: Any = json.loads(record)
     beside = {name: [bytes_of(word) for word in found.get(name, ())] for name in BESIDE}
@@ -96,12 +97,12 @@ def stored_in(record: bytes, definition: bytes, result: bytes) -> Stored:
 
 
 def bytes_of(text: str) -> bytes:
-    """The bytes that a text of a record stands for."""
+    """Returns the bytes that a text of a record encodes."""
     return text.encode(errors="surrogateescape")
 
 
 class Attempts(NamedTuple):
-    """A line for each attempt that failed; the error and the model of the newest."""
+    """A COPY line for each failed attempt, and the error and the model of the latest."""
 
     lines: list[str]
     error: str
@@ -109,7 +110,9 @@ class Attempts(NamedTuple):
 
 
 def failure_lines(id: str, type: str, records: Sequence[bytes]) -> Attempts:
-    """The attempts of a task; records that cannot be read stay in the raw bytes alone."""
+    """Returns the failed attempts of a task. Unreadable records are skipped; the record of the
+    task still contains them.
+    """
     lines: list[str] = []
     error = model = NULL
     for data in records:
@@ -124,7 +127,7 @@ def failure_lines(id: str, type: str, records: Sequence[bytes]) -> Attempts:
 
 
 def failure_line(id: str, type: str, record: AttemptRecord, *, error: str, model: str) -> str:
-    """One attempt; `type`, `error` and `model` are escaped already."""
+    """Returns the COPY line of one attempt. `type`, `error` and `model` are already escaped."""
     columns = (
         id,
         str(record.epoch),
@@ -143,7 +146,7 @@ def failure_line(id: str, type: str, record: AttemptRecord, *, error: str, model
 
 
 def spent(kept: EndedTask) -> dict[str, str]:
-    """What it has cost in this life, without what was told late; and what the model was."""
+    """Returns the cost columns of this life, without late costs, and the model."""
     said = {word.decode(errors="replace"): kept.notes[2 * at + 1].decode(errors="replace")
             for at, word in enumerate(kept.notes[::2])}  # fmt: skip
     found = {
@@ -157,14 +160,14 @@ def spent(kept: EndedTask) -> dict[str, str]:
 
 
 def own(said: Mapping[str, str], name: str, part: str) -> str:
-    """A sum over all lives without what others have: the lives before, and the late costs."""
+    """Returns the total of all lives without earlier lives and late costs."""
     total, *others = (
         int(number_in(said, one, PART_DIGITS)) for one in (name, f"before{part}", f"late{part}")
     )
     return str(max(0, total - sum(others)))
 
 
-# Fields that a definition without options has: its type and, unless it is empty, its payload.
+# Fields of a definition without options: the type and, unless it is empty, the payload.
 PLAIN = frozenset({"t", "p"})
 COLUMNS = (
     "id", "life", "state", "type", "dag_id", "parent_id", "agent_name", "worker", "model",
@@ -178,12 +181,12 @@ UNKNOWN = "unknown"
 
 
 class Unfit(Exception):
-    """Nothing that can be a row; the text says why."""
+    """An item of the outbox cannot be stored as a row; the text is the reason."""
 
 
 @dataclass(slots=True)
 class Row:
-    """An ended life, ready to be copied."""
+    """The row of an ended life, as columns escaped for COPY."""
 
     ulid: str
     life: int
@@ -192,78 +195,80 @@ class Row:
 
     @property
     def dag(self) -> str | None:
-        """The ULID of its DAG, if it is one of several tasks."""
+        """The ULID of the task's DAG; None for a single task."""
         found = self.columns.get("dag_id")
         return None if found is None else ulid_of(int(found, 16))
 
     @property
     def digest(self) -> str:
-        """What makes it the same end as another."""
+        """Equal for equal ends of a life."""
         return self.columns["digest"]
 
     @property
     def is_typed(self) -> bool:
-        """Whether its type is known."""
+        """Whether the task's type is known."""
         return self.columns["type"] != UNKNOWN
 
     @property
     def is_discarded(self) -> bool:
-        """Whether a reviewer has given it up since it died."""
+        """Whether a reviewer has discarded the task since it died."""
         return "discarded_ms" in self.columns
 
     def line(self) -> bytes:
-        """The row as COPY reads it. What is no character at all stands in the raw bytes alone."""
+        """Returns the row in COPY format. Lone surrogates are replaced; the columns with raw bytes
+        keep them.
+        """
         get = self.columns.get
         text = "\t".join([get(name, NULL) for name in COLUMNS]) + "\n"
         return text.encode(errors="replace")
 
     @property
     def has_json(self) -> bool:
-        """Whether something of it is to be read as JSON."""
+        """Whether the row has a column that PostgreSQL parses as JSON."""
         return "t" in (self.columns["is_spec"], self.columns["is_output"])
 
     def without_json(self) -> Row:
-        """The same row where PostgreSQL cannot hold the JSON: the bytes alone are kept."""
+        """Returns the row with raw bytes only, for JSON that PostgreSQL cannot store."""
         columns = {**self.columns, "is_spec": "f", "is_output": "f"}
         return Row(self.ulid, self.life, columns, self.failures)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a line of the outbox says: a life, and how it ended."""
+class EndLine:
+    """A parsed line of the outbox: a life, its final state and, if present, a snapshot."""
 
     life: int
     state: str
     copy: bytes = b""
 
 
-def told_in(line: OutboxItem) -> Told:
-    """The parts of a line; Unfit where it is none of ours."""
+def end_in(line: OutboxItem) -> EndLine:
+    """Parses a line of the outbox. Raises Unfit if it is invalid."""
     life, _, rest = line.value.partition(b" ")
     state, _, copy = rest.partition(b" ")
     try:
-        told = Told(natural(life), state.decode(), copy)
+        end = EndLine(natural(life), state.decode(), copy)
     except ValueError:
-        raise Unfit("the line of the outbox is not one of ours") from None
-    if told.state not in FINAL:
-        raise Unfit("the line of the outbox names no final state")
-    return told
+        raise Unfit("the line of the outbox is invalid") from None
+    if end.state not in FINAL:
+        raise Unfit("the line of the outbox has no final state")
+    return end
 
 
 def row_of(line: OutboxItem, kept: EndedTask, lane_type: str | None = None) -> Row:
-    """The row of an ended task. Raises Unfit where there is nothing to make it of; `lane_type` is
-    what its lane says where the definition cannot be read.
+    """Returns the row of an ended task. Raises Unfit if its data is missing or invalid. `lane_type`
+    is the type of its lane, used if the definition cannot be decoded.
     """
     try:
         return made_of(line, kept, lane_type)
     except UNREADABLE as error:
-        # Of what nobody foresaw only the kind: its text may repeat what the row held.
-        raise Unfit(f"{type(error).__name__} in reading it") from error
+        # Only the type of an unforeseen error: its text may contain data of the task.
+        raise Unfit(f"{type(error).__name__} while reading the task") from error
 
 
 def made_of(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
-    """The row, if all that is needed for one can be read."""
-    told = told_in(line)
+    """Returns the row. Raises Unfit or one of UNREADABLE if a required part is invalid."""
+    end = end_in(line)
     words = [word.decode(errors="surrogateescape") for word in kept.flat]
     fields = dict(zip(words[::2], words[1::2], strict=True))
     try:
@@ -271,12 +276,12 @@ def made_of(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
         number = number_of(ulid)
         state, now = State(fields["state"]), life(fields.get("more", ""))
     except UNREADABLE:
-        raise Unfit("nothing is kept of the task, or nothing that can be read") from None
-    if now != told.life or told.state != state:
-        raise Unfit(f"the task is {state} in its life {now} by now")
+        raise Unfit("the data of the task is missing or unreadable") from None
+    if now != end.life or end.state != state:
+        raise Unfit(f"the task is now {state} in life {now}")
     columns = {
         "id": f"{number:032x}",
-        "life": str(told.life),
+        "life": str(end.life),
         "state": state.value,
         **moments(fields, number >> 80),
         **counters(fields),
@@ -288,26 +293,26 @@ def made_of(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
         columns |= place(fields)
     if state is not State.COMPLETED:
         columns |= ending(fields, state)
-    columns["digest"] = digest(told, fields, kept)
-    row = Row(ulid, told.life, columns)
+    columns["digest"] = digest(end, fields, kept)
+    row = Row(ulid, end.life, columns)
     if kept.failures:
         attempts = failure_lines(columns["id"], columns["type"], kept.failures)
         row.failures, columns["error"] = attempts.lines, attempts.error
         if state is State.DEAD_LETTERED or "discarded" in fields:
-            # What its last attempt has said is in that one's record.
+            # The model of a task that died is in the record of its last attempt.
             columns.setdefault("model", attempts.model)
     return row
 
 
 def moments(fields: Mapping[str, str], made_ms: int) -> dict[str, str]:
-    """The times of its life, as the server's milliseconds."""
+    """Returns the times of the life in milliseconds of the server, and the worker."""
     try:
         claimed, started, owner = holder_in(fields.get("holder", "0 0 "))
         begun = entry_ms(fields["entry"]) if "entry" in fields else made_ms
         created = natural(fields["created"]) if "created" in fields else begun
         finished = natural(fields["finished"])
     except UNREADABLE:
-        raise Unfit("the times that are kept cannot be read") from None
+        raise Unfit("the times of the task are unreadable") from None
     found = {"created_ms": str(created), "finished_ms": str(finished)}
     ms = started or claimed
     if ms:
@@ -318,7 +323,7 @@ def moments(fields: Mapping[str, str], made_ms: int) -> dict[str, str]:
 
 
 def counters(fields: Mapping[str, str]) -> dict[str, str]:
-    """What is counted about a task."""
+    """Returns the counters of a task; costs are 0 until `spent` replaces them."""
     epoch = fields.get("token", "0").partition(":")[0]
     return {
         "epoch": number_in({"epoch": epoch}, "epoch", INT_DIGITS),
@@ -333,7 +338,9 @@ def counters(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def content(kept: EndedTask, fields: Mapping[str, str], lane_type: str | None) -> dict[str, str]:
-    """The definition, the result and all else, as bytes; and what SQL asks for of them."""
+    """Returns the definition, the result and the record as bytes, and the columns that SQL filters
+    by.
+    """
     spec = json_of(kept.definition)
     options: Mapping[str, Any] = spec if isinstance(spec, dict) else {}
     found = {
@@ -354,7 +361,7 @@ def content(kept: EndedTask, fields: Mapping[str, str], lane_type: str | None) -
 
 
 def asked(options: Mapping[str, Any]) -> dict[str, str]:
-    """What a task that is not plain was asked to be."""
+    """Returns the columns of options that plain tasks do not have."""
     found: dict[str, str] = {}
     if isinstance(options.get("agent_name"), str):
         found["agent_name"] = escaped(options["agent_name"][:MAX_NAME])
@@ -364,13 +371,13 @@ def asked(options: Mapping[str, Any]) -> dict[str, str]:
             found["parent_id"] = f"{TaskId.parse(parent).uuid.int:032x}"
     tags = options.get("tags")
     if isinstance(tags, list) and tags:
-        # No door lets a longer one in, and the index on them would refuse the row.
+        # Valid tags are shorter. The index would refuse a row with a longer one.
         found["tags"] = escaped("{" + ",".join(quoted(str(tag)[:MAX_NAME]) for tag in tags) + "}")
     return found
 
 
 def place(fields: Mapping[str, str]) -> dict[str, str]:
-    """Its DAG, and the names that lead to it."""
+    """Returns the DAG of a task, and the hashes of its idempotency key and its external id."""
     found: dict[str, str] = {}
     try:
         dag = dag_in(fields["flags"])
@@ -380,7 +387,7 @@ def place(fields: Mapping[str, str]) -> dict[str, str]:
     if dag is not None:
         found["dag_id"] = f"{number_of(dag.ulid):032x}"
     if more.get("unique") == "until_start":
-        # Its key is free since it began: what comes after it is not the same.
+        # The key was free again when the task started: a later task with it is not a duplicate.
         more.pop("idem", None)
     for name, key in (("idem", "idempotency_sha"), ("ext", "external_sha")):
         if isinstance(more.get(name), str):
@@ -389,7 +396,7 @@ def place(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def ending(fields: Mapping[str, str], state: State) -> dict[str, str]:
-    """Why it did not complete."""
+    """Returns why the task did not complete."""
     found: dict[str, str] = {}
     if "reason" in fields:
         found["reason"] = escaped(fields["reason"][:MAX_NAME])
@@ -398,15 +405,17 @@ def ending(fields: Mapping[str, str], state: State) -> dict[str, str]:
     return found
 
 
-def digest(told: Told, fields: Mapping[str, str], kept: EndedTask) -> str:
-    """What makes two ends of a life the same: state, time, definition, result."""
+def digest(end: EndLine, fields: Mapping[str, str], kept: EndedTask) -> str:
+    """Returns a hash of life, state, time, definition and result: equal for equal ends of a life.
+    A discarded task has the digest of its death.
+    """
     state = fields["state"] if "discarded" not in fields else State.DEAD_LETTERED.value
-    head = f"{told.life} {state} {fields['finished']} {len(kept.definition)} ".encode()
+    head = f"{end.life} {state} {fields['finished']} {len(kept.definition)} ".encode()
     return hexed(sha256(head + kept.definition + kept.result).digest()[:16])
 
 
 def priority(options: Mapping[str, Any], fields: Mapping[str, str]) -> str:
-    """The priority that it was given, or has been given since."""
+    """Returns the priority of a task: the one that was set last, else that of its definition."""
     try:
         if "priority" in fields:
             return repr(int(fields["priority"]) / POINT)

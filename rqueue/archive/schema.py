@@ -1,6 +1,7 @@
-"""The months of the archive: each is a range of ids, since ids begin with the time they were made.
+"""The tables of the archive: migrations, and one partition of task_lives per month.
 
-Ids of clocks that are far off have no month: they go to the partition for all others.
+A month is a range of ids, because an id begins with its creation time. Ids of clocks that are far
+off belong to no month: their rows go to the default partition.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 TABLE = sql.Identifier("rqueue", "task_lives")
 OTHER = sql.Identifier("rqueue", "task_lives_other")
 FIRST_YEAR = 2020
-# How far before its time the range of a month is made.
+# An id whose time is further in the future than this belongs to no month.
 AHEAD = timedelta(days=62)
 PARTITIONS_LOCK = 7_303_014_231_961_114
 MONTH = re.compile(r"task_lives_[0-9]{4}_[0-9]{2}")
@@ -43,25 +44,27 @@ class Month(NamedTuple):
 
     @property
     def table(self) -> str:
-        """The name of its partition."""
+        """The name of the partition."""
         return f"task_lives_{self.year:04}_{self.month:02}"
 
     def next(self) -> Month:
-        """The month after it."""
+        """Returns the following month."""
         return Month(self.year + self.month // 12, self.month % 12 + 1)
 
     def first_id(self) -> UUID:
-        """The lowest id that can be made in it."""
+        """Returns the lowest id that can be created in this month."""
         return first_id_at(datetime(self.year, self.month, 1, tzinfo=UTC))
 
 
 def first_id_at(moment: datetime) -> UUID:
-    """The lowest id that can be made at a moment."""
+    """Returns the lowest id that can be created at this time."""
     return UUID(int=round(moment.timestamp() * 1000) << 80)
 
 
 def month_of(made_ms: int, now: datetime) -> Month | None:
-    """The month of an id that was made at a time; None for one that no clock of today shows."""
+    """Returns the month of an id created at this time; None if the time is before FIRST_YEAR or
+    too far in the future.
+    """
     latest = round((now + AHEAD).timestamp() * 1000)
     if made_ms >= latest:
         return None
@@ -70,13 +73,13 @@ def month_of(made_ms: int, now: datetime) -> Month | None:
 
 
 def coming(now: datetime) -> list[Month]:
-    """This month and the next."""
+    """Returns the current and the next month."""
     this = Month(now.year, now.month)
     return [this, this.next()]
 
 
 async def known_months(connection: AsyncConnection[Any]) -> set[str]:
-    """The partitions that are there, by name."""
+    """Returns the names of the existing partitions."""
     cursor = await connection.execute(
         "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
         " WHERE i.inhparent = 'rqueue.task_lives'::regclass"
@@ -85,12 +88,12 @@ async def known_months(connection: AsyncConnection[Any]) -> set[str]:
 
 
 async def months_of_others(connection: AsyncConnection[Any], now: datetime) -> list[Month]:
-    """The months whose rows stand in the partition for all others: those that came when nobody was
-    there who may make a month.
+    """Returns the months that have rows in the default partition. Rows get there while no process
+    with the right to create a partition writes to the archive.
     """
     months: list[Month] = []
     low, high = Month(FIRST_YEAR, 1).first_id(), first_id_at(now + AHEAD)
-    # From month to month by the index: there may be any number of rows.
+    # One index lookup per month, because the number of rows is not limited.
     text = sql.SQL("SELECT id FROM {} WHERE id >= %s AND id < %s ORDER BY id LIMIT 1").format(OTHER)
     while row := await (await connection.execute(text, [low, high])).fetchone():
         month = month_of(row[0].int >> 80, now)
@@ -102,8 +105,9 @@ async def months_of_others(connection: AsyncConnection[Any], now: datetime) -> l
 
 
 async def make_months(connection: AsyncConnection[Any], months: Iterable[Month]) -> int:
-    """Makes the partitions of months that have none; how many. Rows of theirs that had no place
-    before come into it. Others may read and write meanwhile, but for a moment at the end.
+    """Creates the missing partitions of these months and returns their number. Moves the months'
+    rows from the default partition. Other connections can read and write meanwhile, except for a
+    moment at the end.
     """
     made = 0
     async with connection.transaction():
@@ -117,7 +121,7 @@ async def make_months(connection: AsyncConnection[Any], months: Iterable[Month])
 
 
 async def make_month(connection: AsyncConnection[Any], month: Month) -> None:
-    """One partition, with the rows that waited for it."""
+    """Creates one partition and moves its rows from the default partition."""
     part = sql.Identifier("rqueue", month.table)
     low, high = sql.Literal(month.first_id()), sql.Literal(month.next().first_id())
     names = {"part": part, "table": TABLE, "other": OTHER, "low": low, "high": high}
@@ -132,22 +136,22 @@ async def make_month(connection: AsyncConnection[Any], month: Month) -> None:
 
 
 def over(now: datetime) -> str:
-    """The name that the partitions of all months before the last are below."""
+    """Returns the name of last month's partition; those of older months sort before it."""
     last = Month(now.year, now.month)
     return Month(last.year - (last.month == 1), (last.month - 2) % 12 + 1).table
 
 
 async def drop_empty(connection: AsyncConnection[Any], now: datetime) -> int:
-    """Drops the months that are over and empty; how many. One that is in use just now is left for
-    the next time, and so is all where the role has not the right; one may be gone by the hand of
-    another. A row that comes later all the same finds its place among the others.
+    """Drops the empty partitions of past months and returns their number. Skips partitions that are
+    in use or were dropped concurrently, and all if the role lacks the right. A later row of a
+    dropped month goes to the default partition.
     """
     dropped = 0
     for name in sorted(await known_months(connection)):
         if not MONTH.fullmatch(name) or name >= over(now):
             continue
         try:
-            # One that was made after the rights were given cannot even be looked at.
+            # Reading may be refused too: old grants do not cover a partition created after them.
             if await is_empty(connection, name):
                 dropped += await drop_month(connection, name)
         except psycopg.Error as error:
@@ -157,7 +161,7 @@ async def drop_empty(connection: AsyncConnection[Any], now: datetime) -> int:
 
 
 async def is_empty(connection: AsyncConnection[Any], name: str) -> bool:
-    """Whether a partition has no row."""
+    """Returns whether a partition has no rows."""
     text = sql.SQL("SELECT NOT EXISTS (SELECT FROM {})").format(sql.Identifier("rqueue", name))
     cursor = await connection.execute(text)
     row = await cursor.fetchone()
@@ -165,9 +169,9 @@ async def is_empty(connection: AsyncConnection[Any], name: str) -> bool:
 
 
 async def drop_month(connection: AsyncConnection[Any], name: str) -> bool:
-    """Drops a partition that is still empty when nobody else can write to it."""
+    """Locks the table and drops the partition if it is still empty. Returns whether it did."""
     async with connection.transaction():
-        # All who come after wait for as long as this waits for those before.
+        # Later statements on the table queue behind this lock request, so it waits only briefly.
         await connection.execute("SET LOCAL lock_timeout = '1s'")
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", [PARTITIONS_LOCK])
         await connection.execute(
@@ -181,7 +185,7 @@ async def drop_month(connection: AsyncConnection[Any], name: str) -> bool:
 
 SCHEMA = "rqueue"
 NAME = re.compile(r"(\d{4})_([a-z_]+)\.sql")
-# Whoever migrates waits for this lock: two processes that begin at once do each step once.
+# Held during a migration, so that concurrent processes apply each migration once.
 SCHEMA_LOCK = 7_303_014_231_961_113
 LEDGER = """
 CREATE TABLE IF NOT EXISTS rqueue.migrations (
@@ -191,7 +195,7 @@ CREATE TABLE IF NOT EXISTS rqueue.migrations (
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step: its number, its name, and its statements."""
+    """One migration: its number, its name, and its statements."""
 
     version: int
     name: str
@@ -199,7 +203,7 @@ class Migration:
 
 
 def migrations() -> list[Migration]:
-    """All steps, in their order."""
+    """Returns all migrations of this release in order."""
     found = []
     for path in files("rqueue.archive").joinpath("migrations").iterdir():
         match = NAME.fullmatch(path.name)
@@ -209,7 +213,7 @@ def migrations() -> list[Migration]:
 
 
 async def migrate(connection: AsyncConnection[Any]) -> list[Migration]:
-    """Does the steps that were not done yet, all or none of them; which they were."""
+    """Applies the missing migrations in one transaction and returns them."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
@@ -226,7 +230,7 @@ async def migrate(connection: AsyncConnection[Any]) -> list[Migration]:
 
 
 async def applied(connection: AsyncConnection[Any]) -> set[int]:
-    """The numbers of the steps that are done; none where there is no schema."""
+    """Returns the numbers of the applied migrations; empty if the schema does not exist."""
     cursor = await connection.execute("SELECT to_regclass('rqueue.migrations') IS NOT NULL")
     row = await cursor.fetchone()
     if row is None or not row[0]:
@@ -236,16 +240,16 @@ async def applied(connection: AsyncConnection[Any]) -> set[int]:
 
 
 async def check(connection: AsyncConnection[Any]) -> None:
-    """Raises ConfigError where the tables are not those of this release."""
+    """Raises ConfigError if migrations of this release are missing."""
     done, known = await applied(connection), {step.version for step in migrations()}
     if known - done:
-        rule = f"has no tables of this release ({len(known - done)} steps are missing)"
+        rule = f"lacks tables of this release ({len(known - done)} migrations are missing)"
         raise ConfigError("archive", f"{rule}: run `rqueue archive migrate`")
 
 
 async def prepare(archive: Archive, now: datetime) -> None:
-    """Sees that the tables are there: those of our own server are made, for any other a ConfigError
-    says what to do.
+    """Creates the tables on an embedded server. On any other server raises ConfigError if they are
+    missing.
     """
     if archive.own:
         await migrate_all(archive, now)
@@ -254,8 +258,10 @@ async def prepare(archive: Archive, now: datetime) -> None:
 
 
 async def migrate_all(archive: Archive, now: datetime) -> list[Migration]:
-    """Does what was not done yet, once, however many ask for it; which steps that were."""
-    # What it makes of large tables may take hours; half done it would begin anew each time.
+    """Applies the missing migrations and creates the missing partitions. Returns the migrations
+    that this call applied; concurrent calls apply each of them once.
+    """
+    # No timeout: a migration of large tables may take hours, and would start again after each one.
     async with archive.within(None) as connection:
         await connection.set_autocommit(True)
         done = await migrate(connection)

@@ -1,5 +1,7 @@
-"""The archive's address, looked at before anything is told of it: what PostgreSQL's library cannot
-read it repeats in its errors and in the pool's warnings, and that may be the password.
+"""Connections to PostgreSQL: the check of the URL, timeouts, and the translation of errors.
+
+The URL is checked before it is used: libpq repeats what it cannot parse in its errors, and the pool
+in its warnings, and that may be the password.
 """
 
 from __future__ import annotations
@@ -19,26 +21,26 @@ from psycopg_pool import PoolTimeout
 from rqueue.errors import ConfigError, RQueueError, StoreUnavailable
 
 RULE = (
-    "is no address of a PostgreSQL (postgresql://user@host/database); what a password has of"
-    " % / @ : ? # is written as %25, %2F and so on, or the password goes into PGPASSWORD"
+    "is not a PostgreSQL URL (postgresql://user@host/database); in a password, write"
+    " % / @ : ? # as %25, %2F and so on, or set the password in PGPASSWORD"
 )
 
 
 def check(url: str) -> None:
-    """Raises ConfigError, which repeats nothing, where an address is not what was meant."""
+    """Raises ConfigError for an invalid URL. The error does not contain any part of the URL."""
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError:
-        # Not `from`: the cause would be printed with its text.
+        # `from None`: a traceback would print the cause, which contains the URL.
         raise ConfigError("postgres_url", RULE) from None
     ports = str(parts.get("port") or "").split(",")
-    if is_torn(url) or not all(port.isdecimal() for port in ports if port):
+    if is_split(url) or not all(port.isdecimal() for port in ports if port):
         raise ConfigError("postgres_url", RULE)
 
 
-def is_torn(url: str) -> bool:
-    """Whether a password was taken for more than it is: its @ ends it, its / ends the host. The
-    rest of it is then a host or a database, which errors name.
+def is_split(url: str) -> bool:
+    """Returns whether the URL was split inside the password, at an unescaped @ or /. The rest of
+    the password would then be a host or a database name, which errors contain.
     """
     rest = url.partition("://")[2]
     login, _, after = rest.partition("@")
@@ -46,87 +48,91 @@ def is_torn(url: str) -> bool:
     return "@" in read.partition("?")[0]
 
 
-# Classes of SQLSTATE that speak of a row: its data, a constraint, a limit that it is beyond.
+# Classes of SQLSTATE that concern one row: invalid data, a constraint, an exceeded limit.
 OF_A_ROW = ("22", "23", "54")
 NO_TABLE, NO_SCHEMA, NO_COLUMN, NO_FUNCTION = "42P01", "3F000", "42703", "42883"
 NO_RIGHT = "42501"
 
 
-def speaks_of_a_row(error: psycopg.Error) -> bool:
-    """Whether another row might be taken where this one is refused."""
+def is_row_error(error: psycopg.Error) -> bool:
+    """Returns whether PostgreSQL refused a row because of its content, so that other rows may be
+    accepted.
+    """
     return (error.sqlstate or "")[:2] in OF_A_ROW
 
 
 def translate(error: psycopg.Error | PoolTimeout) -> RQueueError:
-    """What an error means. Its text is not repeated: it may hold what a row held."""
+    """Returns the RQueueError for an error of psycopg. It does not contain the text of the error,
+    which may contain data of a row.
+    """
     state = getattr(error, "sqlstate", None)
     if state in (NO_TABLE, NO_SCHEMA, NO_COLUMN, NO_FUNCTION):
-        return ConfigError(
-            "archive", "has not the tables of this release: run `rqueue archive migrate`"
-        )
+        return ConfigError("archive", "lacks tables of this release: run `rqueue archive migrate`")
     if state == NO_RIGHT:
-        return ConfigError("postgres_url", "names a role that may not do this")
+        return ConfigError("postgres_url", "names a role that lacks a required permission")
     what = f"PostgreSQL {type(error).__name__}" + (f" ({state})" if state else "")
     return StoreUnavailable(what)
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """What psycopg raises inside leaves as an error of ours."""
+    """Translates errors of psycopg that are raised inside to RQueueErrors."""
     try:
         yield
     except (psycopg.Error, PoolTimeout) as error:
         raise translate(error) from error
 
 
-# A machine that is gone answers no probe: found out after half a minute, whoever waits.
+# TCP probes: a machine that no longer answers is detected after half a minute.
 PROBED = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-# How long a server that is asked to stop a statement may take to hear of it.
+# Timeout of the request to the server to cancel a statement.
 CANCEL_SEC = 1.0
 
 
 class Wire(AsyncConnection[Any]):
-    """A connection that can be given up from outside, whatever waits at it."""
+    """A connection that can be aborted from outside while a call waits for it."""
 
-    is_given_up = False
+    is_aborted = False
 
-    def give_up(self) -> None:
-        """Ends it for who waits at it, without a word from the other side."""
-        self.is_given_up = True
+    def abort(self) -> None:
+        """Shuts the socket down, which ends a waiting call. A second call has no effect."""
+        self.is_aborted = True
         if self.closed:
             return
-        # Shut, not closed: the number of a file that is closed may be another's at once.
+        # Shut down, not closed: the descriptor of a closed file may be reused immediately.
         with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as handle:
             handle.shutdown(socket.SHUT_RDWR)
 
     async def cancel_safe(self, *, timeout: float = CANCEL_SEC) -> None:  # noqa: ASYNC109 (psycopg's name)
-        """Asks the server to stop, and hears no more of it: who cancels a call waits for nobody."""
+        """Asks the server to cancel the statement and aborts the connection, so that cancelling a
+        call takes at most CANCEL_SEC.
+        """
         try:
             await super().cancel_safe(timeout=min(timeout, CANCEL_SEC))
         finally:
-            self.give_up()
+            self.abort()
 
 
 @contextmanager
 def limited(wire: Wire, limit_sec: float | None) -> Iterator[None]:
-    """What is asked inside is answered within a time, or raises StoreUnavailable."""
+    """Limits the calls inside to a time; raises StoreUnavailable after it. None for no limit."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     loop = asyncio.get_running_loop()
-    timer = None if limit_sec is None else loop.call_later(limit_sec, wire.give_up)
+    timer = None if limit_sec is None else loop.call_later(limit_sec, wire.abort)
     try:
         yield
     except psycopg.Error as error:
         if task and task.cancelling() > before:
-            # What was cut because its call was cancelled is no fault of a server.
+            # The error is the effect of a cancellation, not of a failed server.
             raise asyncio.CancelledError from error
-        if wire.is_given_up:
-            raise StoreUnavailable(f"PostgreSQL was silent for {limit_sec:g} s") from error
+        if wire.is_aborted:
+            raise StoreUnavailable(f"PostgreSQL within {limit_sec:g} s") from error
         raise
     finally:
         if timer is not None:
@@ -134,7 +140,7 @@ def limited(wire: Wire, limit_sec: float | None) -> Iterator[None]:
 
 
 def probing(url: str) -> dict[str, int]:
-    """How a line is probed, in all that its URL does not say itself."""
+    """Returns the options for TCP probes that the URL does not set itself."""
     with translated():
         said = conninfo_to_dict(url)
     return {name: value for name, value in PROBED.items() if name not in said}

@@ -1,5 +1,6 @@
-"""The words that searches and sums of the archive are asked with. The command line reads them
-without the archive.
+"""Names of final states and of groupings that searches and totals of the archive accept.
+
+The command line imports this module without the rest of the archive.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from typing import Literal, get_args
 from rqueue.task.forms import automechanica, reference
 from rqueue.task.state import FINAL, State
 
-# Every word for a final state, of whichever document, in small letters.
+# Every name of a final state in any document form, in lower case.
 WORDS: Mapping[str, State] = {
     word.lower(): state
     for words in ({state: state.value for state in State}, reference.STATUS, automechanica.STATUS)
     for state, word in words.items()
     if state in FINAL
 }
-# What sums are divided by.
+# What totals can be grouped by.
 By = Literal["type", "agent", "worker", "model", "day"]
 BYS: tuple[By, ...] = get_args(By)

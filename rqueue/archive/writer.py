@@ -17,7 +17,7 @@ from rqueue.archive.copying import INT_DIGITS, MAX_NAME, PART_DIGITS
 from rqueue.archive.maintenance.stored_lives import has_row
 from rqueue.archive.rows import Unfit, whole_of
 from rqueue.archive.schema import known_months, make_months, month_of, prepare
-from rqueue.archive.wire import NO_RIGHT, speaks_of_a_row
+from rqueue.archive.wire import NO_RIGHT, is_row_error
 from rqueue.store.replies import UNREADABLE, moment, natural
 from rqueue.task.fields import LABEL, label
 from rqueue.task.ids import number_of
@@ -85,8 +85,8 @@ class Written:
 
 
 def by_end(ended: Sequence[Ended]) -> list[Sequence[Ended]]:
-    """The rows in groups that are written one after the other. In each group a life has one end:
-    in the first group its first end, which is stored, in the others those that differ from it.
+    """Returns the rows in groups that are written one after the other. In each group a life has one
+    end: in the first group its first end, which is stored, in the others those that differ from it.
     """
     if len({(each.row.ulid, each.row.life) for each in ended}) == len(ended):
         return [ended]
@@ -103,8 +103,8 @@ def by_end(ended: Sequence[Ended]) -> list[Sequence[Ended]]:
 
 
 def newest(ended: Sequence[Ended]) -> list[Row | QuickRow]:
-    """One row for each life, because one statement cannot change a row twice. The latest line of an
-    end replaces earlier ones, but a discarded life stays discarded.
+    """Returns one row for each life, because one statement cannot change a row twice. The latest
+    line of an end replaces earlier ones, but a discarded life stays discarded.
     """
     found: dict[tuple[str, int], Row | QuickRow] = {}
     for each in ended:
@@ -116,9 +116,9 @@ def newest(ended: Sequence[Ended]) -> list[Row | QuickRow]:
 
 
 log = logging.getLogger("rqueue.archive")
-# Ids that have so many characters in common were made within half a minute.
+# Ids with a common prefix of SPAN characters were created within half a minute.
 SPAN, LENGTH = 7, 26
-# A DAG of which nothing can be kept but that there was one.
+# The row of a DAG whose facts PostgreSQL refuses.
 NOTHING_KNOWN = {
     "title": None, "status": "unknown", "created_by": None, "created_at": None,
     "finished_at": None, "tasks": None, "dead": None, "cancelled": None, "budget": None,
@@ -175,7 +175,7 @@ class Writer:
             async with connection.transaction():
                 written.add(await self.insert_all(connection, ended))
         except psycopg.Error as error:
-            if not speaks_of_a_row(error):
+            if not is_row_error(error):
                 raise
             await self.divide(connection, ended, written, error)
 
@@ -232,20 +232,20 @@ class Writer:
             async with connection.transaction(), connection.cursor() as cursor:
                 await cursor.executemany(copying.DAGS, facts)
         except psycopg.Error as error:
-            if not speaks_of_a_row(error):
+            if not is_row_error(error):
                 raise
             if len(dags) > 1:
                 for dag in dags:
                     await self.keep_dags(connection, [dag])
                 return
             await connection.execute(copying.DAGS, {**facts[0], **NOTHING_KNOWN})
-            log.warning("a DAG's facts can be no row", extra={"dag": str(facts[0]["id"])})
+            log.warning("facts of a DAG refused", extra={"dag": str(facts[0]["id"])})
 
     async def quarantine(
         self, connection: AsyncConnection[Any], refused: Refused, written: Written
     ) -> None:
-        """Quarantines an item that cannot be a row, unless its row exists: if another archiver has
-        written the end in the meantime, the data in Redis may have expired.
+        """Quarantines an item that cannot be stored as a row, unless its row exists: if another
+        archiver has written the end in the meantime, the data in Redis may have expired.
         """
         if not refused.kept.flat and await has_row(connection, self.queue, refused.line):
             written.repeated += 1
@@ -259,8 +259,8 @@ class Writer:
             log.warning("quarantined: %s", refused.reason, extra={"task": task})
 
     async def make_room(self, connection: AsyncConnection[Any], ended: Sequence[Ended]) -> None:
-        """Creates the partitions for these rows. Without the right to do so, the rows go to the
-        default partition, and the next migration moves them.
+        """Creates the missing partitions for these rows. Without the right to do so, the rows go to
+        the default partition, and the next migration moves them.
         """
         if self.months is None:
             self.months = await known_months(connection)
@@ -279,18 +279,20 @@ class Writer:
 
 
 def name_of(task: bytes) -> str:
-    """The name of a task that may be no valid id; a long one is cut and ends with its hash."""
+    """Returns the name of a task whose id may be invalid; a long name is cut and ends with its
+    hash.
+    """
     name = task.decode(errors="replace").replace("\0", "\ufffd")
     return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…{sha256(task).hexdigest()[:16]}"
 
 
 def ends_of(span: str) -> tuple[str, str]:
-    """The first and the last id with this prefix; all others with it are in one of their months."""
+    """Returns the first and the last id with this prefix. All others are in the same months."""
     return span.ljust(LENGTH, "0"), span.ljust(LENGTH, "Z")
 
 
 def extras_of(settings: Settings) -> list[str]:
-    """The optional statements that the queue's settings enable."""
+    """Returns the optional statements that the queue's settings enable."""
     wanted = {
         copying.AGENT_EVENTS: settings.agent_events,
         copying.EMBEDDING_JOBS: settings.embedding_jobs,
@@ -302,8 +304,8 @@ COST = b"COST"
 
 
 class Late(NamedTuple):
-    """One late cost: its task and life, and its name, made of the run and the number of the note.
-    Invalid labels are left out.
+    """One late cost of a task's life. Its key is the lease token of the attempt (`token`) and the
+    number of the note (`seq`). Invalid labels are None.
     """
 
     task: UUID
@@ -320,12 +322,12 @@ class Late(NamedTuple):
 
 
 def is_late(line: OutboxItem) -> bool:
-    """Whether a line of the outbox is a late cost."""
+    """Returns whether a line of the outbox is a late cost."""
     return line.value.partition(b" ")[2].partition(b" ")[0] == COST
 
 
 def late_in(line: OutboxItem) -> Late:
-    """The late cost of a line; raises Unfit for an invalid one."""
+    """Parses the late cost in a line. Raises Unfit if it is invalid."""
     life, _, said = line.value.split(b" ", 2) if line.value.count(b" ") > 1 else (b"", b"", b"")
     try:
         found: Any = json.loads(said)
@@ -344,16 +346,16 @@ def late_in(line: OutboxItem) -> Late:
             moment(natural(found["at"])),
         )
     except (*UNREADABLE, RecursionError):
-        raise Unfit("the late cost in the outbox is not one of ours") from None
+        raise Unfit("the late cost in the outbox is invalid") from None
 
 
 def label_in(given: object) -> str | None:
-    """A valid label, else None."""
+    """Returns the value if it is a valid label, else None."""
     return given if isinstance(given, str) and LABEL.fullmatch(given) else None
 
 
 def number(given: str | bytes, digits: int = INT_DIGITS) -> int:
-    """An integer of at most this many digits."""
+    """Parses an integer of at most `digits` digits. Raises ValueError."""
     if len(given) > digits:
         raise ValueError("out of range")
     return natural(given)

@@ -21,8 +21,9 @@ WORKER = "worker="
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """An account in dollars: `day` or `worker=<name>`. `reserved_usd` is reserved for leased tasks;
-    `short` is whether a task recently exceeded what remained. Without a ceiling it is unlimited.
+    """An account in dollars: `day` or `worker=<name>`. `reserved_usd` is reserved for leased tasks.
+    `short` means that a task recently exceeded what remained. Without a ceiling the account is
+    unlimited.
     """
 
     account: str
@@ -36,7 +37,7 @@ class Budget:
         """What can still be reserved; negative if the account is overdrawn."""
         if self.ceiling_usd is None:
             return None
-        # Rounded to millionths, the unit of the server, so that an exact fit is not shown as less.
+        # Rounded to millionths, the unit of the server: a float error must not show less.
         return round(self.ceiling_usd - self.spent_usd - self.reserved_usd, 6)
 
     @property
@@ -58,7 +59,7 @@ class Budgets:
         return next((one for one in self.accounts if one.account == DAY), Budget(DAY))
 
     def of_worker(self, name: str) -> Budget | None:
-        """The account of a worker, if it has one."""
+        """Returns the account of a worker, or None."""
         return next((one for one in self.accounts if one.worker == name), None)
 
 
@@ -69,7 +70,7 @@ async def set_budget(
     *,
     afresh: bool = False,
 ) -> None:
-    """Sets a ceiling, None for no limit, and serves waiting claims; `afresh` resets the spent
+    """Sets a ceiling, None for no limit, and answers waiting claims. `afresh` resets the spent
     amount.
     """
     args: dict[str, Argument] = {
@@ -85,13 +86,13 @@ async def set_budget(
 
 
 async def budgets(shard: Shard) -> Budgets:
-    """All accounts as they are now."""
+    """Returns all accounts with their current amounts."""
     unpaid, *rows = ok("budget/read", "", await shard.run("budget/read"))
     return Budgets(tuple(budget_of(row) for row in rows), int(unpaid))
 
 
 def budget_of(row: list[bytes]) -> Budget:
-    """The account of one row of the script's reply."""
+    """Returns the account in one row of the script's reply."""
     account, ceiling, spent, reserved, short = map(text, row)
     return Budget(
         account,

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class QueueBudgets:
-    """`queue.budgets`. The budget of a DAG is set by `queue.dags.set_budget`."""
+    """`queue.budgets`. `queue.dags.set_budget` sets the budget of a DAG."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
     async def list(self) -> Budgets:
-        """The accounts of the day and of the workers that have a budget."""
+        """Returns the accounts of the day and of the workers that have a budget."""
         return await accounts.budgets(self._shard)
 
     async def set(
         self, usd: float | None, *, worker: str | None = None, afresh: bool = False
     ) -> None:
         """Sets the budget of each day, or the total budget of a worker name; None for no limit.
-        With `afresh` the spent amount is reset. Waiting claims are served.
+        `afresh` resets the spent amount. Answers waiting claims.
         """
         name = None if worker is None else arguments.label_of("worker", worker)
         account = accounts.DAY if name is None else f"{accounts.WORKER}{name}"

@@ -91,8 +91,8 @@ async def archive_of(queue: Queue) -> list[Finding]:
     from rqueue.archive.health import (  # noqa: PLC0415
         OutboxFacts,
         judge_archive,
+        judge_configuration,
         judge_outbox,
-        judge_saying,
         read_health,
     )
     from rqueue.core.outbox import is_joined, oldest_ms  # noqa: PLC0415
@@ -101,7 +101,7 @@ async def archive_of(queue: Queue) -> list[Finding]:
     counted, oldest = await queue.counts(), await oldest_ms(queue._internals.shard)
     archive = queue._internals.runtime.archive
     joined = await is_joined(queue._internals.shard)
-    findings = judge_saying(queue.name, says=archive is not None, joined=joined)
+    findings = judge_configuration(queue.name, configured=archive is not None, joined=joined)
     if archive is None and oldest is None:
         return findings
     most = queue.settings.max_outbox

@@ -13,7 +13,7 @@ from rqueue.dags import store as dag_store
 from rqueue.dags.builder import DagBuilder, submit_plan
 from rqueue.dags.graph import missing, ordered
 from rqueue.dags.handle import DagHandle
-from rqueue.dags.view import DagGraph, alone
+from rqueue.dags.view import DagGraph, dag_of_one
 from rqueue.errors import DagEnded, DagNotFound, InvalidGraph, InvalidTask, TaskError, TaskNotFound
 from rqueue.producer import arguments
 from rqueue.task.dag import DagSpec
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from rqueue.task.spec import Call
     from rqueue.task.task import Task
 
-# The reason that is stored with each task by default.
+# The default reason of a cancellation; it is stored with each task.
 NO_REASON = "the DAG was cancelled"
-ALONE = "belongs to no DAG: pause its type instead, and give it a max_cost_usd"
+SINGLE = "belongs to no DAG; pause its type or set its max_cost_usd instead"
 
 
 @dataclass(slots=True)
@@ -49,7 +49,8 @@ class Retried:
 class Dags:
     """`queue.dags`; the builder is `queue.dag`.
 
-    A DAG is named by its id in any form, or by one of its tasks. A single task is a DAG of one.
+    A DAG is named by its id in any form, or by the id of one of its tasks. A single task counts as
+    a DAG of one task.
     """
 
     def __init__(self, queue: DagQueue, operations: Operations, dead: DeadOperations) -> None:
@@ -58,17 +59,17 @@ class Dags:
         self._dead = dead
         self._shard = queue.shard
 
-    # The producer.
+    # For producers.
 
     async def submit(self, plan: Plan | Mapping[str, Any]) -> DagHandle:
-        """Submits a whole DAG that is given as a Plan or as a YAML or JSON mapping. Raises
-        InvalidGraph with the faulty path, InvalidTask and the other SubmitErrors; nothing is
-        submitted then.
+        """Submits a whole DAG, given as a Plan or as a YAML or JSON mapping. Raises InvalidGraph
+        with the faulty path, InvalidTask and the other SubmitErrors. If it raises one of these,
+        nothing is submitted.
         """
         return await submit_plan(self._queue, plan)
 
     async def chain(self, *calls: Asked, title: str | None = None, **options: Any) -> DagHandle:
-        """Submits tasks that run one after the other; `previous` stands for the output of the
+        """Submits tasks that run one after the other. `previous` stands for the output of the
         preceding task. Options are those of `queue.dag`.
         """
         async with self._build(title, options) as dag:
@@ -90,8 +91,8 @@ class Dags:
         title: str | None = None,
         **options: Any,
     ) -> DagHandle:
-        """Submits tasks that run in parallel, and one that receives the list of their outputs: as
-        its first argument, or in place of `previous` in a call.
+        """Submits tasks that run in parallel, and a task that receives the list of their outputs,
+        as its first argument or in place of `previous` in its call.
         """
         async with self._build(title, options) as dag:
             dag.gather([dag.add(call) for call in calls], into)
@@ -100,59 +101,61 @@ class Dags:
     def _build(self, title: str | None, options: Mapping[str, Any]) -> DagBuilder:
         return DagBuilder(DagSpec.parse({"title": title, **options}), self._queue)
 
-    # The operator.
+    # For operators.
 
     async def get(self, dag: str) -> DagHandle:
-        """The handle of a DAG by its id in any form; raises DagNotFound."""
+        """Returns the handle of a DAG, named by its id in any form. Raises DagNotFound."""
         handle = DagHandle(DagId.parse(dag), self._queue)
         await handle.status()
         return handle
 
     async def list(self) -> AsyncIterator[Dag]:
-        """The DAGs of more than one task, newest first, read in pages."""
+        """Yields the DAGs that have more than one task, newest first. Reads them in pages."""
         async for dag in dag_store.walk(self._shard):
             yield dag
 
     async def status(self, dag: str) -> Dag:
-        """A DAG from Redis, or from the archive if it has left Redis; raises DagNotFound."""
+        """Returns a DAG from Redis, or from the archive if it has left Redis; raises
+        DagNotFound.
+        """
         try:
-            return (await self._found(dag))[0]
+            return (await self._dag_and_task(dag))[0]
         except DagNotFound:
-            return await self._past(dag)
+            return await self._archived(dag)
 
     async def show(self, dag: str) -> DagGraph:
-        """A DAG with its tasks, from Redis or the archive; raises DagNotFound."""
+        """Returns a DAG with its tasks, from Redis or the archive; raises DagNotFound."""
         try:
-            return await self._present(dag)
+            return await self._in_redis(dag)
         except DagNotFound:
-            found = await self._past(dag)
-        return DagGraph.of(found, await self._past_tasks(found), SYSTEM.now())
+            found = await self._archived(dag)
+        return DagGraph.of(found, await self._archived_tasks(found), SYSTEM.now())
 
     async def id_of(self, dag: str) -> DagId:
-        """The id of a DAG that may be named by one of its tasks."""
-        return (await self._found(dag))[0].id
+        """Returns the id of a DAG, which may be named by one of its tasks."""
+        return (await self._dag_and_task(dag))[0].id
 
     async def cancel(self, dag: str, reason: str = "") -> int:
         """Cancels all tasks of a DAG that have not ended; returns their number. Raises DagNotFound
         and DagEnded.
         """
         why = arguments.reason_of(reason) or NO_REASON
-        found, lone = await self._found(dag)
-        if lone is None:
+        found, single = await self._dag_and_task(dag)
+        if single is None:
             return await dag_store.cancel(self._shard, found.id, why)
-        if not await self._operations.cancel(lone.id, reason=why, dependents="cascade"):
+        if not await self._operations.cancel(single.id, reason=why, dependents="cascade"):
             raise DagEnded(found.id, found.status)
         return 1
 
     async def pause(self, dag: str) -> None:
-        """Pauses a DAG: none of its tasks is claimed until it is resumed; running tasks continue.
+        """Pauses a DAG: none of its tasks is claimed until it is resumed, running tasks continue.
         Raises DagNotFound, DagEnded, and InvalidTask for a single task.
         """
-        await dag_store.pause(self._shard, (await self._grown(dag)).id)
+        await dag_store.pause(self._shard, (await self._with_record(dag)).id)
 
     async def resume(self, dag: str) -> None:
         """Resumes a paused DAG; raises the errors of `pause`."""
-        found = await self._grown(dag)
+        found = await self._with_record(dag)
         if found.ended and not found.paused:
             raise DagEnded(found.id, found.status)
         await dag_store.resume(self._shard, found.id)
@@ -160,7 +163,7 @@ class Dags:
     async def set_budget(self, dag: str, usd: float | None) -> None:
         """Sets the budget of a DAG, None for no limit; raises InvalidTask and DagNotFound."""
         budget = DagSpec.parse({"budget_usd": usd}).budget_usd
-        await dag_store.set_budget(self._shard, (await self._grown(dag)).id, budget)
+        await dag_store.set_budget(self._shard, (await self._with_record(dag)).id, budget)
 
     async def retry(self, dag: str, *, progress: Progress | None = None) -> Retried:
         """Retries every dead task of a DAG; `progress` is called with the number done and the
@@ -168,7 +171,7 @@ class Dags:
         """
         graph = await self.show(dag)
         if graph.dag.closing:
-            # A cancellation in progress would cancel the retried tasks, so it is finished first.
+            # A cancellation in progress would cancel the retried tasks. It is finished first.
             await dag_store.cancel(self._shard, graph.dag.id)
             graph = await self.show(dag)
         each = graph.tasks.values()
@@ -185,18 +188,18 @@ class Dags:
                 progress(done, len(dead))
         return found
 
-    async def _present(self, dag: str) -> DagGraph:
-        """A DAG in Redis with its tasks; raises DagNotFound."""
-        found, lone = await self._found(dag)
-        if lone is not None:
-            return DagGraph.of(found, [lone], SYSTEM.now())
+    async def _in_redis(self, dag: str) -> DagGraph:
+        """Returns a DAG in Redis with its tasks; raises DagNotFound."""
+        found, single = await self._dag_and_task(dag)
+        if single is not None:
+            return DagGraph.of(found, [single], SYSTEM.now())
         read = await self._operations.reader.read(await dag_store.members(self._shard, found.id))
-        # The DAG is read after its tasks: if a task is final here, the counts include it.
+        # The DAG is read after its tasks, so that its counts include each task that has ended.
         now = await dag_store.read(self._shard, found.id)
         return DagGraph.of(now, [task for task in read if task is not None], SYSTEM.now())
 
-    async def _past(self, dag: str) -> Dag:
-        """A DAG from the archive; raises DagNotFound."""
+    async def _archived(self, dag: str) -> Dag:
+        """Returns a DAG from the archive; raises DagNotFound."""
         reader, named = self._operations.past, dag_reference(str(dag))
         if reader is not None and not isinstance(named, DagId):
             task = await reader.get(task_reference(named))
@@ -208,8 +211,8 @@ class Dags:
             raise DagNotFound(dag)
         return found
 
-    async def _past_tasks(self, dag: Dag) -> Sequence[Task]:
-        """The tasks of a DAG that has left Redis, each after its dependencies."""
+    async def _archived_tasks(self, dag: Dag) -> Sequence[Task]:
+        """Returns the tasks of a DAG that has left Redis, each after its dependencies."""
         if self._operations.past is None:
             return []
         wanted = Wanted(dag=dag.id.uuid)
@@ -220,15 +223,19 @@ class Dags:
         }
         return [known[id] for id in ordered(edges, known=missing(edges))]
 
-    async def _grown(self, dag: str) -> Dag:
-        """A DAG that has a record of its own; raises InvalidTask for a single task."""
-        found, lone = await self._found(dag)
-        if lone is not None:
-            raise InvalidTask("dag", f"{lone.id} {ALONE}")
+    async def _with_record(self, dag: str) -> Dag:
+        """Returns a DAG that has its own record. Raises InvalidTask for a single task, which has
+        none.
+        """
+        found, single = await self._dag_and_task(dag)
+        if single is not None:
+            raise InvalidTask("dag", f"{single.id} {SINGLE}")
         return found
 
-    async def _found(self, dag: str) -> tuple[Dag, Task | None]:
-        """The DAG of an id, and its task if that is a single one; raises DagNotFound."""
+    async def _dag_and_task(self, dag: str) -> tuple[Dag, Task | None]:
+        """Returns the DAG with this id, and the task if the DAG is a single task. Raises
+        DagNotFound.
+        """
         named = dag_reference(str(dag))
         if isinstance(named, DagId):
             try:
@@ -240,5 +247,5 @@ class Dags:
         except TaskNotFound:
             raise DagNotFound(dag) from None
         if task.dag is None:
-            return alone(task), task
+            return dag_of_one(task), task
         return await dag_store.read(self._shard, task.dag), None

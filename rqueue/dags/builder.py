@@ -1,4 +1,4 @@
-"""The builder of DAGs: tasks are added one by one and submitted together, all or none."""
+"""The builder of DAGs: tasks are added one by one and submitted together, all or none of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, overload
 
 from rqueue.dags import submit as dag_submit
 from rqueue.dags.handle import DagHandle, DagQueue, Node
-from rqueue.dags.plan import Plan, PlanTask, dag_draft_of, refuse_endless, refuse_missing, within
+from rqueue.dags.plan import Plan, PlanTask, dag_draft_of, refuse_long_chain, refuse_missing, within
 from rqueue.errors import InvalidGraph, InvalidTask
 from rqueue.producer.arguments import name_of
 from rqueue.producer.handle import Handle
@@ -25,7 +25,7 @@ After = Handle | str | Iterable[Handle | str]
 
 
 class Callee(Protocol):
-    """A task function, as `queue.task` returns it."""
+    """A task function as `queue.task` returns it."""
 
     def call(self, *args: Any, **kwargs: Any) -> Call: ...
 
@@ -34,8 +34,8 @@ Maker = Callee | Callable[[Any], Call]
 
 
 class DagBuilder(DagHandle):
-    """Builds a DAG, and is its handle once it is submitted. As a context manager it submits at the
-    end of the block, unless the block raises.
+    """Builds a DAG. After the submission it is the handle of the DAG. As a context manager it
+    submits at the end of the block, unless the block raises.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class DagBuilder(DagHandle):
             await self.submit()
 
     async def submit(self) -> None:
-        """Submits the DAG atomically; repeating the call creates no second one. Raises
-        InvalidGraph, InvalidTask and the other SubmitErrors.
+        """Submits the DAG atomically. A repeated call creates no second DAG. Raises InvalidGraph,
+        InvalidTask and the other SubmitErrors.
         """
         await submit_plan(self.queue, self.plan())
         self.submitted = True
 
     def plan(self) -> Plan:
-        """The plan of the tasks added so far."""
-        refuse_endless(self, lambda one: one.following if isinstance(one, DagBuilder) else None)
+        """Returns the plan of the tasks added so far."""
+        refuse_long_chain(self, lambda one: one.following if isinstance(one, DagBuilder) else None)
         following = self.following
         if isinstance(following, DagBuilder):
             following = following.plan()
@@ -75,9 +75,9 @@ class DagBuilder(DagHandle):
     def add(
         self, call: Asked, *, name: str | None = None, after: After = (), **options: Any
     ) -> Node:
-        """Adds a task that runs after others, given as nodes, names, or handles or ids of existing
-        tasks. A task whose output is an argument is a dependency, too. Options are those of the
-        task, such as `trigger`, and override those of the call.
+        """Adds a task that runs after the tasks in `after`, which are nodes, names, or handles or
+        ids of existing tasks. A task whose output is an argument is a dependency too. Options are
+        those of the task, such as `trigger`, and override those of the call.
         """
         if self.submitted:
             rule = "is already submitted; a running task can add to it with ctx.spawn"
@@ -93,26 +93,26 @@ class DagBuilder(DagHandle):
             else [self.named(argument, each) for each in one]
             for argument, one in inputs.items()
         }
-        above = [self.name_of(one) for one in several(after)]
+        above = [self.name_of(one) for one in as_dependencies(after)]
         self.planned[known] = PlanTask(known, id, fields, above, given)
         self.names[id] = known
         return Node(id, self.queue, name)
 
     def named(self, argument: str, reference: str) -> str:
-        """The name or id of the task whose output fills an argument."""
+        """Returns the name or id of the task whose output fills an argument."""
         task = task_in(reference)
         if task is None:
-            rule = "stands for an output only in a chain, a chord or the `into` of a map"
+            rule = "is allowed only in a chain, a chord or the `into` of a map"
             raise InvalidTask(f"arguments.{argument}", f"`previous` {rule}")
         return self.names.get(task, task)
 
     def name_of(self, one: Handle | str) -> str:
-        """The name of a dependency in this DAG, or its id if it is outside."""
+        """Returns the name of a dependency in this DAG, or its id if it is outside."""
         if isinstance(one, Handle):
             return self.names.get(one.id, one.id)
         if isinstance(one, str):
             return one
-        raise InvalidTask("after", f"holds nodes, handles, names and ids, not {one!r:.100}")
+        raise InvalidTask("after", f"takes nodes, handles, names and ids, not {one!r:.100}")
 
     @overload
     def map(
@@ -132,27 +132,27 @@ class DagBuilder(DagHandle):
         after: After = (),
         into: Call | Maker | None = None,
     ) -> list[Node] | Node:
-        """Adds one task per item, made by a task function or by a function that returns a call.
-        With `into`, also adds and returns a task that receives the list of their outputs.
+        """Adds one task per item. A task function, or a function that returns a call, makes each of
+        them. With `into`, also adds and returns a task that receives the list of their outputs.
         """
-        make, above = maker(function), several(after)
+        make, above = maker(function), as_dependencies(after)
         nodes = [self.add(make(item), after=above) for item in items]
         if into is None:
             return nodes
         return self.gather(nodes, into, after=() if nodes else above)
 
     def gather(self, nodes: Iterable[Handle], into: Call | Maker, *, after: After = ()) -> Node:
-        """Adds a task that receives the list of the outputs of others: as its first argument, or in
-        place of `previous` in a call.
+        """Adds a task that receives the list of the outputs of other tasks, as its first argument
+        or in place of `previous` in its call.
         """
         all_of = list(nodes)
         call = into if isinstance(into, Call) else maker(into)([node.output for node in all_of])
         outputs = [node.output.reference for node in all_of]
-        return self.add(replaced(call, outputs), after=[*several(after), *all_of])
+        return self.add(replaced(call, outputs), after=[*as_dependencies(after), *all_of])
 
     def chain(self, *calls: Asked, after: After = ()) -> list[Node]:
-        """Adds tasks that run one after the other; `previous` as an argument stands for the output
-        of the preceding task.
+        """Adds tasks that run one after the other. The argument `previous` stands for the output of
+        the preceding task.
         """
         nodes: list[Node] = []
         for call in calls:
@@ -165,7 +165,7 @@ class DagBuilder(DagHandle):
 
 
 def parts_of(asked: Asked, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The fields of a task, and separately the references that fill its arguments."""
+    """Returns the fields of a task, and separately the references that fill its arguments."""
     call = asked if isinstance(asked, Call) else written(asked)
     fields = call.with_options(**options).fields()
     inputs = dict(fields.pop("inputs", {}))
@@ -176,29 +176,29 @@ def parts_of(asked: Asked, options: Mapping[str, Any]) -> tuple[dict[str, Any], 
 
 
 def replaced(asked: Asked, by: Reference) -> Call:
-    """The call with `previous` replaced by outputs."""
+    """Returns the call with `previous` replaced by outputs."""
     fields, inputs = parts_of(asked, {})
     found = {name: by if one == PREVIOUS else one for name, one in inputs.items()}
     return written({**fields, "inputs": found} if found else fields)
 
 
 def maker(function: Maker) -> Callable[[Any], Call]:
-    """The function that makes a call from an item."""
+    """Returns the function that makes a call from an item."""
     given: Any = function
     found: Callable[[Any], Call] = getattr(given, "call", given)
     return found
 
 
-def several(after: After) -> Sequence[Handle | str]:
-    """A single dependency as a list; several as they are."""
+def as_dependencies(after: After) -> Sequence[Handle | str]:
+    """Returns the dependencies as a list, also if only one is given."""
     return [after] if isinstance(after, Handle | str) else list(after)
 
 
-NEVER = object()
+UNSET = object()
 
 
 async def submit_plan(queue: DagQueue, plan: Plan | Mapping[str, Any]) -> DagHandle:
-    """Submits a whole DAG; the options of handlers and the middleware are applied."""
+    """Submits a whole DAG. Applies the options of the handlers and the middleware first."""
     known = plan if isinstance(plan, Plan) else Plan.parse(plan)
     whole = await completed(queue, known)
     found = dag_draft_of(whole, queue.drafter)
@@ -210,24 +210,26 @@ async def submit_plan(queue: DagQueue, plan: Plan | Mapping[str, Any]) -> DagHan
 
 
 async def completed(queue: DagQueue, plan: Plan) -> Plan:
-    """The plan after the options of handlers and the middleware are applied."""
+    """Returns the plan with the options of the handlers and the middleware applied."""
     tasks = [await completed_task(queue, task) for task in plan.tasks]
     following = plan.on_complete
     if following is not None:
-        # The scheduler that submits it later knows neither these handlers nor this middleware.
+        # The scheduler submits it later and knows neither these handlers nor this middleware.
         with within("on_complete"):
             following = await completed(queue, following)
     return replace(plan, tasks=tasks, on_complete=following)
 
 
 async def completed_task(queue: DagQueue, task: PlanTask) -> PlanTask:
-    """The same for one task. Deduplication options of its handler do not apply to it."""
+    """Returns a task with the options of its handler and the middleware applied. The deduplication
+    options of its handler do not apply.
+    """
     with within(task.name):
         call = queue.drafter.completed(written(task.fields))
     handler = queue.drafter.handlers.get(call.type)
     if handler is not None:
         own = {name: handler.options[name] for name in SAME_TASK if name in handler.options}
-        asked = {name: v for name, v in call.options.items() if own.get(name, NEVER) != v}
+        asked = {name: v for name, v in call.options.items() if own.get(name, UNSET) != v}
         call = replace(call, options=asked)
     if queue.hooks.middleware:
         with within(task.name):

@@ -16,14 +16,15 @@ Edges = Mapping[str, Sequence[str]]
 
 
 def ordered(dependencies: Edges, *, known: Iterable[Hashable] = ()) -> list[str]:
-    """The names in topological order, each after its dependencies; otherwise the given order.
+    """Returns the names in topological order, each after its dependencies. Otherwise keeps the
+    given order.
 
     `known` are dependencies outside the graph. Raises InvalidGraph with the faulty path: a
     self-edge, an unknown dependency, or a cycle.
     """
-    dependents, waits = below(dependencies, set(known))
+    dependents, waits = dependents_of(dependencies, set(known))
     free = [name for name in dependencies if not waits[name]]
-    # The list grows while it is read.
+    # The loop appends to the list that it iterates over.
     for name in free:
         for dependent in dependents[name]:
             waits[dependent] -= 1
@@ -34,10 +35,10 @@ def ordered(dependencies: Edges, *, known: Iterable[Hashable] = ()) -> list[str]
     return free
 
 
-def below(
+def dependents_of(
     dependencies: Edges, outside: set[Hashable]
 ) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """Each task's dependents, and how many of its dependencies are in the graph."""
+    """Returns the dependents of each task, and how many of its dependencies are in the graph."""
     dependents: dict[str, list[str]] = {name: [] for name in dependencies}
     waits: dict[str, int] = {}
     for name, above in dependencies.items():
@@ -53,7 +54,7 @@ def below(
 
 
 def cycle(dependencies: Edges, waits: Mapping[str, int]) -> tuple[str, ...]:
-    """A cycle among the tasks with open dependencies, from a task back to itself."""
+    """Returns a cycle among the tasks with open dependencies, from a task back to itself."""
     name = next(name for name, count in waits.items() if count)
     path: dict[str, None] = {}
     while name not in path:
@@ -65,21 +66,21 @@ def cycle(dependencies: Edges, waits: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def roots(dependencies: Edges) -> list[str]:
-    """The tasks without a dependency in the graph."""
+    """Returns the tasks without a dependency in the graph."""
     return [
         name for name, above in dependencies.items() if not any(p in dependencies for p in above)
     ]
 
 
 def leaves(dependencies: Edges) -> list[str]:
-    """The tasks without a dependent."""
+    """Returns the tasks without a dependent."""
     inner = {dependency for above in dependencies.values() for dependency in above}
     return [name for name in dependencies if name not in inner]
 
 
 def remaining(dependencies: Edges, order: Sequence[str]) -> dict[str, int]:
-    """For each task the number of tasks on the longest path from it to a leaf, itself included.
-    `order` is the result of `ordered`.
+    """Returns, for each task, the number of tasks on the longest path from it to a leaf, itself
+    included. `order` is the result of `ordered`.
     """
     found = dict.fromkeys(order, 1)
     for name in reversed(order):
@@ -90,7 +91,7 @@ def remaining(dependencies: Edges, order: Sequence[str]) -> dict[str, int]:
 
 
 def critical_path(dependencies: Edges, weights: Mapping[str, float]) -> list[str]:
-    """The path from a root to a leaf with the largest total weight."""
+    """Returns the path from a root to a leaf with the largest total weight."""
     best: dict[str, float] = {}
     before: dict[str, str | None] = {}
     for name in ordered(dependencies, known=missing(dependencies)):
@@ -107,7 +108,7 @@ def critical_path(dependencies: Edges, weights: Mapping[str, float]) -> list[str
 
 
 def missing(dependencies: Edges) -> set[str]:
-    """The dependencies that are not in the graph."""
+    """Returns the dependencies that are not in the graph."""
     return {
         dependency
         for above in dependencies.values()
@@ -117,13 +118,14 @@ def missing(dependencies: Edges) -> set[str]:
 
 
 def ranks(dependencies: Edges) -> dict[str, float]:
-    """The critical-path boost of each task that has not ended, in points. Dependencies outside the
-    graph have ended. A graph with a cycle, which only damaged data can have, gets no boosts.
+    """Returns the critical-path boost of each task that has not ended, in points. Dependencies
+    outside the graph count as ended. A graph with a cycle, which occurs only in damaged data, gets
+    no boosts.
     """
     try:
         order = ordered(dependencies, known=missing(dependencies))
     except InvalidGraph:
         return dict.fromkeys(dependencies, 0.0)
-    ways = remaining(dependencies, order)
-    longest = max(ways.values(), default=0)
-    return {name: dependency_boost(way, longest) for name, way in ways.items()}
+    lengths = remaining(dependencies, order)
+    longest = max(lengths.values(), default=0)
+    return {name: dependency_boost(length, longest) for name, length in lengths.items()}

@@ -1,4 +1,4 @@
-"""The handle of a submitted DAG: wait, read, cancel, pause and resume."""
+"""The handle of a submitted DAG: waits, reads, cancels, pauses and resumes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class DagQueue(Protocol):
 
 
 class Node(Handle):
-    """The handle of one task of a DAG; `name` is the task's name there, by default its id."""
+    """The handle of one task of a DAG. `name` is the name of the task in the DAG, by default its
+    id.
+    """
 
     __slots__ = ("name",)
 
@@ -70,13 +72,13 @@ class DagHandle:
         return f"{type(self).__name__}({self.id})"
 
     async def status(self) -> Dag:
-        """The current state of the DAG."""
+        """Returns the current state of the DAG."""
         return await dag_store.read(self.queue.shard, self.id)
 
     async def wait(self, timeout: float | None = None) -> Dag:  # noqa: ASYNC109 (the public name)
         """Waits until the DAG has completed and returns it. Raises DagFailed if a task is dead or
         the DAG was cancelled; with `on_failure="continue"` only after all other tasks have ended.
-        Raises ResultTimeout after `timeout` seconds; the DAG itself continues.
+        Raises ResultTimeout after `timeout` seconds; the DAG continues.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -92,33 +94,33 @@ class DagHandle:
         await self.queue.ended(self.id)
         found = await self.status()
         while found.spec.on_failure == "continue" and not found.ended:
-            # A dead task does not block the others here: each of them ends.
+            # With `continue` a dead task does not block the others: each of them ends.
             for task in await dag_store.members(self.queue.shard, self.id):
                 await self.queue.ended(TaskId.from_ulid(task))
             found = await self.status()
         return found
 
     async def tasks(self) -> list[Node]:
-        """Its tasks, each after its dependencies; spawned tasks come last."""
+        """Returns the tasks of the DAG, each after its dependencies. Spawned tasks come last."""
         return [Node(task.id, self.queue, task.spec.name) for task in await self.read()]
 
     async def results(self) -> dict[str, JsonValue]:
-        """The results of its completed tasks, by name, or by id for tasks without a name. Raises
-        ResultMissing if a result is stored as an artifact that was deleted.
+        """Returns the results of the completed tasks by name, or by id for tasks without a name.
+        Raises ResultMissing if a result is stored as an artifact that was deleted.
         """
         done = [task for task in await self.read() if task.state is State.COMPLETED]
-        # Only results that are stored as artifacts need another read.
+        # Results that are stored as artifacts are read by another call.
         whole = [await self.queue.get(one.id) if one.result_artifact else one for one in done]
         return {task.spec.name or str(task.id): outcome(task) for task in whole}
 
     async def read(self) -> list[Task]:
-        """Its tasks as stored in Redis."""
+        """Returns the tasks of the DAG as stored in Redis."""
         members = await dag_store.members(self.queue.shard, self.id)
         found = await self.queue.reader.read(members)
         return [task for task in found if task is not None]
 
     async def cancel(self, reason: str = "") -> bool:
-        """Cancels all of its tasks that have not ended; returns whether there were any."""
+        """Cancels all tasks of the DAG that have not ended; returns whether there were any."""
         try:
             why = arguments.reason_of(reason) or "cancelled"
             return await dag_store.cancel(self.queue.shard, self.id, why) > 0
@@ -126,9 +128,11 @@ class DagHandle:
             return False
 
     async def pause(self) -> None:
-        """Pauses it: none of its tasks is claimed until it is resumed; running tasks continue."""
+        """Pauses the DAG: none of its tasks is claimed until it is resumed, running tasks
+        continue.
+        """
         await dag_store.pause(self.queue.shard, self.id)
 
     async def resume(self) -> None:
-        """Resumes it."""
+        """Resumes the DAG."""
         await dag_store.resume(self.queue.shard, self.id)

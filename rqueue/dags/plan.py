@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 
-# The parts of a plan's task that are not the task's own fields.
+# The keys of a task in a plan that are not fields of the task.
 OWN = ("name", "id", "after", "inputs")
 WHOLE = ("id", "tasks", "on_complete")
 EMPTY = "is a list of at least one task"
-# Length limit of a chain of DAGs: each is stored and checked with all those before it.
+# Length limit of a chain of DAGs: each of them is stored and checked with all earlier ones.
 MAX_FOLLOWERS = 32
 
 
@@ -43,8 +43,8 @@ MAX_FOLLOWERS = 32
 class PlanTask:
     """One task of a plan: its own fields and the names of its dependencies.
 
-    `after` and `inputs` may also hold the ids of existing tasks. `inputs` fills arguments with one
-    output or a list of outputs. `is_placed` means that the name is the position in the plan.
+    `after` and `inputs` may also contain the ids of existing tasks. `inputs` maps an argument to
+    one output or a list of outputs. `is_placed` means that the name is the position in the plan.
     """
 
     name: str
@@ -62,7 +62,7 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A DAG as its producer describes it. It contains its ids, so that a repeated submission
+    """A DAG as its producer describes it. It contains the ids, so that a repeated submission
     creates no second DAG.
     """
 
@@ -72,16 +72,16 @@ class Plan:
     on_complete: Plan | None = None
 
     def __post_init__(self) -> None:
-        refuse_endless(self, lambda one: one.on_complete)
+        refuse_long_chain(self, lambda one: one.on_complete)
 
     @classmethod
     def parse(cls, given: object, ulids: Callable[[int], Sequence[str]] = IDS.ulids) -> Self:
-        """The plan of a mapping, as parsed from YAML or JSON; `ulids` generates missing ids. Raises
-        InvalidTask.
+        """Returns the plan in a mapping that was parsed from YAML or JSON. `ulids` generates
+        missing ids. Raises InvalidTask.
         """
         if not isinstance(given, Mapping):
             raise InvalidTask("dag", "is a mapping with `tasks`")
-        refuse_endless(given, named_next)
+        refuse_long_chain(given, named_next)
         if "tasks" not in given:
             raise InvalidTask("tasks", f"is missing; it {EMPTY}")
         rows = given["tasks"]
@@ -97,7 +97,9 @@ class Plan:
         return cls(id, spec, tasks, after)
 
     def signed(self, by: str) -> Plan:
-        """The plan with this default for `created_by`; "" leaves it unchanged."""
+        """Returns the plan with `by` as the default of `created_by`. "" leaves the plan
+        unchanged.
+        """
         if not by:
             return self
         tasks = [
@@ -108,11 +110,11 @@ class Plan:
         return replace(self, spec=self.spec.signed(by), tasks=tasks, on_complete=following)
 
     def text(self) -> str:
-        """The plan as JSON for `parse`, ids included."""
+        """Returns the plan as JSON for `parse`, ids included."""
         return to_json(self.as_data()).decode()
 
     def as_data(self) -> dict[str, Any]:
-        """The plan as JSON values."""
+        """Returns the plan as JSON values."""
         found: dict[str, Any] = {
             "id": self.id,
             **self.spec.model_dump(mode="json", exclude_none=True),
@@ -132,8 +134,8 @@ class Plan:
         return found
 
     def edges(self) -> Edges:
-        """The dependencies of each task, inputs included: names, or ids of existing tasks. Raises
-        InvalidGraph if a name or an id occurs twice.
+        """Returns the dependencies of each task, inputs included: names, or ids of existing tasks.
+        Raises InvalidGraph if a name or an id occurs twice.
         """
         found: dict[str, list[str]] = {task.name: [] for task in self.tasks}
         own = {task.id: task.name for task in self.tasks}
@@ -152,8 +154,8 @@ class Plan:
         return found
 
     def checked(self, *, max_nodes: int, max_edges: int) -> list[PlanTask]:
-        """The tasks in topological order. Raises InvalidGraph for a cycle, an unknown dependency,
-        or too many tasks or edges.
+        """Returns the tasks in topological order. Raises InvalidGraph for a cycle, an unknown
+        dependency, or too many tasks or edges.
         """
         if not self.tasks:
             raise InvalidTask("tasks", EMPTY)
@@ -172,7 +174,7 @@ class Plan:
 
 
 def task_of(row: object, at: int, fresh: TaskId) -> PlanTask:
-    """One task of a plan's list; its default name is its position."""
+    """Returns one task of a plan's list. Its default name is its position."""
     place = f"tasks[{at}]"
     if not isinstance(row, Mapping):
         raise InvalidTask(place, "is a mapping with at least a `type`")
@@ -192,40 +194,40 @@ def task_of(row: object, at: int, fresh: TaskId) -> PlanTask:
 
 @contextmanager
 def within(part: str) -> Iterator[None]:
-    """Prefixes the field of an InvalidTask with a part of the plan."""
+    """Prefixes the field name of an InvalidTask with a part of the plan."""
     try:
         yield
     except InvalidTask as error:
         raise InvalidTask(f"{part}.{error.field}", error.rule) from error
 
 
-def refuse_endless(one: Any, next_of: Callable[[Any], object]) -> None:
+def refuse_long_chain(one: Any, next_of: Callable[[Any], object]) -> None:
     """Raises InvalidTask if the chain of follow-up DAGs is too long or has a cycle."""
     for _ in range(MAX_FOLLOWERS + 1):
         one = next_of(one)
         if one is None:
             return
-    rule = f"at most {MAX_FOLLOWERS} DAGs may follow one another; submit the rest from a task"
+    rule = f"at most {MAX_FOLLOWERS} DAGs may follow one another; submit further ones from a task"
     raise InvalidTask("on_complete", rule)
 
 
 def named_next(given: object) -> object:
-    """The follow-up of a plan that is not parsed yet."""
+    """Returns the follow-up of a plan that is not parsed yet."""
     return given.get("on_complete") if isinstance(given, Mapping) else None
 
 
 def inputs_of(task: PlanTask) -> list[str]:
-    """The names of the tasks whose outputs a task receives."""
+    """Returns the names of the tasks whose outputs a task receives."""
     return [name for given in task.inputs.values() for name in as_list(given)]
 
 
 def is_named(given: object) -> bool:
-    """Whether the value is a name or a list of names."""
+    """Returns whether the value is a name or a list of names."""
     return isinstance(given, Sequence) and all(isinstance(one, str) for one in given)
 
 
 def id_in(name: str) -> TaskId | None:
-    """The task id that a name is; None for other names."""
+    """Returns the name as a task id; None if it is not one."""
     try:
         return TaskId.parse(name)
     except InvalidTask:
@@ -233,12 +235,12 @@ def id_in(name: str) -> TaskId | None:
 
 
 def repeated(names: Iterable[str]) -> str:
-    """The first name that occurs more than once."""
+    """Returns the first name that occurs more than once."""
     return next(name for name, number in Counter(names).items() if number > 1)
 
 
 def resolved(inputs: Mapping[str, Reference], ids: Mapping[str, TaskId]) -> dict[str, Any]:
-    """Inputs as stored in a task's definition: references to outputs by task id."""
+    """Returns inputs as stored in a task's definition: references to outputs by task id."""
 
     def reference(name: str) -> str:
         return output_of(ids[name] if name in ids else TaskId.parse(name))
@@ -249,25 +251,24 @@ def resolved(inputs: Mapping[str, Reference], ids: Mapping[str, TaskId]) -> dict
     }
 
 
-# Deduplication options have no meaning for a task of a DAG.
-ONCE = "is not for a task of a DAG, which is submitted once anyway"
+ONCE = "is not allowed for a task of a DAG, because a DAG is submitted only once"
 REFUSED = {
     **dict.fromkeys(("idempotency_key", "dedupe", "dedupe_fields"), ONCE),
-    "depends_on": "is `after` for a task of a DAG: names of its tasks, or ids of others",
-    "dag_id": "is not for a task of a DAG, whose `id` stands beside its `tasks`",
+    "depends_on": "is not allowed in a DAG; use `after` with task names of the plan or task ids",
+    "dag_id": "is not allowed for a task of a DAG; set the `id` of the DAG instead",
 }
-NOT_THERE = "depends on a task that is not there or was cancelled"
+MISSING = "depends on a task that does not exist or was cancelled"
 
 
 def dag_draft_of(plan: Plan | str, drafter: Drafter) -> DagDraft:
-    """The draft of a plan or of its JSON; raises InvalidTask and InvalidGraph."""
+    """Returns the draft of a plan or of its JSON. Raises InvalidTask and InvalidGraph."""
     if isinstance(plan, str):
         plan = Plan.parse(json.loads(plan))
     settings = drafter.settings
     tasks = plan.checked(max_nodes=settings.max_dag_nodes, max_edges=settings.max_dag_edges)
     ids = {task.name: task.id for task in tasks}
     drafts = {task.name: drafted(task, ids, drafter) for task in tasks}
-    refuse_namesakes(tasks)
+    refuse_repeated_external_ids(tasks)
     boosts = ranks({task.name: task.after for task in tasks})
     edges = {task.name: [name for name in task.after if name in ids] for task in tasks}
     triggered = {name for name, draft in drafts.items() if is_triggered(draft)}
@@ -289,18 +290,18 @@ def dag_draft_of(plan: Plan | str, drafter: Drafter) -> DagDraft:
         )
     spec, following = plan.spec.signed(drafter.by), plan.on_complete
     if following is not None:
-        refuse_twins(plan)
-        # An invalid follow-up is refused now. It is signed now: the scheduler submits it later.
+        refuse_repeated_ids(plan)
+        # The scheduler submits the follow-up later. It is signed and validated now.
         following = following.signed(drafter.by)
         with within("on_complete"):
             dag_draft_of(following, drafter)
     facts, follow = facts_of(spec, following), "" if following is None else following.text()
-    askers = (drafter.by or spec.created_by, *(node.draft.by for node in nodes))
-    by = tuple(dict.fromkeys(one for one in askers if one))
+    principals = (drafter.by or spec.created_by, *(node.draft.by for node in nodes))
+    by = tuple(dict.fromkeys(one for one in principals if one))
     return DagDraft(plan.id, facts, nodes, follow, by)
 
 
-def refuse_namesakes(tasks: Sequence[PlanTask]) -> None:
+def refuse_repeated_external_ids(tasks: Sequence[PlanTask]) -> None:
     """Raises InvalidGraph if two tasks have the same external id."""
     seen: dict[str, str] = {}
     for task in tasks:
@@ -310,7 +311,7 @@ def refuse_namesakes(tasks: Sequence[PlanTask]) -> None:
             raise InvalidGraph("two tasks have the same external_id", (seen[own], task.name))
 
 
-def refuse_twins(plan: Plan) -> None:
+def refuse_repeated_ids(plan: Plan) -> None:
     """Raises InvalidGraph if an id occurs twice in a plan and its follow-ups."""
     seen: set[str] = set()
     one: Plan | None = plan
@@ -323,8 +324,8 @@ def refuse_twins(plan: Plan) -> None:
 
 
 async def refuse_missing(shard: Shard, plan: Plan, found: DagDraft) -> None:
-    """Raises InvalidGraph if an existing task that a task depends on is missing or cancelled.
-    This check avoids writing a part of the DAG; the script checks again.
+    """Raises InvalidGraph if a task depends on an existing task that is missing or cancelled. This
+    check avoids writing a part of the DAG; the script checks again.
     """
     outside = list(dict.fromkeys(one for node in found.nodes for one in node.outside))
     if not outside:
@@ -337,11 +338,13 @@ async def refuse_missing(shard: Shard, plan: Plan, found: DagDraft) -> None:
             if state is None or (state is State.CANCELLED and not is_triggered(node.draft)):
                 if await is_taken(shard, found.id):
                     return
-                raise InvalidGraph(NOT_THERE, (names[node.id], TaskId.from_ulid(one)))
+                raise InvalidGraph(MISSING, (names[node.id], TaskId.from_ulid(one)))
 
 
 async def is_taken(shard: Shard, dag: DagId) -> bool:
-    """Whether the DAG exists already. A repeated submission is not checked a second time."""
+    """Returns whether a DAG with this id exists. A repeated submission is not checked a second
+    time.
+    """
     try:
         await dag_store.read(shard, dag)
     except DagNotFound:
@@ -350,13 +353,14 @@ async def is_taken(shard: Shard, dag: DagId) -> bool:
 
 
 def is_triggered(draft: Draft) -> bool:
-    """Whether a task has another trigger than the success of its dependencies."""
+    """Returns whether a task has a trigger other than the success of its dependencies."""
     return bool(draft.more) and "trigger" in json.loads(draft.more)
 
 
 def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draft:
-    """The draft of one task. Its definition contains only dependencies outside the DAG; the DAG and
-    the dependencies inside are stored beside it, so that it stays as short as a single task's.
+    """Returns the draft of one task. Its definition contains only dependencies outside the DAG. The
+    DAG and the dependencies inside it are stored separately, so that the definition is as short as
+    that of a single task.
     """
     outside = [name for name in task.after if name not in ids]
     drafter.refuse_many(f"{task.name}.after", len(outside))
@@ -374,7 +378,7 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
 
 
 def facts_of(spec: DagSpec, following: Plan | None) -> list[Argument]:
-    """The stored fields of the DAG itself: names and values alternate."""
+    """Returns the stored fields of the DAG itself, names and values alternating."""
     found: dict[str, Argument | None] = {
         "title": spec.title,
         "created_by": spec.created_by,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rqueue.scheduler")
 
-# Operations whose script stores its own progress. All but `revive`, which takes a task, take a DAG.
+# Operations whose script stores its own progress. They take a DAG; `revive` takes a task.
 STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
     "commit": dag_submit.commit,
     "drop": partial(dag_submit.drop, idle_ms=dag_store.WRITING_MS),
@@ -37,14 +37,14 @@ STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
     "revive": lambda shard, task: revive(shard, Revival(task.ulid)),
 }
 
-# Length limit of a stored refusal: it may name every task of a cycle.
+# Length limit of a stored refusal. Without it, the text could name every task of a long cycle.
 REASON_LENGTH = 500
 
 
 @dataclass(slots=True)
 class ResumedSteps:
-    """How many steps one tick has finished, how many have failed and are tried again, and how many
-    follow-up DAGs were refused permanently.
+    """The number of steps that one tick has finished, of steps that have failed and are tried
+    again, and of follow-up DAGs that were refused permanently.
     """
 
     done: int = 0
@@ -54,7 +54,7 @@ class ResumedSteps:
 
 class Resumer:
     """Finishes DAG operations that a crash or the size limit of one call has left unfinished. Any
-    number of instances may run: each step is a script that stores its own progress.
+    number of instances may run, because each step is a script that stores its own progress.
     """
 
     name = "keeper"
@@ -72,18 +72,20 @@ class Resumer:
             if step.verb == "rank" and self.was_ranked(step.dag):
                 continue
             try:
-                steps.refused += not await self.go_on(step)
+                steps.refused += not await self.finish(step)
                 steps.done += 1
             except StoreUnavailable:
                 raise
             except Exception as error:
                 # An error in one DAG must not stop the others.
                 steps.failed += 1
-                log.warning("cannot %s %s: %s", step.verb, step.dag, error)
+                log.warning(
+                    "cannot finish step %s of %s, it is retried: %s", step.verb, step.dag, error
+                )
         return steps
 
-    async def go_on(self, step: Step) -> bool:
-        """Finishes one operation; False if a follow-up DAG was refused."""
+    async def finish(self, step: Step) -> bool:
+        """Finishes one operation. Returns False if a follow-up DAG was refused."""
         if step.verb == "follow":
             return await self.follow(step.dag)
         if step.verb == "rank":
@@ -93,8 +95,8 @@ class Resumer:
         return True
 
     def was_ranked(self, dag: DagId) -> bool:
-        """Whether the DAG was ranked within `rank_interval_sec`. The interval bounds the work for a
-        DAG that grows continuously.
+        """Returns whether the DAG was ranked within `rank_interval_sec`. The interval limits the
+        work for a DAG that grows continuously.
         """
         now, interval = self.drafter.clock.monotonic(), self.drafter.settings.rank_interval_sec
         self.ranked = {one: at for one, at in self.ranked.items() if now - at < interval}
@@ -110,15 +112,15 @@ class Resumer:
         await dag_store.rank(self.shard, dag, moved, seen=seen)
 
     async def follow(self, dag: DagId) -> bool:
-        """Submits the follow-up of a completed DAG. Its ids are part of the stored plan, so that it
-        is created once even if this is repeated. Returns False if it was refused: it was valid when
-        it was given, so it is not tried again, and the refusal is logged and stored.
+        """Submits the follow-up of a completed DAG. The stored plan contains its ids, so that a
+        repeated call creates no second DAG. Returns False if the follow-up was refused. It was
+        valid when it was given, so it is not tried again; the refusal is logged and stored.
         """
         text = await dag_store.follower(self.shard, dag)
         refused = ""
         try:
             if text:
-                # Permission was checked with the DAG that it follows.
+                # Permission was checked when the preceding DAG was submitted.
                 following = dag_draft_of(text, self.drafter)._replace(by=())
                 await dag_submit.submit(self.shard, following)
         except (StoreUnavailable, Overloaded):

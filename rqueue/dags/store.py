@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 
-# Tasks that one call pauses or resumes.
+# Tasks per call.
 STEP = 250
-# An uncommitted DAG is dropped after this time without a write by its producer.
+# An uncommitted DAG is dropped if its producer writes nothing for this time.
 WRITING_MS = 600_000
 
 
 class Step(NamedTuple):
-    """An unfinished operation on a DAG, and its position. The `dag` of a `revive` has the ULID of a
-    task.
+    """An unfinished operation on a DAG, and its position. In a `revive` step, `dag` has the ULID of
+    a task.
     """
 
     verb: str
@@ -36,7 +36,9 @@ class Step(NamedTuple):
 
 
 def ok(script: str, dag: str, reply: list[Any]) -> list[Any]:
-    """The rest of a reply that begins with OK; raises the error for any other word."""
+    """Returns the rest of a reply that begins with OK. Raises the error for any other reply
+    word.
+    """
     match [text(reply[0]), *reply[1:]]:
         case ["OK", *rest]:
             return rest
@@ -56,13 +58,13 @@ async def run(
 
 
 async def read(shard: Shard, dag: DagId) -> Dag:
-    """The current state of a DAG; raises DagNotFound."""
+    """Returns the current state of a DAG; raises DagNotFound."""
     flat, _ = await run(shard, "dag/read", dag, {"from": 0, "limit": 1})
     return dag_of(dag, flat)
 
 
 async def members(shard: Shard, dag: DagId) -> list[str]:
-    """The ULIDs of its tasks, in the order of submission."""
+    """Returns the ULIDs of the tasks of a DAG, in the order of submission."""
     found: list[str] = []
     while True:
         args: dict[str, Argument] = {"from": len(found), "limit": CHUNK}
@@ -73,7 +75,7 @@ async def members(shard: Shard, dag: DagId) -> list[str]:
 
 
 async def walk(shard: Shard) -> AsyncIterator[Dag]:
-    """The DAGs of the queue, newest first."""
+    """Yields the DAGs of the queue, newest first."""
     start = 0
     while True:
         args: dict[str, Argument] = {"from": start, "limit": CHUNK}
@@ -87,7 +89,9 @@ async def walk(shard: Shard) -> AsyncIterator[Dag]:
 
 
 async def member_pages(shard: Shard, chosen: Callable[[Dag], bool]) -> AsyncIterator[list[str]]:
-    """Pages of the tasks of the chosen DAGs; this finds blocked tasks, which are in no lane."""
+    """Yields pages of the tasks of the chosen DAGs. This also finds blocked tasks, which are in no
+    lane.
+    """
     async for dag in walk(shard):
         if chosen(dag):
             found = await members(shard, dag.id)
@@ -96,7 +100,7 @@ async def member_pages(shard: Shard, chosen: Callable[[Dag], bool]) -> AsyncIter
 
 
 def dag_of(dag: DagId, flat: Sequence[bytes]) -> Dag:
-    """The DAG of a stored hash."""
+    """Returns the DAG in a stored hash."""
     words = [text(word) for word in flat]
     found = dict(zip(words[::2], words[1::2], strict=True))
     budget, threshold = found.get("budget"), found.get("threshold")
@@ -128,9 +132,9 @@ def dag_of(dag: DagId, flat: Sequence[bytes]) -> Dag:
 
 
 async def cancel(shard: Shard, dag: DagId, reason: str = "") -> int:
-    """Cancels all tasks of a DAG that have not ended; returns how many this cancellation has
-    cancelled, whoever ran it. Without a reason, continues an unfinished cancellation. Raises
-    DagNotFound, and DagEnded if no task is open.
+    """Cancels all tasks of a DAG that have not ended. Returns how many tasks this cancellation has
+    cancelled in all its calls, by any process. Without a reason, continues an unfinished
+    cancellation. Raises DagNotFound, and DagEnded if no task is open.
     """
     args: dict[str, Argument] = {
         "reason": reason,
@@ -145,7 +149,7 @@ async def cancel(shard: Shard, dag: DagId, reason: str = "") -> int:
 
 
 async def pause(shard: Shard, dag: DagId, *, begin: bool = True) -> None:
-    """Pauses a DAG: none of its tasks is claimed; running tasks continue."""
+    """Pauses a DAG: none of its tasks is claimed, running tasks continue."""
     args: dict[str, Argument] = {"limit": STEP, **shard.request_args()}
     while int((await run(shard, "dag/pause", dag, {**args, "begin": int(begin)}))[0]):
         begin = False
@@ -160,7 +164,7 @@ async def resume(shard: Shard, dag: DagId, *, begin: bool = True) -> None:
 
 
 async def forget(shard: Shard, dag: DagId) -> None:
-    """Sets the expiry of the keys of an ended DAG."""
+    """Sets the expiry of the keys of a DAG that has ended."""
     terms = shard.terms
     args: dict[str, Argument] = {
         "limit": STEP,
@@ -184,7 +188,7 @@ async def set_budget(shard: Shard, dag: DagId, usd: float | None) -> None:
 
 
 async def follower(shard: Shard, dag: DagId) -> str:
-    """The follow-up plan of a completed DAG, as JSON; "" for none."""
+    """Returns the follow-up plan of a completed DAG, as JSON; "" for none."""
     args: dict[str, Argument] = {"done": 0, "refused": "", "events": shard.terms.events}
     return text((await run(shard, "dag/follow", dag, args))[0])
 
@@ -196,7 +200,7 @@ async def followed(shard: Shard, dag: DagId, *, refused: str = "") -> None:
 
 
 async def steps(shard: Shard, *, limit: int = CHUNK) -> list[Step]:
-    """The unfinished operations on DAGs."""
+    """Returns the unfinished operations on DAGs."""
     args: dict[str, Argument] = {"limit": limit, "idle_ms": WRITING_MS}
     rows = [text(word) for word in ok("dag/steps", "", await shard.run("dag/steps", args))]
     found = []
@@ -215,7 +219,9 @@ class Ranked(NamedTuple):
 
 
 async def edges(shard: Shard, dag: DagId) -> list[Ranked]:
-    """The tasks of a DAG that have not ended; each page is a snapshot. Raises DagNotFound."""
+    """Returns the tasks of a DAG that have not ended; each page is a snapshot. Raises
+    DagNotFound.
+    """
     found: list[Ranked] = []
     at = "0"
     while at:

@@ -1,4 +1,4 @@
-"""Submits a DAG: writes it in parts that are invisible, then commits it atomically."""
+"""Submits a DAG: writes it in invisible parts, then commits it atomically."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
     from rqueue.task.lane import Lane
 
-# Tasks and edges of one call: it blocks the server for a few milliseconds.
+# Tasks and edges per call. A call of this size blocks the server for a few milliseconds.
 PAGE = 200
-# More dependencies than this are stored in a list of their own.
+# A task with more dependencies than this stores them in a separate list.
 MANY = 16
 # Tasks that a commit or a drop processes in one call.
 STEP = 250
-ID_TAKEN = "a task with this id exists already; leave `id` out, or make a new one"
+ID_TAKEN = "a task with this id exists already; leave out `id`, or use a new one"
 # The reply to a part while an earlier, uncommitted submission of the DAG is being dropped.
 BEING_DROPPED = ["STATE", "dropping"]
 
 
 class Node(NamedTuple):
-    """One task of a DAG ready to be sent. `dependencies` are ULIDs of earlier tasks, `outside` are
-    those outside the DAG, written as in a single submit. `flags` are those of `letters`. `below` is
-    its dependent if it has exactly one. `name` is for error messages.
+    """One task of a DAG that is ready to be sent. `dependencies` are ULIDs of earlier tasks of the
+    DAG. `outside` are dependencies outside the DAG, written as in a single submit. `flags` are
+    those of `letters`. `below` is its dependent if it has exactly one. `name` is for error
+    messages.
     """
 
     id: TaskId
@@ -56,10 +57,10 @@ class Node(NamedTuple):
 
 
 def letters(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> dict[str, str]:
-    """The flags of tasks that describe their dependents, by name; `edges` has the dependencies.
-    d: has dependents that wait for its completion. h: has `triggered` dependents, which wait for
-    any outcome. u: is the only dependent of each of its dependencies; these have o, and store the
-    one dependent in their hash.
+    """Returns the flags of each task by name; they describe its dependents. `edges` has the
+    dependencies. d: it has dependents that wait for its completion. h: it has `triggered`
+    dependents, which wait for any outcome. u: it is the only dependent of each of its dependencies.
+    o: the task has such a dependent, whose id is stored in the hash of the task.
     """
     only = dependents(edges, triggered)
     found: dict[str, set[str]] = {name: {"o"} if name in only else set() for name in edges}
@@ -74,7 +75,7 @@ def letters(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> d
 
 def dependents(edges: Mapping[str, Sequence[str]], triggered: Collection[str]) -> dict[str, str]:
     """Maps tasks with exactly one dependent to that dependent, if it is also the only dependent of
-    all its other dependencies and waits for their completion.
+    its other dependencies and waits for their completion.
     """
     below: dict[str, list[str]] = {name: [] for name in edges}
     for name, dependencies in edges.items():
@@ -101,8 +102,8 @@ class Row(NamedTuple):
 
 
 class DagDraft(NamedTuple):
-    """A DAG ready to be sent: its own fields, its tasks in topological order, its follow-up plan
-    as JSON, and the principals that submit it.
+    """A DAG that is ready to be sent: its own fields, its tasks in topological order, its follow-up
+    plan as JSON, and the principals that submit it.
     """
 
     id: DagId
@@ -113,9 +114,9 @@ class DagDraft(NamedTuple):
 
 
 async def submit(shard: Shard, dag: DagDraft) -> None:
-    """Submits a DAG atomically; repeating it creates no second one. Raises InvalidGraph,
-    TooManyLanes and Forbidden. After any other error the outcome is unknown, and the call should be
-    repeated.
+    """Submits a DAG atomically. A repeated call creates no second DAG. Raises InvalidGraph,
+    TooManyLanes and Forbidden. After any other error the outcome is unknown, and the caller should
+    repeat the call.
     """
     refused = await write(shard, dag)
     if refused == BEING_DROPPED:
@@ -130,9 +131,11 @@ async def submit(shard: Shard, dag: DagDraft) -> None:
 
 
 async def write(shard: Shard, dag: DagDraft) -> list[str]:
-    """Writes all parts; returns the first reply that is not OK, else OK."""
+    """Writes all parts. Returns the first reply that is not OK, else OK."""
     lanes = tuple(dict.fromkeys(node.draft.lane for node in dag.nodes))
-    calls = [partial(asked, shard, dag, lanes, rows) for rows in pages(numbered(dag.nodes, lanes))]
+    calls = [
+        partial(part_call, shard, dag, lanes, rows) for rows in pages(numbered(dag.nodes, lanes))
+    ]
     found = ["OK"]
     for reply in await shard.run_all("dag/submit", calls):
         if isinstance(reply, RQueueError):
@@ -142,10 +145,10 @@ async def write(shard: Shard, dag: DagDraft) -> list[str]:
     return found
 
 
-def asked(
+def part_call(
     shard: Shard, dag: DagDraft, lanes: tuple[Lane, ...], rows: Sequence[Row]
 ) -> tuple[dict[str, Argument], Sequence[Row]]:
-    """The arguments and rows of the call for one part."""
+    """Returns the arguments and rows of the call for one part."""
     args: dict[str, Argument] = {
         "dag": dag.id.ulid,
         "facts": json.dumps(dag.facts),
@@ -159,7 +162,9 @@ def asked(
 
 
 def numbered(nodes: Sequence[Node], lanes: Sequence[Lane]) -> Iterator[tuple[int, Row]]:
-    """The rows of all tasks, each with its weight; many dependencies take further rows."""
+    """Yields the rows of all tasks, each with its weight. A task with many dependencies takes
+    several rows.
+    """
     indexes = {lane: index for index, lane in enumerate(lanes, 1)}
     for node in nodes:
         draft, dependencies = node.draft, node.dependencies
@@ -177,7 +182,7 @@ def numbered(nodes: Sequence[Node], lanes: Sequence[Lane]) -> Iterator[tuple[int
 
 
 def special_of(node: Node) -> str:
-    """The optional parts of a task, as the script reads them."""
+    """Returns the optional parts of a task in the format that the script reads."""
     found = json.loads(node.draft.submit_facts) if node.draft.submit_facts else {}
     found.pop("parents", None)
     if node.outside:
@@ -187,7 +192,7 @@ def special_of(node: Node) -> str:
 
 
 def pages(rows: Iterator[tuple[int, Row]]) -> Iterator[list[Row]]:
-    """The rows in pages of about the same weight."""
+    """Yields the rows in pages of about the same weight."""
     page: list[Row] = []
     left = PAGE
     for weight, row in rows:
@@ -201,32 +206,32 @@ def pages(rows: Iterator[tuple[int, Row]]) -> Iterator[list[Row]]:
 
 
 def refusal(shard: Shard, dag: DagDraft, words: list[str]) -> RQueueError:
-    """The error for a reply that refuses a part."""
+    """Returns the error for a reply that refuses a part."""
     match words:
         case ["LANES"]:
             return TooManyLanes(shard.terms.max_lanes)
         case ["FORBIDDEN" | "FULL" as word, detail]:
             return forbidden(detail) if word == "FORBIDDEN" else archive_full(detail)
         case ["PARENT", task, dependency]:
-            rule = "depends on a task that is not there or was cancelled"
-            return InvalidGraph(rule, (named(dag, task), shown(dependency)))
+            rule = "depends on a task that does not exist or was cancelled"
+            return InvalidGraph(rule, (name_in(dag, task), shown(dependency)))
         case ["EXISTS", task, other]:
             rule = ID_TAKEN if task == other else NAME_TAKEN
-            return InvalidGraph(rule, (named(dag, task), TaskId.from_ulid(other)))
+            return InvalidGraph(rule, (name_in(dag, task), TaskId.from_ulid(other)))
         case ["STATE", *_]:
-            return InvalidGraph("another DAG of this id was committed", (dag.id,))
+            return InvalidGraph("another DAG with this id is committed", (dag.id,))
         case found:
             return ScriptFault("dag/submit", found)
 
 
-def named(dag: DagDraft, task: str) -> str:
-    """The name of a task in its plan, by default its id."""
+def name_in(dag: DagDraft, task: str) -> str:
+    """Returns the name of a task in its plan, by default its id."""
     known = (node.name for node in dag.nodes if node.id.ulid == task)
     return next(known, "") or TaskId.from_ulid(task)
 
 
 def shown(dependency: str) -> str:
-    """A dependency as an error shows it: a task id, or an external id with `@`."""
+    """Returns a dependency as error messages show it: a task id, or an external id with `@`."""
     return dependency if dependency.startswith("@") else TaskId.from_ulid(dependency)
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from rqueue.dags.graph import Edges
     from rqueue.task.task import Task
 
-# States of a task that continues without its dependencies or an operator.
-MOVING = LEASED | {State.READY, State.RETRYING}
-# The least weight of a task, so that of two paths of equal duration the one with more tasks wins.
+# States in which a task continues without waiting for dependencies or an operator.
+CONTINUING = LEASED | {State.READY, State.RETRYING}
+# The minimum weight of a task. Of two paths of equal duration the one with more tasks is chosen.
 LEAST_SEC = 0.001
-# The status of a single task as a DAG; all other states are PENDING.
-ALONE = {
+# The status of a DAG of one task by the state of the task, by default PENDING.
+STATUSES = {
     State.COMPLETED: DagStatus.COMPLETED,
     State.CANCELLED: DagStatus.CANCELLED,
     State.DEAD_LETTERED: DagStatus.FAILED,
@@ -32,10 +32,10 @@ ALONE = {
 @dataclass(frozen=True, slots=True)
 class DagGraph:
     """One DAG and its tasks by id, in the order of submission, which is a topological order.
-    `dependencies` are the edges within the DAG, `outside` those to tasks of other DAGs.
+    `dependencies` are the edges within the DAG, `outside` the edges to tasks of other DAGs.
 
-    A spawned task depends on its parent. That the parent may wait for it is no edge, because that
-    would be a cycle.
+    A spawned task depends on its parent. If the parent waits for it, that is not an edge, because
+    it would be a cycle.
     """
 
     dag: Dag
@@ -46,18 +46,18 @@ class DagGraph:
 
     @classmethod
     def of(cls, dag: Dag, tasks: Sequence[Task], at: datetime) -> DagGraph:
-        """The graph of a DAG and its tasks."""
+        """Returns the graph of a DAG and its tasks."""
         known = {str(task.id): task for task in tasks}
         named = {str(task.spec.external_id): str(task.id) for task in tasks}
         dependencies: dict[str, list[str]] = {}
         outside: dict[str, list[str]] = {}
         for task in tasks:
-            ways = [named.get(dependency, dependency) for dependency in dependencies_of(task)]
-            # Only earlier tasks: this excludes cycles even in damaged data.
+            above = [named.get(dependency, dependency) for dependency in dependencies_of(task)]
+            # Only dependencies on earlier tasks are edges: so damaged data cannot form a cycle.
             dependencies[task.id] = [
-                dependency for dependency in ways if dependency in dependencies
+                dependency for dependency in above if dependency in dependencies
             ]
-            outside[task.id] = [dependency for dependency in ways if dependency not in known]
+            outside[task.id] = [dependency for dependency in above if dependency not in known]
         return cls(dag, at, known, dependencies, outside)
 
     @property
@@ -81,15 +81,15 @@ class DagGraph:
         ]
 
     def layers(self) -> dict[str, int]:
-        """For each task the length of the longest path from a root to it."""
+        """Returns, for each task, the length of the longest path from a root to it."""
         found: dict[str, int] = {}
         for id, above in self.dependencies.items():
             found[id] = 1 + max((found[dependency] for dependency in above), default=-1)
         return found
 
     def duration_sec(self, id: str) -> float | None:
-        """The duration of a task's last attempt, until now if it is running; None if it has no
-        attempt.
+        """Returns the duration of a task's last attempt, until now if it is running; None if it has
+        no attempt.
         """
         task = self.tasks[id]
         if task.started_at is None:
@@ -103,23 +103,23 @@ class DagGraph:
         return max(0.0, (ended - task.started_at).total_seconds())
 
     def weights(self) -> dict[str, float]:
-        """For each task its actual or expected duration, by default the average duration of the
-        others. If no duration is known, all weights are equal.
+        """Returns, for each task, its actual or expected duration, by default the average duration
+        of the others. If no duration is known, all weights are equal.
         """
         took = {id: self.duration_sec(id) for id in self.tasks}
         known = [seconds for seconds in took.values() if seconds is not None]
-        usual = sum(known) / len(known) if known else 1.0
+        average = sum(known) / len(known) if known else 1.0
         found: dict[str, float] = {}
         for id, task in self.tasks.items():
             expected = task.spec.expected_duration_sec
-            so_far, to_come = took[id], usual if expected is None else expected
+            so_far, planned = took[id], average if expected is None else expected
             if task.state is State.CANCELLED:
                 found[id] = 0.0
             elif so_far is None:
-                found[id] = max(to_come, LEAST_SEC)
+                found[id] = max(planned, LEAST_SEC)
             else:
-                still = to_come if task.state in LEASED and expected is not None else 0.0
-                found[id] = max(so_far, still, LEAST_SEC)
+                least = planned if task.state in LEASED and expected is not None else 0.0
+                found[id] = max(so_far, least, LEAST_SEC)
         return found
 
     @property
@@ -130,38 +130,40 @@ class DagGraph:
         return any(one is not None for one in (*expected, *known))
 
     def critical_path(self) -> list[str]:
-        """The path with the longest duration, from a root to a leaf."""
+        """Returns the path with the longest duration, from a root to a leaf."""
         return critical_path(self.dependencies, self.weights())
 
     @property
     def at_rest(self) -> bool:
-        """Whether it does not continue without an operator: it has ended, or it has failed and the
-        remaining tasks wait for dead ones.
+        """Whether the DAG cannot continue without an operator: it has ended, or it has failed and
+        its remaining tasks wait for dead ones.
         """
         if self.dag.ended or self.dag.status is not DagStatus.FAILED:
             return self.dag.ended
         return not any(self.moves(task) for task in self.tasks.values())
 
     def moves(self, task: Task) -> bool:
-        """Whether a task that has not ended can continue by itself."""
+        """Returns whether a task that has not ended can continue by itself."""
         if task.state is not State.PENDING or task.available_at is not None:
-            return task.state in MOVING or task.state is State.PENDING
+            return task.state in CONTINUING or task.state is State.PENDING
         stuck = (State.PENDING, State.DEAD_LETTERED)
         found = [self.tasks.get(dependency) for dependency in task.blocked_by]
-        # A dependency in another DAG may still unblock it; one that has ended is about to.
+        # A dependency in another DAG may still unblock it; one that has ended is going to.
         return not found or any(one is None or one.state not in stuck for one in found)
 
 
 def dependencies_of(task: Task) -> list[str]:
-    """The dependencies of a task: declared ones, current ones, and the parent that spawned it."""
+    """Returns the dependencies of a task: those it declares, those it waits for, and the parent
+    that spawned it.
+    """
     spawner = [] if task.spec.parent_id is None else [str(task.spec.parent_id)]
     waits = [] if task.state is not State.PENDING else task.blocked_by
     return list(dict.fromkeys([*spawner, *task.spec.depends_on, *waits]))
 
 
-def alone(task: Task) -> Dag:
-    """A single task as a DAG of one."""
-    status = ALONE.get(task.state, DagStatus.PENDING)
+def dag_of_one(task: Task) -> Dag:
+    """Returns a single task as a DAG of one."""
+    status = STATUSES.get(task.state, DagStatus.PENDING)
     return Dag(
         id=task.dag_id,
         spec=DagSpec(title=task.spec.title, created_by=task.spec.created_by),

@@ -42,8 +42,8 @@ NO_PAYLOAD = "is needed to retry with a changed payload"
 
 @dataclass(frozen=True, slots=True)
 class DeadFilter:
-    """A filter of dead tasks; all given conditions must match. `agent` is the task's agent or the
-    worker that failed it last, `before` is an upper bound of its time of death, `cluster` is its
+    """A filter of dead tasks. All given conditions must match. `agent` is the task's agent or the
+    worker that failed it last, `before` an upper bound of its time of death, `cluster` its
     fingerprint.
     """
 
@@ -55,11 +55,11 @@ class DeadFilter:
     before: datetime | None = None
 
     def plain(self) -> Filter:
-        """The conditions that apply to tasks in any state."""
+        """Returns the conditions that apply to tasks in any state."""
         return Filter(states=DEAD, type=self.type, tag=self.tag)
 
     def fits(self, task: Task) -> bool:
-        """Whether a dead task matches the conditions that `plain` does not contain."""
+        """Returns whether a dead task matches the conditions that `plain` does not contain."""
         return (
             (self.reason is None or task.failure_reason == self.reason)
             and (self.agent is None or self.agent in (task.spec.agent_name, worker_of(task)))
@@ -105,8 +105,8 @@ class Chosen(NamedTuple):
 
 @dataclass(slots=True)
 class Resolved:
-    """The dead tasks that matched a filter and, unless it was a dry run, those that were resolved
-    (`done`) and those that could not be (`refused`, with the reason).
+    """The dead tasks that matched a filter. Unless it was a dry run, `done` are those that were
+    resolved, and `refused` those that could not be, with the reason.
     """
 
     tasks: list[TaskId] = field(default_factory=list)
@@ -115,8 +115,8 @@ class Resolved:
 
 
 class DeadOperations:
-    """Operations on the dead tasks of one shard. Decisions are also read from the archive if its
-    URL is configured.
+    """Operations on the dead tasks of one shard. If an archive is configured, decisions are read
+    from there, too.
     """
 
     def __init__(self, operations: Operations, archive: Archive | None = None) -> None:
@@ -125,14 +125,14 @@ class DeadOperations:
         self.shard = operations.shard
 
     async def find(self, wanted: DeadFilter) -> AsyncIterator[Task]:
-        """The matching dead tasks, in no order, read in pages."""
+        """Yields the matching dead tasks in no order. Reads them in pages."""
         async for task in self.operations.find(wanted.plain()):
             if wanted.fits(task):
                 yield task
 
     async def latest(self, wanted: DeadFilter) -> AsyncIterator[Task]:
-        """The matching dead tasks, newest first, read in pages. This is for display; decisions use
-        `find`, which misses no task if others leave in the meantime.
+        """Yields the matching dead tasks, newest first. Reads them in pages. This is for display;
+        decisions use `find`, which misses no task if others are removed meanwhile.
         """
         pages = index.newest(self.shard, self.shard.keys.dead())
         async for task in self.operations.met(pages, wanted.plain()):
@@ -140,7 +140,7 @@ class DeadOperations:
                 yield task
 
     async def clusters(self, wanted: DeadFilter) -> list[Cluster]:
-        """The clusters of the matching dead tasks, the largest first."""
+        """Returns the clusters of the matching dead tasks, the largest first."""
         found: dict[str, Cluster] = {}
         async for task in self.find(wanted):
             id, pattern = fingerprint_of(task)
@@ -153,8 +153,8 @@ class DeadOperations:
         self, task: str, decision: Decision, payload: object = None, *, life: int | None = None
     ) -> Task:
         """Carries out a decision on one dead task and returns the updated task. `life` is the
-        expected life, by default the current one. Raises TaskNotFound, WrongState if it is not
-        dead, AlreadyDecided if another decision came first, and the errors of `retry`.
+        expected life, by default the current one. Raises TaskNotFound, WrongState if the task is
+        not dead, AlreadyDecided if another decision came first, and the errors of `retry`.
         """
         check_payload(decision, payload)
         found = await self.operations.present(task)
@@ -173,7 +173,7 @@ class DeadOperations:
         return await self.operations.get(found.id)
 
     async def check(self, task: str, decision: Decision, payload: object = None) -> Task:
-        """Checks a decision without carrying it out, and returns the task. Raises TaskNotFound,
+        """Checks a decision without carrying it out. Returns the task. Raises TaskNotFound,
         WrongState and InvalidTask as `decide` does.
         """
         check_payload(decision, payload)
@@ -200,7 +200,7 @@ class DeadOperations:
     async def revival(
         self, found: Task, decision: Decision, payload: object = None, *, delay_ms: int = 0
     ) -> Revival:
-        """The request of a retry; raises InvalidTask for an invalid payload."""
+        """Returns the request for a retry. Raises InvalidTask for an invalid payload."""
         definition, diff = b"", ""
         if payload is not None:
             definition = self.operations.changed(
@@ -211,7 +211,7 @@ class DeadOperations:
         return Revival(found.id.ulid, found.life, review, definition, delay_ms)
 
     async def discard(self, task: str, reason: str = "") -> None:
-        """Discards a dead task; raises WrongState if it is not dead, AlreadyDecided if another
+        """Discards a dead task. Raises WrongState if it is not dead, and AlreadyDecided if another
         decision came first.
         """
         why = arguments.reason_of(reason)
@@ -226,14 +226,14 @@ class DeadOperations:
             raise fault
 
     async def chosen(self, wanted: DeadFilter) -> list[Chosen]:
-        """The dead tasks that match now, for `decide_many` after a confirmation."""
-        # Ids and lives alone are kept: all payloads may be more than memory holds.
+        """Returns the dead tasks that match now. After a confirmation, `decide_many` takes them."""
+        # Only ids and lives are kept, because all payloads together may not fit into memory.
         return [Chosen(task.id, task.life) async for task in self.find(wanted)]
 
     async def decide_many(
         self, chosen: Sequence[Chosen], decision: Decision, *, progress: Progress | None = None
     ) -> Resolved:
-        """Carries out a decision on these dead tasks, but not on later lives of them; `progress` is
+        """Carries out a decision on these dead tasks, but not on later lives of them. `progress` is
         called with the number done and the total.
         """
         found = Resolved([one.task for one in chosen])
@@ -256,7 +256,7 @@ class DeadOperations:
     async def carry_out(
         self, rows: Sequence[Reviewed], decision: Decision
     ) -> list[tuple[TaskId, RQueueError | None]]:
-        """Carries out one decision on many tasks; returns the error of each, None for success."""
+        """Carries out one decision on many tasks. Returns the error of each, None for success."""
         ids = [TaskId.from_ulid(row.task) for row in rows]
         if decision.resolution in REVIVING:
             lives = await dead_store.revive_all(self.shard, [Revival(*row) for row in rows])
@@ -273,24 +273,24 @@ class DeadOperations:
         return list(zip(ids, faults, strict=True))
 
     async def waiting_for(self, task: TaskId, *, limit: int) -> tuple[int, list[TaskId]]:
-        """The number of a task's dependents, and some of them."""
+        """Returns the number of a task's dependents, and some of them."""
         return await dead_store.dependents(self.shard, task.ulid, limit=limit)
 
     async def reviews(
         self, since: datetime | None, until: datetime | None, task: TaskId | None = None
     ) -> AsyncIterator[Review]:
-        """The decisions in a time range, oldest first, `until` excluded; optionally only those on
-        one task. Archived ones come first. Raises ConfigError if the queue has an archive that is
-        not configured here, because the list would be incomplete.
+        """Yields the decisions in a time range, oldest first, `until` excluded, optionally only
+        those on one task. Those in the archive come first. Raises ConfigError if the queue has an
+        archive that is not configured here, because the list would be incomplete.
         """
-        # The stream is read first: an entry that leaves it in the meantime is in the archive.
+        # The stream is read first: an entry that is removed from it meanwhile is in the archive.
         waiting = await self.waiting(since, until, task)
         if self.archive is None:
-            # Until an archiver has joined, all decisions are in the stream.
+            # All decisions are in the stream unless an archiver has joined.
             if await is_joined(self.shard):
                 raise archive_unknown("have decisions that would be missing")
         else:
-            # The archive's own package is an extra.
+            # The package of the archive is an optional dependency.
             from rqueue.archive.reports import Asked, read_reviews  # noqa: PLC0415
 
             asked = Asked(self.operations.settings.name, since, until, task)
@@ -303,7 +303,7 @@ class DeadOperations:
     async def waiting(
         self, since: datetime | None, until: datetime | None, task: TaskId | None = None
     ) -> dict[str, Review]:
-        """The decisions that are still in the stream, by entry."""
+        """Returns the decisions that are still in the stream, by entry."""
         since_ms = None if since is None else to_ms(since)
         until_ms = None if until is None else to_ms(until)
         walk = reviews.walk(self.shard, since_ms=since_ms, until_ms=until_ms)
@@ -311,7 +311,7 @@ class DeadOperations:
 
 
 class Wanted(TypedDict, total=False):
-    """Filter options; all given conditions must match. `agent` is the task's agent or the worker
+    """Filter options. All given conditions must match. `agent` is the task's agent or the worker
     that failed it last, `cluster` a fingerprint, `before` an upper bound of the time of death.
     """
 
@@ -334,13 +334,13 @@ class DeadTasks:
         self._operations = operations
 
     async def list(self, **wanted: Unpack[Wanted]) -> AsyncIterator[Task]:
-        """The dead tasks that match, in no order, read in pages."""
+        """Yields the dead tasks that match, in no order. Reads them in pages."""
         async for task in self._operations.find(dead_filter(wanted)):
             yield task
 
     async def clusters(self, **wanted: Unpack[Wanted]) -> Sequence[Cluster]:
-        """The matching dead tasks grouped by type, reason and error text without its variable
-        parts. The largest cluster comes first.
+        """Returns the matching dead tasks grouped by type, reason and error text without its
+        variable parts. The largest cluster comes first.
         """
         return await self._operations.clusters(dead_filter(wanted))
 
@@ -390,8 +390,8 @@ class DeadTasks:
         progress: Progress | None = None,
         **given: Unpack[Many],
     ) -> Resolved:
-        """Runs `decide` on all matching dead tasks, without a filter on all. `dry_run` only lists
-        them. A task that is refused is listed with the reason and does not stop the others.
+        """Runs `decide` on all matching dead tasks; without a filter, on all dead tasks. `dry_run`
+        only lists them. A refused task is listed with the reason and does not stop the others.
         `progress` is called with the number done and the total.
         """
         filtering = Wanted.__annotations__
@@ -413,8 +413,8 @@ class DeadTasks:
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> AsyncIterator[Review]:
-        """The decisions on dead tasks in a time range, oldest first, `until` excluded. Raises
-        ConfigError if the queue has an archive that is not configured in this process.
+        """Yields the decisions on dead tasks in a time range, oldest first, `until` excluded.
+        Raises ConfigError if the queue has an archive that is not configured in this process.
         """
         low = None if since is None else arguments.instant_of("since", since)
         high = None if until is None else arguments.instant_of("until", until)
@@ -423,7 +423,7 @@ class DeadTasks:
 
 
 def dead_filter(given: Wanted) -> DeadFilter:
-    """The filter of these options; raises InvalidTask."""
+    """Returns the filter with these options. Raises InvalidTask."""
     unknown = sorted(given.keys() - Wanted.__annotations__.keys())
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
@@ -446,17 +446,17 @@ def check_dead(task: Task) -> None:
 
 
 def agent_of(task: Task) -> str | None:
-    """The agent of a task; without one, the worker that failed it last."""
+    """Returns the agent of a task, or the worker that failed it last if it has no agent."""
     return task.spec.agent_name or worker_of(task)
 
 
 def worker_of(task: Task) -> str | None:
-    """The worker that failed a task last."""
+    """Returns the worker that failed a task last."""
     return task.failure_history[-1].agent if task.failure_history else None
 
 
 def died(task: Task) -> datetime:
-    """When a dead task died."""
+    """Returns when a dead task died."""
     return task.updated_at or task.created_at
 
 
@@ -470,7 +470,7 @@ def check_payload(decision: Decision, payload: object) -> None:
 
 
 def cluster_of(given: object) -> str:
-    """A valid fingerprint; raises InvalidTask."""
+    """Returns a valid fingerprint; raises InvalidTask."""
     digits = set("0123456789abcdef")
     if not isinstance(given, str) or len(given) != LENGTH or not digits.issuperset(given):
         raise InvalidTask("cluster", f"is a fingerprint: {LENGTH} digits from 0 to f")

@@ -1,10 +1,11 @@
-"""Fingerprints of failures, made from the error text without its variable parts.
+"""Fingerprints of failures, computed from the error text without its variable parts.
 
-A fingerprint is the same in every process and release, because reviews store it for years. A change
-of a rule must raise VERSION: then all fingerprints change, and no old one gets a new meaning.
+A fingerprint is the same in every process and release, because reviews store it for years. Whoever
+changes a rule must raise VERSION: this changes all fingerprints, so that no old one gets a new
+meaning.
 
-Of a traceback only the exception and the raising function in the user's code are used; other
-frames, line numbers and the formatting of a Python release have no influence.
+Of a traceback only the exception and the raising function in the user's code count. Other frames,
+line numbers and the formatting of a Python release have no influence.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from rqueue.task.attempt.error_text import raised
 from rqueue.task.fields import CONTROL
 
 VERSION = 2
-# Hex digits of a fingerprint: among a million clusters two alike are unlikely.
+# Hex digits of a fingerprint: a collision among a million clusters is unlikely.
 LENGTH = 12
 # Length limits of the error text that is read, and of its pattern.
 MOST_TEXT, MOST_PATTERN = 8192, 400
 # Length limits, within the pattern, of the raising function and of the exceptions of a group.
 MOST_PLACE, MOST_CAUSES = 100, 150
 
-# Applied in this order: larger units come before their parts. Every repetition is bounded or of one
-# character class, so that no text takes long to match.
+# Applied in this order: larger units come before their parts. Every repetition is bounded or has
+# one character class, so that matching is fast for every text.
 RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), word)
     for pattern, word in (
@@ -74,27 +75,27 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(type: str, reason: str, error: str) -> Fingerprint:
-    """The fingerprint of a failed task, from its type, reason and last error."""
+    """Returns the fingerprint of a failed task, from its type, reason and last error."""
     found = pattern(error)
     text = "\n".join((str(VERSION), type, reason, found))
     return Fingerprint(sha256(text.encode(errors="replace")).hexdigest()[:LENGTH], found)
 
 
 def pattern(error: str) -> str:
-    """An error's text in one line, with placeholders such as <n> and <path>. Of a traceback, the
-    line of the exception and the function that raised it.
+    """Returns the text of an error in one line, with placeholders such as <n> and <path>. For a
+    traceback this is the line of the exception and the function that raised it.
     """
     found = raised(error)
     if found is None:
-        return without(error)
-    causes = "; ".join(sorted({without(one) for one in found.causes}))[:MOST_CAUSES]
+        return masked(error)
+    causes = "; ".join(sorted({masked(one) for one in found.causes}))[:MOST_CAUSES]
     place = CONTROL.sub(" ", found.place)[:MOST_PLACE]
     more = f" [{causes}]" * bool(causes) + f" ({place})" * bool(place)
-    return without(found.line)[: MOST_PATTERN - len(more)].rstrip() + more
+    return masked(found.line)[: MOST_PATTERN - len(more)].rstrip() + more
 
 
-def without(text: str) -> str:
-    """A text with its variable parts replaced by placeholders."""
+def masked(text: str) -> str:
+    """Returns a text with its variable parts replaced by placeholders."""
     text = text[:MOST_TEXT]
     for rule, word in RULES:
         text = rule.sub(word, text)

@@ -53,7 +53,7 @@ class Decision:
     not_before_ms: int | None = None
 
     def review(self, task: Task | None, diff: str = "") -> str:
-        """The review of one task as JSON for the scripts; empty fields are left out."""
+        """Returns the review of one task as JSON for the scripts. Empty fields are left out."""
         said = {
             "by": self.by,
             "resolution": self.resolution,
@@ -71,7 +71,7 @@ class Decision:
 
 
 def decision_of(resolution: str, said: DecisionOptions, *, by: str | None) -> Decision:
-    """The decision of these options; raises InvalidTask. `by` is the default author."""
+    """Returns the decision with these options. Raises InvalidTask. `by` is the default author."""
     word = arguments.word_of("resolution", resolution, RESOLUTIONS)
     unknown = sorted(said.keys() - DecisionOptions.__annotations__.keys())
     if unknown:
@@ -92,7 +92,9 @@ def decision_of(resolution: str, said: DecisionOptions, *, by: str | None) -> De
 
 
 def note_of(given: object) -> str:
-    """A valid note: text of limited size that Redis and PostgreSQL can store."""
+    """Returns a valid note: a text of limited size that Redis and PostgreSQL can store. Raises
+    InvalidTask.
+    """
     if not isinstance(given, str):
         raise InvalidTask("note", "is text")
     if arguments.UNSTORABLE.search(given):
@@ -104,7 +106,7 @@ def note_of(given: object) -> str:
 
 
 def later(given: datetime | str) -> int:
-    """A time within a year from now, in ms."""
+    """Returns a time within a year from now, in ms. Raises InvalidTask."""
     when = arguments.instant_of("not_before", given)
     seconds = (when - SYSTEM.now()).total_seconds()
     if seconds <= 0:
@@ -115,30 +117,30 @@ def later(given: datetime | str) -> int:
 
 
 def fingerprint_of(task: Task) -> Fingerprint:
-    """The fingerprint of a dead task."""
+    """Returns the fingerprint of a dead task."""
     return fingerprint(task.type, task.failure_reason or "", task.last_error or "")
 
 
 def changes(before: Any, after: Any) -> str:
-    """The difference of two payloads, as JSON of limited size."""
+    """Returns the difference of two payloads, as JSON of limited size."""
     found = bounded(difference(before, after), MOST_DIFF)
     return json.dumps(found, separators=(",", ":"))
 
 
-# If a difference is too long, values of more than this many bytes are replaced by their hash.
+# If a difference is too long, values with more bytes than this are replaced by their hash.
 SHOWN = 200
-NONE = object()
+ABSENT = object()
 Step = dict[str, Any]
 
 
 def difference(before: JsonValue, after: JsonValue) -> list[Step]:
-    """The steps from one value to the other; empty if they are equal."""
+    """Returns the steps that change one value into the other; empty if they are equal."""
     return steps(before, after, "")
 
 
 def bounded(found: list[Step], most: int) -> list[Step]:
-    """The steps in at most `most` bytes of JSON. Long values are replaced by their hash; if that is
-    not enough, only the first steps and the number of the others are returned.
+    """Returns the steps in at most `most` bytes of JSON. Long values are replaced by their hash; if
+    that is not enough, only the first steps and the number of the others are returned.
     """
     if size(found) <= most:
         return found
@@ -150,18 +152,20 @@ def bounded(found: list[Step], most: int) -> list[Step]:
 
 
 def steps(before: Any, after: Any, path: str) -> list[Step]:
-    """The steps below a path."""
-    if before is NONE:
+    """Returns the steps below a path."""
+    if before is ABSENT:
         return [{"op": "add", "path": path, "value": after}]
-    if after is NONE:
+    if after is ABSENT:
         return [{"op": "remove", "path": path, "was": before}]
     if isinstance(before, dict) and isinstance(after, dict):
         names = dict.fromkeys([*before, *after])
-        pairs = [(escaped(name), before.get(name, NONE), after.get(name, NONE)) for name in names]
+        pairs = [
+            (escaped(name), before.get(name, ABSENT), after.get(name, ABSENT)) for name in names
+        ]
     elif isinstance(before, list) and isinstance(after, list):
-        both = enumerate(zip_longest(before, after, fillvalue=NONE))
+        both = enumerate(zip_longest(before, after, fillvalue=ABSENT))
         pairs = [(str(at), old, new) for at, (old, new) in both]
-        # Removals go from the end to the start, because each one shifts the later positions.
+        # Removals are listed from the end to the start: each one shifts the later positions.
         pairs = pairs[: len(after)] + pairs[len(after) :][::-1]
     elif same(before, after):
         return []
@@ -171,17 +175,17 @@ def steps(before: Any, after: Any, path: str) -> list[Step]:
 
 
 def same(before: Any, after: Any) -> bool:
-    """Whether two values are the same JSON; 1, 1.0 and true differ."""
+    """Returns whether two values are the same JSON; 1, 1.0 and true differ."""
     return type(before) is type(after) and before == after
 
 
 def escaped(name: str) -> str:
-    """A name, escaped for a JSON Pointer."""
+    """Returns a name, escaped for a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def shortened(name: str, value: Any) -> Any:
-    """A value, or its hash if it is long; a path, or its start."""
+    """Returns a value, or its hash if the value is long. Returns the beginning of a long path."""
     text = json.dumps(value, ensure_ascii=False)
     if len(text.encode(errors="replace")) <= SHOWN:
         return value
@@ -191,5 +195,5 @@ def shortened(name: str, value: Any) -> Any:
 
 
 def size(found: list[Step]) -> int:
-    """The size of the steps as stored, in bytes."""
+    """Returns the size of the steps as stored, in bytes."""
     return len(json.dumps(found, separators=(",", ":")))

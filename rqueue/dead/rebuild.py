@@ -1,7 +1,7 @@
-"""Rebuilds ended tasks as new ones: with new ids, the same definitions and a link to the old.
+"""Rebuilds ended tasks as new tasks with new ids, the same definitions and a link to the old tasks.
 
-Idempotency keys and deduplication options are not copied: they still identify the old tasks. Times
-that have passed are not copied either.
+Idempotency keys and deduplication options are not copied, because they identify the old tasks.
+Times that have passed are not copied either.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from rqueue.task.ids import DagId
     from rqueue.task.spec import TaskSpec
 
-# Headers of a restored task: which one it was, and in which DAG.
+# Headers of a restored task with the ids of the original task and of its DAG.
 FROM, FROM_DAG = "restored-from", "restored-from-dag"
 MOST_HEADERS = 32
 # Fields that are not copied: they are set for the new task or omitted.
-LEFT = frozenset({
+OMITTED = frozenset({
     "type", "payload", "name", "parent_id", "dag_id", "depends_on", "inputs", "context_refs",
     "idempotency_key", "dedupe", "dedupe_fields", "if_exists", "unique", "external_id", "at",
     "delay_sec", "headers",
 })  # fmt: skip
 TIMES = frozenset({"deadline", "on_deadline"})
-NO_OUTPUT = "refers to a task that is not there any more or was cancelled: enqueue it anew instead"
+NO_OUTPUT = "refers to a task that no longer exists or was cancelled; enqueue it as a new task"
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The restored tasks: new ids by old ones, and notes on what differs from the originals."""
+    """The restored tasks: new ids by old ones, and notes on the differences from the originals."""
 
     tasks: dict[TaskId, TaskId]
     dag: DagId | None = None
@@ -50,8 +50,8 @@ class Restored:
 
 @dataclass(slots=True)
 class Rebuilding:
-    """The rebuilding of ended tasks (`lives`). `known` are other tasks in the archive, `there` the
-    states of tasks in the queue.
+    """The rebuilding of the ended tasks in `lives`. `known` are other tasks in the archive, `there`
+    has the states of tasks in the queue.
     """
 
     lives: Mapping[TaskId, Past]
@@ -72,19 +72,23 @@ class Rebuilding:
                 self.note(id, f"is left out: {unreadable}")
         for id, spec in list(self.specs.items()):
             if spec.parent_id in self.specs:
-                self.note(id, f"is left out: {spec.parent_id} spawns it anew")
+                self.note(id, f"is left out: {spec.parent_id} spawns it again")
                 del self.specs[id]
         self.ids = {id: new_task_id() for id in self.specs}
 
     def drop_idle(self) -> None:
-        """Leaves out tasks with the trigger `one_failed` if none of their dependencies runs."""
+        """Leaves out tasks with the trigger `one_failed` if none of their dependencies runs
+        again.
+        """
         for id, spec in list(self.specs.items()):
             if spec.trigger == "one_failed" and not set(spec.depends_on) & set(self.specs):
-                self.note(id, "is left out: it waits for a failure, and no parent of it runs")
+                self.note(
+                    id, "is left out: it waits for a failure, and no dependency of it runs again"
+                )
                 del self.specs[id], self.ids[id]
 
     def plan(self, spec: DagSpec) -> Plan:
-        """All rebuilt tasks as one DAG."""
+        """Returns all rebuilt tasks as one DAG."""
         names = [one.name for one in self.specs.values() if one.name]
         tasks = []
         for old, new in self.ids.items():
@@ -96,11 +100,11 @@ class Rebuilding:
         return Plan(new_dag_id(), spec, tasks)
 
     def fields(self, old: TaskId) -> dict[str, Any]:
-        """The fields of one task, as a producer gives them; dependencies have their old ids. Raises
-        InvalidGraph.
+        """Returns the fields of one task, as a producer gives them. Dependencies have their old
+        ids. Raises InvalidGraph.
         """
         spec = self.specs[old]
-        left = LEFT | TIMES if self.is_late(old, spec) else LEFT
+        left = OMITTED | TIMES if self.is_late(old, spec) else OMITTED
         dumped = spec.model_dump(mode="json", exclude_defaults=True, exclude=set(left))
         if "priority" in dumped:
             dumped["scale"] = "native"
@@ -112,18 +116,21 @@ class Rebuilding:
             "type": spec.type,
             "payload": payload,
             "headers": self.headers(old, spec),
-            "depends_on": self.awaited(old, spec),
+            "depends_on": self.dependencies(old, spec),
         }
 
     def is_late(self, old: TaskId, spec: TaskSpec) -> bool:
-        """Whether its deadline has passed."""
+        """Returns whether the deadline of a task has passed."""
         if spec.deadline is None or spec.deadline > self.now:
             return False
-        self.note(old, f"has no deadline any more: that was {spec.deadline:%Y-%m-%d %H:%M} UTC")
+        self.note(
+            old,
+            f"has no deadline: the original one, {spec.deadline:%Y-%m-%d %H:%M} UTC, has passed",
+        )
         return True
 
     def headers(self, old: TaskId, spec: TaskSpec) -> dict[str, str]:
-        """Its headers, and those that link to the old task and DAG."""
+        """Returns the headers of a task, with those that link to the old task and DAG."""
         link = {FROM: str(old)}
         dag = self.lives[old].dag
         if dag is not None:
@@ -131,45 +138,47 @@ class Rebuilding:
         found = {**spec.headers, **link}
         if len(found) <= MOST_HEADERS:
             return found
-        self.note(old, "has no room for a header that says where it comes from")
+        self.note(old, "has too many headers to add those that link to the original task")
         return dict(spec.headers)
 
-    def awaited(self, old: TaskId, spec: TaskSpec) -> list[TaskId]:
-        """Its dependencies that run again or exist in the queue."""
+    def dependencies(self, old: TaskId, spec: TaskSpec) -> list[TaskId]:
+        """Returns the dependencies of a task that run again or exist in the queue."""
         found = []
-        for parent in map(TaskId.parse, filter(is_ours, spec.depends_on)):
-            if self.is_done(parent):
+        for dependency in map(TaskId.parse, filter(is_task_id, spec.depends_on)):
+            if self.is_done(dependency):
                 continue
-            if parent in self.ids or self.there.get(parent) not in (None, State.CANCELLED):
-                found.append(parent)
+            if dependency in self.ids or self.there.get(dependency) not in (None, State.CANCELLED):
+                found.append(dependency)
             else:
-                self.note(old, f"does not wait for {parent}, which is gone")
-        others = [name for name in spec.depends_on if not is_ours(name)]
+                self.note(old, f"does not wait for {dependency}, which no longer exists")
+        others = [name for name in spec.depends_on if not is_task_id(name)]
         if others:
             self.note(old, f"does not wait for {', '.join(others)}")
         return found
 
     def is_done(self, task: TaskId) -> bool:
-        """Whether it has completed and does not run again."""
-        is_there = self.there.get(task) is State.COMPLETED
-        return task not in self.ids and (is_there or self.is_archived(task))
+        """Returns whether a task has completed and does not run again."""
+        is_queued = self.there.get(task) is State.COMPLETED
+        return task not in self.ids and (is_queued or self.is_archived(task))
 
     def is_archived(self, task: TaskId) -> bool:
-        """Whether it is completed in the archive."""
+        """Returns whether a task is completed in the archive."""
         past = self.known.get(task)
         return past is not None and past.state == State.COMPLETED
 
-    def is_given(self, task: TaskId) -> bool:
-        """Whether its output can be copied into another task's payload."""
+    def is_copyable(self, task: TaskId) -> bool:
+        """Returns whether the output of a task can be copied into the payload of another."""
         has_output = self.is_archived(task) and not self.known[task].is_stowed
         return task not in self.ids and has_output
 
     def filled(self, old: TaskId, spec: TaskSpec) -> tuple[Any, dict[str, Any]]:
-        """Its payload with the archived outputs filled in, and references to the others."""
+        """Returns the payload of a task with the archived outputs filled in, and references to the
+        others.
+        """
         payload, inputs = spec.payload, {}
         for argument, given in spec.inputs.items():
             tasks = [task_in(one) for one in as_list(given)]
-            if all(task is not None and self.is_given(task) for task in tasks):
+            if all(task is not None and self.is_copyable(task) for task in tasks):
                 values = [self.known[task].output() for task in tasks if task is not None]
                 whole = values[0] if isinstance(given, str) else values
                 payload = {**payload, argument: whole} if isinstance(payload, Mapping) else payload
@@ -179,11 +188,13 @@ class Rebuilding:
         return payload, inputs
 
     def references(self, old: TaskId, given: Iterable[str]) -> list[str]:
-        """References with new ids; raises InvalidGraph if a referenced task does not exist."""
+        """Returns references with new ids. Raises InvalidGraph if a referenced task does not
+        exist.
+        """
         return [self.renamed(old, one) for one in given]
 
     def renamed(self, old: TaskId, reference: str) -> str:
-        """A reference, with the new id if its task runs again."""
+        """Returns a reference, with the new id if the task runs again."""
         task = task_in(reference)
         if task is None:
             return reference
@@ -196,14 +207,15 @@ class Rebuilding:
         return reference
 
     def note(self, task: TaskId, what: str) -> None:
-        """Adds a note on a difference from the original."""
+        """Adds a note on a difference from the original task."""
         self.notes.append(f"{task} {what}")
 
 
 def incomplete(lives: Mapping[TaskId, Past]) -> dict[TaskId, Past]:
-    """The tasks that must run again: those that have not completed, and completed ones whose output
-    cannot be copied into a dependent's payload. That is so if it is too large, is referred to in a
-    text, or is in one list with an output that does not exist yet.
+    """Returns the tasks that must run again: those that have not completed, and completed ones
+    whose output cannot be copied into a dependent's payload. An output cannot be copied if it is
+    too large, if a text refers to it, or if the same list contains an output that does not exist
+    yet.
     """
     chosen = {id for id, past in lives.items() if past.state != State.COMPLETED}
     while True:
@@ -216,8 +228,8 @@ def incomplete(lives: Mapping[TaskId, Past]) -> dict[TaskId, Past]:
 
 
 def inseparable(spec: TaskSpec, running: AbstractSet[TaskId]) -> set[TaskId]:
-    """The tasks that must run to provide the inputs of this one, given that the outputs of
-    `running` can only be referred to.
+    """Returns the tasks that must run again to provide the inputs of this one. The outputs of
+    `running` can only be referred to, not copied.
     """
     found = set(tasks_in(spec.context_refs))
     for given in spec.inputs.values():
@@ -228,15 +240,15 @@ def inseparable(spec: TaskSpec, running: AbstractSet[TaskId]) -> set[TaskId]:
 
 
 def referred(lives: Mapping[TaskId, Past]) -> list[TaskId]:
-    """The tasks that these depend on or refer to, and that are not among them."""
+    """Returns the tasks that these tasks depend on or refer to, without these tasks themselves."""
     found: dict[TaskId, None] = {}
     for past in lives.values():
         spec, _ = past.spec()
-        ours = [TaskId.parse(name) for name in spec.depends_on if is_ours(name)]
-        found |= dict.fromkeys([*ours, *tasks_in(spec.references()), *tasks_in(spec.context_refs)])
+        ids = [TaskId.parse(name) for name in spec.depends_on if is_task_id(name)]
+        found |= dict.fromkeys([*ids, *tasks_in(spec.references()), *tasks_in(spec.context_refs)])
     return [task for task in found if task not in lives]
 
 
-def is_ours(name: str) -> bool:
-    """Whether a name is a task id of rqueue."""
+def is_task_id(name: str) -> bool:
+    """Returns whether a name is a task id of rqueue."""
     return isinstance(name, TaskId)

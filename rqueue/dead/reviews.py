@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Resolution = Literal["retry", "modify_and_retry", "wait", "escalate", "cancel", "delete"]
 RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
-# Resolutions that retry a task, and resolutions that end it.
+# Resolutions that retry a task, and those that end it.
 REVIVING: frozenset[str] = frozenset({"retry", "modify_and_retry", "wait"})
 ENDING: frozenset[str] = frozenset({"cancel", "delete"})
 # Common causes of a task's death; other labels are allowed.
@@ -55,7 +55,7 @@ OLDEST, NEWEST = "-", "+"
 
 
 async def page(shard: Shard, *, after: str = "", limit: int = PAGE) -> list[Review]:
-    """A page of reviews, oldest first, after the entry `after`; empty at the end."""
+    """Returns a page of reviews, oldest first, after the entry `after`; empty at the end."""
     while True:
         found, last = await read(shard, f"({after}" if after else OLDEST, NEWEST, limit)
         if found or not last:
@@ -66,7 +66,7 @@ async def page(shard: Shard, *, after: str = "", limit: int = PAGE) -> list[Revi
 async def walk(
     shard: Shard, *, since_ms: int | None = None, until_ms: int | None = None
 ) -> AsyncIterator[Review]:
-    """The reviews in a time range, oldest first, `until_ms` excluded."""
+    """Yields the reviews in a time range, oldest first, `until_ms` excluded."""
     # Stream ids cannot be negative.
     low = OLDEST if since_ms is None else str(max(0, since_ms))
     high = NEWEST if until_ms is None else str(max(0, until_ms - 1))
@@ -81,7 +81,7 @@ async def walk(
 
 
 async def newest(shard: Shard, limit: int = PAGE) -> list[Review]:
-    """The latest reviews, newest first."""
+    """Returns the latest reviews, newest first."""
     key = shard.keys.reviews()
     found: Any = await shard.runner.connection.call(
         lambda client: client.xrevrange(key, NEWEST, OLDEST, limit), what="reviews"
@@ -91,7 +91,7 @@ async def newest(shard: Shard, limit: int = PAGE) -> list[Review]:
 
 
 async def reviewed(shard: Shard, entries: Sequence[str]) -> int:
-    """Deletes reviews whose rows are committed to the archive; returns how many still existed."""
+    """Deletes reviews whose rows are committed to the archive. Returns how many still existed."""
     rows = [(entry,) for entry in entries]
     return int(
         ok(
@@ -103,7 +103,7 @@ async def reviewed(shard: Shard, entries: Sequence[str]) -> int:
 
 
 async def read(shard: Shard, low: str, high: str, limit: int) -> tuple[list[Review], str]:
-    """A page of reviews, and its last entry; "" at the end of the stream."""
+    """Returns a page of reviews and the id of its last entry, "" at the end of the stream."""
     key = shard.keys.reviews()
     found: Any = await shard.runner.connection.call(
         lambda client: client.xrange(key, low, high, count=limit), what="reviews"
@@ -113,19 +113,19 @@ async def read(shard: Shard, low: str, high: str, limit: int) -> tuple[list[Revi
 
 
 def review_in(entry: str, fields: dict[bytes, bytes]) -> Review | None:
-    """The review of a stream entry; None if the entry is not a valid review."""
-    said = {words(name): words(value) for name, value in fields.items()}
+    """Returns the review in a stream entry; None if the entry is not a valid review."""
+    stored = {words(name): words(value) for name, value in fields.items()}
     try:
-        not_before = said.get("not_before")
+        not_before = stored.get("not_before")
         return Review(
             entry=entry,
-            task=TaskId.from_ulid(said["task"]),
-            life=natural(said["life"]),
-            at=moment(natural(said["at"])),
-            resolution=said["resolution"],
+            task=TaskId.from_ulid(stored["task"]),
+            life=natural(stored["life"]),
+            at=moment(natural(stored["at"])),
+            resolution=stored["resolution"],
             not_before=moment(natural(not_before)) if not_before else None,
-            diff=tuple(json.loads(said.get("diff", "[]"))),
-            **{name: said.get(name, "") for name in TEXTS},
+            diff=tuple(json.loads(stored.get("diff", "[]"))),
+            **{name: stored.get(name, "") for name in TEXTS},
         )
     except UNREADABLE:
         return None

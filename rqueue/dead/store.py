@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from rqueue.store.runner import Reply
     from rqueue.store.shard import Asked, Shard
 
-# The script's reply while dependencies of a revived task are still to be updated.
-TELLING = 2
-# The scripts' reply if another decision came first.
+# The script's reply while some dependencies of a revived task are not updated yet.
+UNFINISHED = 2
+# The reply of the scripts if another decision came first.
 DECIDED = "DECIDED"
-# Revivals that are sent in one pipeline.
-BEHIND = 50
+# Revivals per pipeline.
+PIPELINE = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Revival:
     """A request to revive a dead task. `life` is the expected life; None continues an unfinished
-    revival. `review` is the decision as JSON. `request` identifies the request when it is re-sent.
+    revival. `review` is the decision as JSON. `request` identifies the request if it is sent again.
     """
 
     task: str
@@ -44,7 +44,9 @@ class Revival:
 
 
 class Reviewed(NamedTuple):
-    """A dead task, its expected life, None if it cannot be decoded, and the decision as JSON."""
+    """A dead task, its expected life (None if the task cannot be decoded), and the decision as
+    JSON.
+    """
 
     task: str
     life: int | None
@@ -52,38 +54,38 @@ class Reviewed(NamedTuple):
 
 
 async def revive(shard: Shard, revival: Revival) -> State:
-    """Revives a dead task; returns its new state. Raises if it is not dead."""
+    """Revives a dead task. Returns its new state. Raises WrongState if it is not dead."""
     found = await revived(shard, revival)
     if isinstance(found, RQueueError):
-        await tell_first(shard, [found])
+        await add_first_decision(shard, [found])
         raise found
     return found
 
 
 async def revive_all(shard: Shard, revivals: Sequence[Revival]) -> list[State | RQueueError]:
-    """Revives dead tasks; returns the new state or the error of each."""
+    """Revives dead tasks. Returns the new state or the error of each."""
     found: list[State | RQueueError] = []
-    for start in range(0, len(revivals), BEHIND):
-        page = revivals[start : start + BEHIND]
+    for start in range(0, len(revivals), PIPELINE):
+        page = revivals[start : start + PIPELINE]
         try:
             replies = await shard.run_all("task/revive", [partial(call, shard, r) for r in page])
         except ScriptFault:
-            # One of them is damaged: revived one by one, it does not stop the others.
+            # One of the tasks is damaged. Revived one by one, it does not affect the others.
             found += [await revived(shard, revival) for revival in page]
         else:
             for revival, reply in zip(page, replies, strict=True):
-                found.append(await answered(shard, revival, reply))
-    await tell_first(shard, found)
+                found.append(await finished(shard, revival, reply))
+    await add_first_decision(shard, found)
     return found
 
 
 async def revived(shard: Shard, revival: Revival) -> State | RQueueError:
-    """Revives one task; returns its state or its error. StoreUnavailable is raised."""
-    return await answered(shard, revival, await asked(shard, revival))
+    """Revives one task. Returns its state or its error. Raises StoreUnavailable."""
+    return await finished(shard, revival, await sent(shard, revival))
 
 
-async def asked(shard: Shard, revival: Revival) -> Reply | RQueueError:
-    """The reply to one call, or its error. StoreUnavailable is raised."""
+async def sent(shard: Shard, revival: Revival) -> Reply | RQueueError:
+    """Returns the reply to one call, or its error. Raises StoreUnavailable."""
     try:
         return await shard.run("task/revive", revival_args(shard, revival))
     except StoreUnavailable:
@@ -92,19 +94,21 @@ async def asked(shard: Shard, revival: Revival) -> Reply | RQueueError:
         return error
 
 
-async def answered(
+async def finished(
     shard: Shard, revival: Revival, reply: Reply | RQueueError
 ) -> State | RQueueError:
-    """The result of a revival. If it has many dependencies, continues until all are updated."""
-    # Continuations have no life: the script finds what is left by itself.
-    found, rest = heard(revival, reply), replace(revival, life=None)
-    while isinstance(found, tuple) and found[0] == TELLING:
-        found = heard(revival, await asked(shard, rest))
+    """Returns the result of a revival. If the task has many dependencies, repeats the call until
+    all of them are updated.
+    """
+    # Repeated calls have no life: the script itself finds the dependencies that are left.
+    found, rest = parsed(revival, reply), replace(revival, life=None)
+    while isinstance(found, tuple) and found[0] == UNFINISHED:
+        found = parsed(revival, await sent(shard, rest))
     return found[1] if isinstance(found, tuple) else found
 
 
-def heard(revival: Revival, reply: Reply | RQueueError) -> tuple[int, State] | RQueueError:
-    """The remaining work of a revival and the task's new state, or the error of the reply."""
+def parsed(revival: Revival, reply: Reply | RQueueError) -> tuple[int, State] | RQueueError:
+    """Returns how much of a revival is left and the task's new state, or the error of the reply."""
     if isinstance(reply, RQueueError):
         return reply
     task = TaskId.from_ulid(revival.task)
@@ -118,12 +122,12 @@ def heard(revival: Revival, reply: Reply | RQueueError) -> tuple[int, State] | R
 
 
 def call(shard: Shard, revival: Revival) -> Asked:
-    """The call of a revival, for `run_all`."""
+    """Returns the call of a revival, for `run_all`."""
     return revival_args(shard, revival), ()
 
 
 def revival_args(shard: Shard, revival: Revival) -> dict[str, Argument]:
-    """The arguments of a revival."""
+    """Returns the arguments of a revival."""
     return {
         "task": revival.task,
         "life": "" if revival.life is None else revival.life,
@@ -140,20 +144,20 @@ def revival_args(shard: Shard, revival: Revival) -> dict[str, Argument]:
 
 
 async def dependents(shard: Shard, task: str, *, limit: int) -> tuple[int, list[TaskId]]:
-    """The number of a task's dependents, and some of them."""
+    """Returns the number of a task's dependents, and some of them."""
     args: dict[str, Argument] = {"task": task, "limit": limit}
     number, *found = ok("task/dependents", task, await shard.run("task/dependents", args))
     return int(number), [TaskId.from_ulid(text(one)) for one in found]
 
 
 async def discard(shard: Shard, rows: Sequence[Reviewed], *, reason: str) -> list[str]:
-    """Discards dead tasks; returns OK, GONE, STATE:<found> or DECIDED:<found> for each."""
+    """Discards dead tasks. Returns OK, GONE, STATE:<found> or DECIDED:<found> for each."""
     args = {"reason": reason, "how": ending(shard.terms), **shard.request_args()}
     return await decided(shard, "task/discard", args, rows)
 
 
 async def escalate(shard: Shard, rows: Sequence[Reviewed]) -> list[str]:
-    """Marks dead tasks as escalated; returns the same words as `discard`."""
+    """Marks dead tasks as escalated. Returns the same words as `discard`."""
     args = {"how": ending(shard.terms), **shard.request_args()}
     return await decided(shard, "task/escalate", args, rows)
 
@@ -161,7 +165,7 @@ async def escalate(shard: Shard, rows: Sequence[Reviewed]) -> list[str]:
 async def decided(
     shard: Shard, script: str, args: dict[str, Argument], rows: Sequence[Reviewed]
 ) -> list[str]:
-    """Carries out a decision on many tasks in one call; returns a word for each."""
+    """Carries out a decision on many tasks in one call. Returns a reply word for each."""
     each = [(row.task, "" if row.life is None else row.life, row.review) for row in rows]
     return [text(word) for word in ok(script, "", await shard.run(script, args, each))]
 
@@ -169,30 +173,30 @@ async def decided(
 async def faults(
     shard: Shard, script: str, rows: Sequence[Reviewed], words: Sequence[str]
 ) -> list[RQueueError | None]:
-    """The errors for the words of a reply; None for OK."""
+    """Returns the error for each word of a reply; None for OK."""
     found = [fault_of(script, row, word) for row, word in zip(rows, words, strict=True)]
-    await tell_first(shard, found)
+    await add_first_decision(shard, found)
     return found
 
 
 def fault_of(script: str, row: Reviewed, word: str) -> RQueueError | None:
-    """The error for a word of a reply; None for OK."""
+    """Returns the error for one word of a reply; None for OK."""
     task, (kind, _, found) = TaskId.from_ulid(row.task), word.partition(":")
     if kind == DECIDED:
         return AlreadyDecided(task, found=found, life=row.life or 0)
     return lease_fault(script, task, "", word)
 
 
-async def tell_first(shard: Shard, found: Iterable[object]) -> None:
-    """Adds the author and the resolution of the earlier decision to AlreadyDecided errors, if it is
-    among the latest reviews. Only one decision on a life is final.
+async def add_first_decision(shard: Shard, found: Iterable[object]) -> None:
+    """Adds the author and the resolution of the earlier decision to AlreadyDecided errors, if that
+    decision is among the latest reviews. Only one decision on a life is final.
     """
-    late = {(one.task, one.life): one for one in found if isinstance(one, AlreadyDecided)}
-    if not late:
+    unnamed = {(one.task, one.life): one for one in found if isinstance(one, AlreadyDecided)}
+    if not unnamed:
         return
-    # The errors are complete without these details, so an unavailable server is ignored.
+    # The errors are valid without these details, so an unavailable server is ignored.
     with suppress(StoreUnavailable):
         for review in await reviews.newest(shard):
-            error = late.get((review.task, review.life))
+            error = unnamed.get((review.task, review.life))
             if error is not None and review.resolution != "escalate":
                 error.by, error.resolution = review.by, review.resolution

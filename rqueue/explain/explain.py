@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from rqueue.task.task import Task
 
 
-# Attempts to read a position while new lanes are created in between.
-ASKED = 3
+# Attempts to read a position; one fails if a new lane is created meanwhile.
+ATTEMPTS = 3
 
 
 class Standing(NamedTuple):
-    """The position of a task in its lane at one moment, in the units of the scripts. If it is not
-    READY (`stands` is False), `before` and `ahead` count as if it were.
+    """The position of a task in its lane at one moment, in the units of the scripts. If the task is
+    not READY (`stands` is False), `before` and `ahead` are computed as if it were.
     """
 
     now_ms: int
@@ -46,9 +46,11 @@ class Standing(NamedTuple):
 
 
 async def standing(shard: Shard, task: TaskId) -> Standing:
-    """The position of a task; takes time proportional to the lanes. Raises TaskNotFound."""
+    """Returns the position of a task. Takes time proportional to the number of lanes. Raises
+    TaskNotFound.
+    """
     reply: list[bytes] = []
-    for _ in range(ASKED):
+    for _ in range(ATTEMPTS):
         lanes = (await read_lanes(shard)).by_number()
         rates = [[number, lane.micro_rate] for number, lane in lanes.items()]
         args: dict[str, Argument] = {"task": task.ulid, "lanes": json.dumps(rates)}
@@ -87,7 +89,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`effective = base - age_boost - deadline_boost - path_boost`, in points; lower is sooner.
+    """`effective = base - age_boost - deadline_boost - path_boost`, in points; a lower value is
+    claimed sooner.
 
     `slack_sec` is the time left until the latest start that meets the deadline, None without a
     deadline. The stored deadline boost changes in whole points: `deadline_boost` is the stored
@@ -106,13 +109,13 @@ class Terms:
 
 
 def terms_of(written: Written, rate: float, now_ms: int) -> Terms:
-    """The terms; they add up to the value that a claim compares."""
+    """Returns the terms. They add up to the value that a claim compares."""
     counts = effective(written.score / POINT, rate, now_ms)
     gained = written.base - written.path_boost - counts
     age_ms = now_ms - written.created_ms
     by_age = rate * age_ms / MINUTE_MS
     if written.late_ms is None:
-        # A rewritten score, as after a debounce, counts from the time of the rewrite.
+        # A score that was rewritten, for example by a debounce, ages from the time of the rewrite.
         age_ms = round(gained / rate * MINUTE_MS) if rate else age_ms
         by_age, slack_sec = gained, None
     else:
@@ -135,8 +138,8 @@ class Explanation:
     """A task's effective priority with its terms, and its position.
 
     `position` is 1 for the next task of its lane. `ahead` is how many tasks a worker that serves
-    all lanes would claim before it. If the task is waiting (`stands` is False), both count as if it
-    were READY; for a leased task they are None.
+    all lanes would claim before it. If the task is waiting (`stands` is False), both are computed
+    as if it were READY. For a leased task they are None.
     """
 
     task: TaskId
@@ -152,7 +155,7 @@ class Explanation:
 
 
 async def explain(operations: Operations, task: str) -> Explanation:
-    """The explanation of a task that has not ended; raises TaskNotFound and WrongState."""
+    """Returns the explanation of a task that has not ended; raises TaskNotFound and WrongState."""
     found = await operations.get(task)
     if found.ended:
         raise WrongState(found.id, found=found.state, wanted=LIVE)
@@ -176,7 +179,7 @@ async def explain(operations: Operations, task: str) -> Explanation:
 
 
 def written(task: Task, place: Standing) -> Written:
-    """The stored parts of its priority."""
+    """Returns the stored parts of a task's priority."""
     spec = task.spec
     late_ms = None
     if spec.deadline is not None:

@@ -1,4 +1,6 @@
-"""What blocks a task, in a sentence for the user, and when it can start at the earliest."""
+"""The conditions that block a task, with a sentence for the user, and its earliest possible
+start.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,19 @@ if TYPE_CHECKING:
 
 
 NO_WORKER, LIMIT, SLOWED, BUDGET = "no worker", "limit", "slowed", "budget"
-ALONE, ANY_WORKER = "alone", "a worker"
-ALL_WORKERS = "every worker that could"
+EXCLUSIVE, ANY_WORKER = "alone", "a worker"
+ALL_WORKERS = "every worker that could run it"
 SENTENCES = {
     "dependency": "waits for task {what}",
     "dependencies": "waits for {what} tasks",
-    "time": "waits for its time {what}",
+    "time": "waits for its start time: {what}",
     "paused": "{what} is paused",
     "given up": "{what} is being cancelled",
     "breaker": "the breaker of its type is {what}",
     SLOWED: "its {what} is slowed down: a service limits the rate of requests",
     LIMIT: "the limit of {what} is reached",
     BUDGET: "exceeds the remaining budget of {what}",
-    ALONE: "is exclusive after it lost its worker: waits until {what} holds no other task",
+    EXCLUSIVE: "is exclusive because its worker was lost: waits until {what} holds no other task",
     "worker": "is leased by {what}",
     "unwritten": "its DAG {what} is not committed yet",
     NO_WORKER: "no live worker offers {what}",
@@ -48,8 +50,8 @@ SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One condition that blocks a task. `word` is its kind and `what` its subject; `until` is when
-    it ends, None where that is unknown.
+    """One condition that blocks a task. `word` is its kind and `what` its subject. `until` is when
+    it ends, None if that is unknown.
     """
 
     word: str
@@ -58,8 +60,8 @@ class Hold:
 
 
 def earliest(holds: Sequence[Hold], now: datetime) -> datetime | None:
-    """When a task can start at the earliest: when its last hold ends, or now where it has none.
-    None where the end of a hold is unknown.
+    """Returns when a task can start at the earliest: the end of its last hold, or now without a
+    hold. None if the end of a hold is unknown.
     """
     if any(hold.until is None for hold in holds):
         return None
@@ -67,36 +69,38 @@ def earliest(holds: Sequence[Hold], now: datetime) -> datetime | None:
 
 
 def sentence_of(hold: Hold) -> str:
-    """The sentence that describes a hold."""
+    """Returns the sentence that describes a hold."""
     sentence = SENTENCES.get(hold.word, hold.word + " {what}")
-    return sentence.format(what=named(hold).replace("=", " ")).strip()
+    return sentence.format(what=named(hold).replace("=", " ")).rstrip(": ")
 
 
 def named(hold: Hold) -> str:
-    """The subject of a hold as it is displayed; limits belong to a type, a key or the queue."""
-    if hold.word == ALONE:
+    """Returns the subject of a hold for display. A limit belongs to a type, a tenant or the
+    queue.
+    """
+    if hold.word == EXCLUSIVE:
         return hold.what or ANY_WORKER
     if hold.word not in (LIMIT, SLOWED):
         return hold.what
     type, at, key = hold.what.partition("@")
     if hold.word == SLOWED:
-        return f"key {key}" if at else f"type {type}"
+        return f"tenant {key}" if at else f"type {type}"
     if at:
-        return f"key {key}" if type == QUEUE else f"key {key} in {type}"
-    return "the queue" if type == QUEUE else type
+        return f"tenant {key}" if type == QUEUE else f"tenant {key} in type {type}"
+    return "the queue" if type == QUEUE else f"type {type}"
 
 
-# Attempts to read a task that changes its lane in between.
-ASKED = 3
-# How many of a task's dependencies are listed.
+# Attempts to read the holds of a task; one fails if the task changes its lane meanwhile.
+ATTEMPTS = 3
+# The maximum number of dependencies that are listed.
 NAMED = 20
-# Rows of the reply that describe the task and do not block it.
+# Rows of the reply that describe the task; they are not holds.
 PRICE, TURN = "price", "turn"
 
 
 class Found(NamedTuple):
     """The holds of a task at one moment, its lane and its expected cost. `turns` is the number of
-    tasks with an earlier turn, None where the lane has no turns by tenant.
+    tasks with an earlier turn, None if the lane has no turns by tenant.
     """
 
     now: datetime
@@ -108,9 +112,9 @@ class Found(NamedTuple):
 
 
 async def holds(shard: Shard, task: TaskId) -> Found:
-    """The holds of a task; raises TaskNotFound."""
+    """Returns the holds of a task; raises TaskNotFound."""
     reply: list[bytes] = []
-    for _ in range(ASKED):
+    for _ in range(ATTEMPTS):
         lanes = (await read_lanes(shard)).by_number()
         number = await shard.runner.connection.call(
             lambda redis: redis.hget(shard.keys.task(task.ulid), "lane"), what="lane"
@@ -140,22 +144,22 @@ async def holds(shard: Shard, task: TaskId) -> Found:
 
 
 def hold_of(row: list[str]) -> Hold:
-    """The hold of one row of the reply."""
+    """Returns the hold in one row of the reply."""
     word, what, until = row
     name = TaskId.from_ulid(what) if word == "dependency" else what
     return Hold(word, name, instant(int(float(until))) if until else None)
 
 
 def instant(ms: int) -> datetime:
-    """The datetime of a server timestamp."""
+    """Returns the datetime of a server timestamp."""
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """All holds of a task, and when it can start at the earliest: None where time alone does not
-    decide that. `ahead` is how many tasks come before it by priority, None for a leased one;
-    `turns` is how many tasks of its lane have an earlier turn, None without turns by tenant.
+    """All holds of a task, and when it can start at the earliest, None if that depends on more than
+    time. `ahead` is how many tasks come before it by priority, None for a leased task. `turns` is
+    how many tasks of its lane have an earlier turn, None without turns by tenant.
     """
 
     task: TaskId
@@ -167,7 +171,7 @@ class Why:
 
 
 async def why(operations: Operations, task: str) -> Why:
-    """Why a task that has not ended does not run; raises TaskNotFound and WrongState."""
+    """Returns why a task that has not ended does not run. Raises TaskNotFound and WrongState."""
     place = await explain(operations, task)
     found = await holds(operations.shard, place.task)
     if found.state not in LIVE:
@@ -177,14 +181,16 @@ async def why(operations: Operations, task: str) -> Why:
         capable = serving(await read_fleet(operations.shard), found.lane)
         if not capable:
             held.append(Hold(NO_WORKER, requirements_of(found.lane)))
-        elif not await any_pays(operations.shard, capable, found.price_usd):
+        elif not await any_budget_covers(operations.shard, capable, found.price_usd):
             held.append(Hold(BUDGET, ALL_WORKERS))
     start = earliest(held, found.now)
     return Why(place.task, found.state, held, start, place.ahead, found.turns)
 
 
-async def any_pays(shard: Shard, workers: Sequence[str], usd: float) -> bool:
-    """Whether the remaining budget of one of these workers covers the amount, or it has none."""
+async def any_budget_covers(shard: Shard, workers: Sequence[str], usd: float) -> bool:
+    """Returns whether one of these workers has no budget, or enough left of it for this amount."""
     found = await budgets(shard)
-    lefts = [one.remaining_usd for name in workers if (one := found.of_worker(name)) is not None]
-    return len(lefts) < len(workers) or any(left is None or left >= usd for left in lefts)
+    remaining = [
+        one.remaining_usd for name in workers if (one := found.of_worker(name)) is not None
+    ]
+    return len(remaining) < len(workers) or any(left is None or left >= usd for left in remaining)

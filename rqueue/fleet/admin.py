@@ -1,4 +1,4 @@
-"""The workers of a queue: their status, what they offer, and the tasks that they hold."""
+"""The workers of a queue: their status, what they offer, and their leases."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ class Consumer:
 
 
 async def read_consumers(shard: Shard) -> list[Consumer]:
-    """All consumers with their leases, sorted by name; read in pages."""
+    """Returns all consumers with their leases, sorted by name. Reads the leases in pages."""
     key = shard.keys.ready()
-    rows = await shard.runner.connection.call(lambda c: ask(c, key), what="XINFO CONSUMERS")
+    rows = await shard.runner.connection.call(
+        lambda c: consumers_of(c, key), what="XINFO CONSUMERS"
+    )
     found = {
         text(row["name"]): Consumer(text(row["name"]), int(row.get("inactive", row["idle"])))
         for row in rows
@@ -52,14 +54,14 @@ async def read_consumers(shard: Shard) -> list[Consumer]:
     while page := await read_leases(shard, idle_ms=0, after=after, limit=PAGE):
         after = page[-1].entry
         for lease in page:
-            # A consumer that joined after the first read is known by its leases alone.
+            # A consumer that joined after the first read is known only by its leases.
             known = found.setdefault(lease.consumer, Consumer(lease.consumer, lease.idle_ms))
             known.held.append(lease)
     return [found[name] for name in sorted(found)]
 
 
-async def ask(client: Client, key: str) -> list[dict[str, Any]]:
-    """The group's consumers; empty if nothing has been claimed yet."""
+async def consumers_of(client: Client, key: str) -> list[dict[str, Any]]:
+    """Returns the consumers of the group; empty if nothing has been claimed yet."""
     try:
         rows: list[dict[str, Any]] = await client.xinfo_consumers(key, GROUP)
     except ServerRefused as error:
@@ -76,9 +78,9 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
     """The state of one worker name. `said` is the registration, None for a worker that claims by
-    hand or has left; `runs` is the number of live processes with the name; `held` are its leases.
-    `budget_remaining_usd` is None without a budget of its own. `blamed_at` is when it was drained
-    because it failed tasks that others completed.
+    hand or has left. `runs` is the number of live processes with the name; `held` are its leases.
+    `budget_remaining_usd` is None without a budget of its own. `blamed_at` is when the worker was
+    drained because it failed tasks that others completed.
     """
 
     name: str
@@ -93,14 +95,14 @@ class WorkerInfo:
 
 
 async def workers(shard: Shard) -> list[WorkerInfo]:
-    """All workers, sorted by name: registered ones and other consumers of the stream."""
+    """Returns all workers, sorted by name: registered ones, and other consumers of the stream."""
     known = {one.name: one for one in await registered.read_fleet(shard)}
     consumers = {one.name: one for one in await read_consumers(shard)}
-    money = await budgets(shard)
+    accounts = await budgets(shard)
     now = EPOCH + timedelta(milliseconds=await server_ms(shard))
     found = []
     for name in sorted(known.keys() | consumers.keys()):
-        consumer, account = consumers.get(name), money.of_worker(name)
+        consumer, account = consumers.get(name), accounts.of_worker(name)
         idle_ms = consumer.idle_ms if consumer else None
         one = known.get(name) or WorkerRecord(name, idle_ms or 0)
         silent_ms = one.silent_ms if idle_ms is None else min(one.silent_ms, idle_ms)
@@ -111,7 +113,7 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
                 last_heartbeat=now - timedelta(milliseconds=silent_ms),
                 silent_ms=silent_ms,
                 said=latest(one),
-                runs=len(at_work(one)),
+                runs=len(live_runs(one)),
                 budget_remaining_usd=account.remaining_usd if account else None,
                 held=consumer.held if consumer else (),
                 blamed_at=earlier(now, one.blamed_ms),
@@ -121,28 +123,28 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
 
 
 def earlier(now: datetime, by_ms: int | None) -> datetime | None:
-    """The time `by_ms` before `now`; None without it."""
+    """Returns the time `by_ms` before `now`; None if `by_ms` is None."""
     return None if by_ms is None else now - timedelta(milliseconds=by_ms)
 
 
-def at_work(known: WorkerRecord) -> list[Run]:
-    """The live processes of a worker name; those that are not draining come first."""
+def live_runs(known: WorkerRecord) -> list[Run]:
+    """Returns the live processes of a worker name. Those that are not draining come first."""
     live = [run for run in known.runs if run_status(run) is not WorkerStatus.OFFLINE]
     return sorted(live, key=lambda run: run_status(run) is WorkerStatus.DRAINING)
 
 
 def latest(known: WorkerRecord) -> Registration | None:
-    """The registration of a live process of the name, else the most recent one."""
+    """Returns the registration of a live process with the name, else the most recent one."""
     others = sorted(known.runs, key=lambda run: run.silent_ms)
     return next(
-        (run.registration for run in (*at_work(known), *others) if run.registration is not None),
+        (run.registration for run in (*live_runs(known), *others) if run.registration is not None),
         None,
     )
 
 
 async def drain_workers(shard: Shard, name: str) -> list[str]:
     """Drains the workers whose names match; `*` is a wildcard. Returns the names. Raises
-    WorkerNotFound if none is live.
+    WorkerNotFound if no live worker matches.
     """
     arguments.label_of("worker", str(name).replace(ANY, "x"))
     if ANY not in name:
@@ -150,11 +152,11 @@ async def drain_workers(shard: Shard, name: str) -> list[str]:
         return [name]
     drained = []
     for one in await registered.read_fleet(shard):
-        if fnmatchcase(one.name, name) and at_work(one):
+        if fnmatchcase(one.name, name) and live_runs(one):
             try:
                 await registered.drain(shard, one.name)
             except WorkerNotFound:
-                # It has ended in the meantime, as intended.
+                # The worker has ended meanwhile, as intended.
                 continue
             drained.append(one.name)
     if not drained:
@@ -169,7 +171,9 @@ class Fleet:
         self._shard = shard
 
     async def workers(self) -> list[WorkerInfo]:
-        """The workers of the queue, sorted by name, with status, registration and leases."""
+        """Returns the workers of the queue, sorted by name, with status, registration and
+        leases.
+        """
         return await workers(self._shard)
 
     async def drain(self, name: str) -> list[str]:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 async def roles(shard: Shard) -> dict[str, str]:
-    """The roles that have been set, by principal."""
+    """Returns the stored roles by principal."""
     (found,) = ok("role/list", "", await shard.run("role/list"))
     flat = [text(word) for word in found]
     return dict(sorted(zip(flat[::2], flat[1::2], strict=True)))
 
 
 async def set_role(shard: Shard, principal: str, role: Role, *, by: str | None) -> None:
-    """Sets the role of a principal; raises Forbidden if the caller's role does not allow it."""
+    """Sets the role of a principal. Raises Forbidden if the caller's role does not allow it."""
     await change(shard, "role/set", principal, {"role": role}, by=by)
 
 
@@ -34,7 +34,7 @@ async def drop_role(shard: Shard, principal: str, *, by: str | None) -> None:
 async def change(
     shard: Shard, script: str, principal: str, args: dict[str, Argument], *, by: str | None
 ) -> None:
-    """Changes the role of a principal on behalf of `by`, None for no principal."""
+    """Changes the role of a principal on behalf of `by`; None stands for no principal."""
     given: dict[str, Argument] = {
         "principal": principal,
         "events": shard.terms.events,
@@ -49,14 +49,14 @@ async def change(
 
 
 class Roles:
-    """`queue.roles`. Changes are made as the queue's own principal, whose role must allow them."""
+    """`queue.roles`. The queue's own principal makes the changes, so its role must allow them."""
 
     def __init__(self, shard: Shard, *, by: str | None) -> None:
         self._shard = shard
         self._by = by
 
     async def list(self) -> dict[str, str]:
-        """The roles that have been set, by principal; all others have `default_role`."""
+        """Returns the stored roles by principal. All other principals have `default_role`."""
         return await roles(self._shard)
 
     async def set(self, principal: str, role: Role) -> None:

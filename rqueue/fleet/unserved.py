@@ -21,15 +21,15 @@ LONGEST_SEC = 15.0
 
 @dataclass(slots=True)
 class Seen:
-    """How many lanes one tick has reported for the first time."""
+    """The number of lanes that one tick has reported for the first time."""
 
     told: int = 0
 
 
 class UnservedReporter:
     """Compares the lanes that have ready tasks with what live workers offer. A tick takes time
-    proportional to lanes and workers. Any number of instances may run: the script records since
-    when a lane is unserved and whether that was reported.
+    proportional to the number of lanes and workers. Any number of instances may run, because the
+    script records since when a lane is unserved and whether that was reported.
     """
 
     name = "lookout"
@@ -40,16 +40,16 @@ class UnservedReporter:
         self.interval_sec = min(LONGEST_SEC, max(1.0, settings.unserved_after_sec / 4))
 
     async def tick(self) -> Seen:
-        """Compares once and reports the lanes that have been unserved for `unserved_after_sec`."""
+        """Compares once. Reports the lanes that have been unserved for `unserved_after_sec`."""
         found = await unserved_lanes(self.shard)
         numbers = (await read_lanes(self.shard)).numbers if found else {}
         rows = [(numbers[lane], detail(lane, ready)) for lane, ready in found.items()]
         told = await note_unserved(self.shard, rows, after_ms=self.after_ms)
         if told:
-            LOG.warning("tasks that no live worker can do", extra={"lanes": len(rows)})
+            LOG.warning("tasks that no live worker can run", extra={"lanes": len(rows)})
         return Seen(told)
 
 
 def detail(lane: Lane, ready: int) -> str:
-    """The number of ready tasks of a lane and what they require."""
+    """Returns a text with the number of ready tasks of a lane and their requirements."""
     return f"{ready} ready, need {requirements_of(lane)}"

@@ -1,8 +1,8 @@
-"""Parses an entry of the inbox: the texts of its tasks, and the ids that follow from it.
+"""Parses an entry of the inbox into the texts of its tasks, and derives their ids.
 
-A producer writes fields: `task`, any number of times, each with one task or a JSON array of them,
-and at most one `form`; or one field `dag` with the plan of a DAG. An entry gives the same each time
-it is read, ids included.
+A producer writes one of two kinds of entry. The first has `task` fields, any number of them, each
+with one task or a JSON array of tasks, and at most one field `form`. The second has one field `dag`
+with the plan of a DAG. Reading an entry again gives the same tasks with the same ids.
 """
 
 from __future__ import annotations
@@ -40,31 +40,33 @@ FINDER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=
 
 
 class Text(NamedTuple):
-    """One task of an entry as its producer wrote it."""
+    """One task of an entry as the producer wrote it."""
 
     at: int
     text: bytes
 
 
 class Entry(NamedTuple):
-    """An entry of the stream: names and values in turn."""
+    """An entry of the stream. In `words`, names and values alternate."""
 
     id: str
     words: Sequence[bytes]
 
     @property
     def pairs(self) -> list[tuple[bytes, bytes]]:
-        """Its fields in order; a name may occur more than once."""
+        """The fields in order. A name may occur more than once."""
         return list(zip(self.words[::2], self.words[1::2], strict=True))
 
     @property
     def whole(self) -> bytes:
-        """All of it in one line, for display."""
+        """The whole entry in one line, for display."""
         return b" ".join(self.words)
 
 
 def form_named(entry: Entry) -> Form | None:
-    """The form that an entry names for its tasks, or None where each task's fields decide."""
+    """Returns the form that an entry names for its tasks; None if the fields of each task
+    decide.
+    """
     for name, _ in entry.pairs:
         if name not in (TASK, FORM, DAG):
             shown = name[:SHOWN].decode(errors="backslashreplace")
@@ -81,7 +83,7 @@ def form_named(entry: Entry) -> Form | None:
 
 
 def plan_in(root: str, entry: Entry) -> Plan | None:
-    """The plan of an entry with a DAG; raises InvalidTask."""
+    """Returns the plan of an entry with a DAG; raises InvalidTask."""
     texts = [value for name, value in entry.pairs if name == DAG]
     if not texts:
         return None
@@ -101,7 +103,7 @@ def plan_in(root: str, entry: Entry) -> Plan | None:
 
 
 def refuse_ids(given: object) -> None:
-    """Raises InvalidTask where a plan has ids of its own: they follow from the entry."""
+    """Raises InvalidTask if a plan contains ids. The inbox derives them from the entry."""
     while isinstance(given, Mapping):
         rows = given.get("tasks")
         for at, row in enumerate(rows if isinstance(rows, list) else []):
@@ -113,14 +115,14 @@ def refuse_ids(given: object) -> None:
 
 
 def on_one_scale(plan: Plan) -> Plan:
-    """The plan with the native scale as default, like all tasks of the inbox."""
+    """Returns the plan with the native scale as default, like all tasks of the inbox."""
     tasks = [replace(task, fields={"scale": "native", **task.fields}) for task in plan.tasks]
     following = None if plan.on_complete is None else on_one_scale(plan.on_complete)
     return replace(plan, tasks=tasks, on_complete=following)
 
 
 def texts_of(entry: Entry) -> list[Text]:
-    """The tasks of an entry in order; one that cannot be read is kept as a task of its own."""
+    """Returns the tasks of an entry in order. A part that cannot be read is one task."""
     found: list[bytes] = []
     for name, value in entry.pairs:
         if name == TASK:
@@ -133,7 +135,9 @@ def texts_of(entry: Entry) -> list[Text]:
 
 
 def items_of(value: bytes) -> list[bytes]:
-    """The texts of a JSON array's items, each as it was written; else the text itself."""
+    """Returns the text of each item of a JSON array, unchanged; for other texts, the text
+    itself.
+    """
     if len(value) > MAX_DOCUMENT_BYTES or not value.lstrip().startswith(b"["):
         return [value]
     # All bytes are preserved: one bad item does not affect the others.
@@ -145,7 +149,7 @@ def items_of(value: bytes) -> list[bytes]:
 
 
 def items(text: str) -> Iterator[str]:
-    """The items of an array's text; ValueError where it is no array."""
+    """Yields the items of an array's text. Raises ValueError if it is not an array."""
     at = skip(text, skip(text, 0) + 1)
     while text[at : at + 1] != "]":
         _, end = FINDER.raw_decode(text, at)
@@ -162,13 +166,13 @@ def items(text: str) -> Iterator[str]:
 
 
 def skip(text: str, at: int) -> int:
-    """The position of the next character that is no white space."""
+    """Returns the position of the next character that is not white space."""
     found = SPACE.match(text, at)
     return found.end() if found else at
 
 
 def spec_of(text: bytes, form: Form | None) -> TaskSpec:
-    """The spec of one task's text; raises InvalidTask."""
+    """Returns the spec in the text of one task. Raises InvalidTask."""
     if len(text) > MAX_DOCUMENT_BYTES:
         raise InvalidTask("document", f"has more than {MAX_DOCUMENT_BYTES} bytes")
     if not text.lstrip().startswith(b"{"):
@@ -178,9 +182,10 @@ def spec_of(text: bytes, form: Form | None) -> TaskSpec:
 
 
 def id_of(root: str, entry: Entry, form: Form | None, task: Text) -> TaskId:
-    """The id of a task of an entry: the same each time, and in the order of writing.
+    """Returns the id of a task of an entry. It is the same for each call, and ids sort in the order
+    of writing.
 
-    The text is part of it: after a failover another entry may have the same id.
+    The text is part of the id, because another entry may have the same entry id after a failover.
     """
     ms, _, number = entry.id.partition("-")
     parts = (root, entry.id, str(task.at), form or "")

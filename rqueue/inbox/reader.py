@@ -1,4 +1,4 @@
-"""Submits the tasks that producers of any language wrote into the inbox."""
+"""Submits the tasks that producers of any language have written to the inbox."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ DEPENDS = '"parents"'
 
 @dataclass(slots=True)
 class InboxDone:
-    """What one tick did: tasks submitted and refused, and entries that stay: `kept` because the
-    server is full, `withheld` because the archive cannot tell whether their tasks have completed.
+    """The work of one tick: tasks that were submitted and refused, and entries that stay in the
+    inbox. `kept` stay because the server is full; `withheld` stay because the archive cannot report
+    whether their tasks have completed before.
     """
 
     taken: int = 0
@@ -50,7 +51,7 @@ class InboxDone:
 
     @property
     def enough(self) -> bool:
-        """Whether the tick must end, whatever is left."""
+        """Whether the tick must end, even if entries are left."""
         return self.is_full or self.taken + self.rejected >= MOST
 
     @property
@@ -61,7 +62,7 @@ class InboxDone:
 
 @dataclass(slots=True)
 class ParsedEntry:
-    """An entry with what becomes of its tasks."""
+    """An entry with its parsed tasks and the results of their submission."""
 
     entry: Entry
     form: Form | None = None
@@ -74,34 +75,37 @@ class ParsedEntry:
 
     @property
     def has_key(self) -> bool:
-        """Whether one of its tasks may have completed before."""
+        """Whether one of the tasks may have completed before."""
         return any(sha_of(draft) for _, draft in self.drafts)
 
     @property
     def may_be_torn(self) -> bool:
-        """Whether some of its tasks may be submitted while another's dependency is missing: those
-        could have ended and expired when the entry is read again, and would be submitted twice.
+        """Whether the submission may accept some of the tasks and miss the dependency of another.
+        The accepted ones could end and expire before the entry is read again, and would then be
+        submitted twice.
         """
         return len(self.drafts) > 1 and any(
             DEPENDS in draft.submit_facts for _, draft in self.drafts
         )
 
     def refuse(self, task: Text | None, error: SubmitError) -> None:
-        """Records a refused task, or the whole entry."""
+        """Records the refusal of a task; without a task, of the whole entry."""
         at, text = (str(task.at), task.text) if task else ("", self.entry.whole)
         self.refusals.append(
             Refusal.of(self.entry.id, at, str(error), form=self.form or "", task=text)
         )
 
     def miss(self, task: Text | None, error: InvalidGraph, *, may_come: bool) -> None:
-        """Records a missing dependency: a refusal, unless it may be in a withheld entry."""
+        """Records a missing dependency: as a refusal, or, if it may be in a withheld entry
+        (`may_come`), by withholding this entry as well.
+        """
         if may_come:
             self.withheld = True
         else:
             self.refuse(task, error)
 
     def answer(self, task: Text, answer: SubmitResult | RQueueError, *, may_come: bool) -> None:
-        """Records the result of a submit."""
+        """Records the result of a submission."""
         match answer:
             case SubmitResult():
                 self.taken += 1
@@ -116,17 +120,18 @@ class ParsedEntry:
 
     @property
     def stays(self) -> bool:
-        """Whether the entry is processed again later."""
+        """Whether the entry stays in the inbox and is processed again later."""
         return self.kept or self.withheld
 
     def rows(self) -> list[Refusal]:
-        """The rows to write when the entry is deleted."""
+        """Returns the rows to write when the entry is deleted."""
         return self.refusals or [Refusal(self.entry.id)]
 
 
 class Inbox:
-    """Reads entries, submits their tasks, deletes the entries. Any number may run: the ids of the
-    tasks follow from the entry, so an entry that is processed twice creates no task twice.
+    """Reads entries, submits their tasks, and deletes the entries. Any number of instances may run:
+    the ids of the tasks are derived from the entry, so an entry that is processed twice creates no
+    task twice.
     """
 
     def __init__(
@@ -153,8 +158,8 @@ class Inbox:
         self.skipped: set[str] = set()
 
     async def tick(self) -> InboxDone:
-        """Processes all entries, in bounded steps; what a full server refuses stays, and so do
-        tasks with an idempotency key while the archive is unavailable.
+        """Processes all entries in bounded steps. An entry that a full server refuses stays in the
+        inbox. So does one with an idempotency key while the archive is unavailable.
         """
         done = InboxDone()
         self.last = after = START
@@ -173,8 +178,8 @@ class Inbox:
         return done
 
     async def wait(self, seconds: float) -> bool:
-        """Whether there is more to do, or an entry comes in time; takes nothing, so it
-        may be cancelled.
+        """Returns whether there is more to do, or an entry arrives within `seconds`. It takes no
+        entry, so it may be cancelled.
         """
         seconds = min(seconds, self.longest_wait_sec)
         if self.full:
@@ -184,19 +189,19 @@ class Inbox:
         return await arrived(self.shard, self.last, seconds)
 
     async def take_all(self, entries: Iterable[Entry], done: InboxDone) -> None:
-        """Processes a page until it is enough; the rest is received again."""
+        """Processes a page until the limit of the tick is reached. The rest is received again."""
         for portion in portions(self.parsed(entries)):
             await self.take(portion, done)
             if done.enough:
                 return
 
     def parsed(self, entries: Iterable[Entry]) -> Iterator[ParsedEntry]:
-        """The parsed entries, one after the other."""
+        """Yields the parsed entries one after the other."""
         for entry in entries:
             yield self.open(entry)
 
     def open(self, entry: Entry) -> ParsedEntry:
-        """Parses an entry; each of its tasks is checked by itself."""
+        """Parses an entry and checks each of its tasks separately."""
         found = ParsedEntry(entry)
         try:
             found.form = form_named(entry)
@@ -215,7 +220,7 @@ class Inbox:
         return found
 
     async def take(self, portion: Sequence[ParsedEntry], done: InboxDone) -> None:
-        """Submits the tasks of some entries and deletes the entries that are done."""
+        """Submits the tasks of some entries. Deletes the entries that are finished."""
         known = await self.known(portion)
         sent = [one for one in portion if not one.withheld]
         asked = [(one, task, draft) for one in sent for task, draft in one.drafts]
@@ -237,8 +242,9 @@ class Inbox:
         self.skipped.update(withheld)
 
     async def known(self, portion: Sequence[ParsedEntry]) -> dict[int, SubmitResult]:
-        """The drafts that have completed before, by position. While the archive is unavailable,
-        entries with such keys wait as a whole: an entry is never divided.
+        """Returns the drafts that have completed before, by position. While the archive is
+        unavailable, an entry that needs it is withheld as a whole, because an entry is never
+        divided.
         """
         if not self.withholds:
             known = await self.completed.known(
@@ -252,7 +258,7 @@ class Inbox:
         return {}
 
     async def submit_dag(self, one: ParsedEntry, plan: Plan) -> None:
-        """Submits the DAG of an entry, whole or not at all."""
+        """Submits the DAG of an entry, all of it or nothing."""
         try:
             found = dag_draft_of(plan, self.drafter)
             await refuse_missing(self.shard, plan, found)
@@ -268,7 +274,7 @@ class Inbox:
     async def submit(
         self, known: Mapping[int, SubmitResult], drafts: Sequence[Draft], ids: Sequence[TaskId]
     ) -> Sequence[SubmitResult | RQueueError]:
-        """The result of each draft."""
+        """Returns the result of each draft."""
         try:
             answers = await submit_others(self.shard, known, drafts, ids=ids)
         except Overloaded as error:
@@ -281,7 +287,7 @@ class Inbox:
 
 
 def portions(entries: Iterable[ParsedEntry]) -> Iterator[list[ParsedEntry]]:
-    """The entries in groups that are processed together; an entry is never divided."""
+    """Yields the entries in groups that are processed together; an entry is never divided."""
     group: list[ParsedEntry] = []
     count = 0
     for one in entries:
@@ -295,6 +301,6 @@ def portions(entries: Iterable[ParsedEntry]) -> Iterator[list[ParsedEntry]]:
 
 
 def moment_of(entry: str) -> tuple[int, int]:
-    """When an entry was written, from its id."""
+    """Returns when an entry was written, from its id, in a form that sorts."""
     ms, _, number = entry.partition("-")
     return int(ms), int(number)

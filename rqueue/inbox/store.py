@@ -1,4 +1,4 @@
-"""The inbox's stream: entries, held by one reader at a time."""
+"""The inbox's stream. Each of its entries is held by at most one reader at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT_BYTES = 4096
 
 
 class Received(NamedTuple):
-    """A page of entries, and the entry after which new ones follow."""
+    """A page of entries, and the id of the entry after which new ones follow."""
 
     entries: list[Entry]
     last: str
@@ -40,16 +40,16 @@ class Refusal(NamedTuple):
 
     @classmethod
     def of(cls, entry: str, at: str, reason: str, *, form: str, task: bytes) -> Refusal:
-        """A refusal with its text cut to what is stored."""
+        """Returns a refusal. Its text is cut to the size that is stored."""
         return cls(entry, at, reason, form, int(len(task) > KEPT_BYTES), task[:KEPT_BYTES])
 
 
 async def receive(
     shard: Shard, reader: str, *, idle_ms: int, limit: int = PAGE, after: str = START
 ) -> Received:
-    """The next entries for a reader: those it holds after an entry, else those of readers that have
-    been silent for `idle_ms`, else new ones, if no other reader holds any. Repeated, the call
-    returns the same.
+    """Returns the next entries for a reader: the entries after `after` that it holds already. If
+    there are none, those of readers that have been silent for `idle_ms`. If there are none either
+    and no other reader holds any, new ones. A repeated call returns the same entries.
     """
     args: dict[str, Argument] = {
         "group": GROUP,
@@ -64,17 +64,17 @@ async def receive(
 
 
 async def received(shard: Shard, rows: Iterable[Refusal]) -> int:
-    """Deletes entries whose tasks are submitted, and stores what was refused of them; returns how
-    many entries were still there. All rows of an entry belong into one call.
+    """Deletes entries whose tasks are submitted, and stores their refused parts. Returns how many
+    entries still existed. All rows of an entry must be in one call.
     """
     args: dict[str, Argument] = {"group": GROUP, "keep": KEPT_REFUSALS}
     return int(ok("inbox/acknowledge", "", await shard.run("inbox/acknowledge", args, rows))[0])
 
 
 async def arrived(shard: Shard, last: str, wait_sec: float) -> bool:
-    """Whether there is an entry after `last`, or one comes in time.
+    """Returns whether there is an entry after `last`, or one arrives in time.
 
-    It takes nothing: a wait that is cancelled or whose reply is lost strands no entry.
+    It takes no entry, so a cancelled wait or a lost reply leaves no entry assigned to this reader.
     """
     wait_ms = max(1, round(wait_sec * 1000))
     words = ("XREAD", "COUNT", 1, "BLOCK", wait_ms, "STREAMS", shard.keys.inbox(), last)

@@ -1,5 +1,5 @@
-"""Reads the breakers of a shard, and opens and closes them by hand. Failures and completions
-change them in the scripts that settle tasks.
+"""Reads the breakers of a shard, and opens and closes them for an operator. The scripts that settle
+tasks change them after failures and completions.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 async def breakers(shard: Shard) -> list[Breaker]:
-    """The breakers that are not closed or have counted failures, sorted by type."""
+    """Returns the breakers that are not closed or have counted failures, sorted by type."""
     now, *rows = ok("breaker/read", "", await shard.run("breaker/read"))
     return [breaker_of(row, int(now)) for row in rows]
 
 
 async def open_breaker(shard: Shard, type: str, *, for_ms: int) -> None:
-    """Opens the breaker of a type for this time."""
+    """Opens the breaker of a type for `for_ms` milliseconds."""
     args: dict[str, Argument] = {
         "type": type,
         "for_ms": for_ms,
@@ -36,7 +36,7 @@ async def open_breaker(shard: Shard, type: str, *, for_ms: int) -> None:
 
 
 async def close_breaker(shard: Shard, type: str) -> None:
-    """Closes the breaker of a type and serves waiting claims."""
+    """Closes the breaker of a type and answers waiting claims."""
     args: dict[str, Argument] = {
         "type": type,
         "tries": TRIES,
@@ -49,16 +49,16 @@ async def close_breaker(shard: Shard, type: str) -> None:
 
 
 def breaker_of(row: list[bytes], now_ms: int) -> Breaker:
-    """The breaker of one row of the script's reply. After its time it is half-open, with or without
-    a probing task.
+    """Returns the breaker in one row of the script's reply. A breaker whose time has passed is
+    half-open, with or without a probing task.
     """
-    type, riding, *flat = map(text, row)
+    type, probing, *flat = map(text, row)
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
     state = BreakerState(fields.get("state", "closed"))
     if state is not BreakerState.CLOSED:
         due = int(fields["until"]) <= now_ms
         state = BreakerState.HALF_OPEN if due else BreakerState.OPEN
-    probe = fields.get("probe", "").split(" ")[0] if int(riding) else ""
+    probe = fields.get("probe", "").split(" ")[0] if int(probing) else ""
     return Breaker(
         type=type,
         state=state,
@@ -71,5 +71,5 @@ def breaker_of(row: list[bytes], now_ms: int) -> Breaker:
 
 
 def instant(ms: str | None) -> datetime | None:
-    """The datetime of a server timestamp."""
+    """Returns the datetime of a server timestamp."""
     return None if ms is None else datetime.fromtimestamp(int(ms) / 1000, UTC)

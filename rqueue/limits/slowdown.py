@@ -1,4 +1,4 @@
-"""Slow-downs of types and limit keys whose service has reported a rate limit."""
+"""Slow-downs of types and tenants whose service has reported a rate limit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """The slow-down of a type or of a limit key. While it is `resting`, none of its tasks is
-    claimed; from `until` the rate rises, and from `over_at` it is unlimited.
+    """The slow-down of a type or of a tenant (`key`). While it is `resting`, none of the tasks is
+    claimed. From `until` on the rate rises, and from `over_at` on it is unlimited.
     """
 
     type: str | None
@@ -33,8 +33,8 @@ KEY = "@"
 
 
 async def slowdowns(shard: Shard, *, most: int | None = None) -> list[Slowdown]:
-    """The active slow-downs, types first, sorted by name. With `most` reading stops once about that
-    many are found.
+    """Returns the active slow-downs, types first, sorted by name. With `most`, stops reading once
+    about that many are found.
     """
     found: dict[str, Slowdown] = {}
     cursor, over = "0", False
@@ -50,8 +50,8 @@ async def slowdowns(shard: Shard, *, most: int | None = None) -> list[Slowdown]:
 
 
 async def lift(shard: Shard, *, type: str | None = None, key: str | None = None) -> bool:
-    """Ends the slow-down of a type or of a key and serves waiting claims; returns whether there was
-    one.
+    """Ends the slow-down of a type or of a tenant and answers waiting claims. Returns whether there
+    was one.
     """
     what = f"{KEY}{key}" if type is None else type
     args: dict[str, Argument] = {
@@ -67,7 +67,9 @@ async def lift(shard: Shard, *, type: str | None = None, key: str | None = None)
 
 
 def slowdown_of(what: str, until_ms: int, span_ms: int, now_ms: int) -> Slowdown:
-    """The slow-down of one row of the script's reply; the recovery takes as long as the rest."""
+    """Returns the slow-down in one row of the script's reply. The recovery takes as long as the
+    rest.
+    """
     until = datetime.fromtimestamp(until_ms / 1000, UTC)
     named = what.startswith(KEY)
     return Slowdown(

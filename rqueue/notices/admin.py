@@ -1,4 +1,4 @@
-"""What an operator sees of notices while a queue runs."""
+"""`queue.notices`: the state of the sinks for an operator."""
 
 from __future__ import annotations
 
@@ -18,5 +18,7 @@ class Notices:
         self._shard = shard
 
     async def sinks(self) -> list[SinkState]:
-        """The sinks that a notifier serves or has served lately, by name, with what they lack."""
+        """Returns the sinks that a notifier serves or has served recently, sorted by name, each
+        with the notices that it has not received yet.
+        """
         return await list_sinks(self._shard)

@@ -1,4 +1,4 @@
-"""Checks where a notice may be sent: no webhook may reach into the notifier's own network."""
+"""Checks the destination of a notice: no webhook may reach the private network of the notifier."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ class Target(NamedTuple):
 
     @property
     def literal(self) -> Ip | None:
-        """The address, where the host is one."""
+        """The address, if the host is one."""
         return address_in(self.host)
 
     @property
     def named(self) -> str:
-        """The host as requests name it: with its port where that is not the default."""
+        """The host as requests name it, with the port unless that is the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if PORTS[self.scheme] == self.port else f"{host}:{self.port}"
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What an allow-list compares."""
+        """The part that is compared with the allowed origins."""
         return self.scheme, self.host.lower(), self.port
 
 
 def target_of(url: str) -> Target:
-    """The parts of a URL that was checked before."""
+    """Returns the parts of a URL that was checked before."""
     found = urlsplit(url)
     path = (found.path or "/") + (f"?{found.query}" if found.query else "")
     return Target(found.scheme, found.hostname or "", found.port or PORTS[found.scheme], path)
 
 
 def refused_target(target: Target, allowed: Destinations) -> str:
-    """Why nothing may be sent to this target, whatever its address; "" where it may."""
+    """Returns why no notice may be sent to this target, whatever its address; "" if it may."""
     if allowed.origins:
         named = target.origin in {target_of(one).origin for one in allowed.origins}
         return "" if named else "is none of the origins in notice_destinations"
@@ -73,9 +73,9 @@ def refused_target(target: Target, allowed: Destinations) -> str:
 
 
 def refused_addresses(target: Target, addresses: Sequence[str], allowed: Destinations) -> str:
-    """Why a host with these addresses may not be connected to; "" where it may.
+    """Returns why a connection to a host with these addresses is not allowed; "" if it is.
 
-    One refused address refuses all: the next look-up could return that one first.
+    One refused address refuses the host, because the next look-up could return that address first.
     """
     if not addresses:
         return "has no address"
@@ -93,7 +93,7 @@ def refused_addresses(target: Target, addresses: Sequence[str], allowed: Destina
 
 
 def address_in(text: str) -> Ip | None:
-    """The address in a text; None where it is none."""
+    """Returns the address in a text; None if it is not an address."""
     try:
         return ip_address(text.partition("%")[0])
     except ValueError:
@@ -101,14 +101,18 @@ def address_in(text: str) -> Ip | None:
 
 
 def equivalents(address: Ip) -> Iterable[Ip]:
-    """An address, and the IPv4 address that it embeds. Other embedding forms are not public."""
+    """Yields an address, and the IPv4 address that it embeds. Addresses with other embeddings are
+    not public.
+    """
     yield address
     if isinstance(address, IPv6Address) and int(address) >> 32 & LOW in ISATAP:
         yield IPv4Address(int(address) & LOW)
 
 
 def is_public(address: Ip) -> bool:
-    """Whether an address is public: not this machine, its networks, or their services."""
+    """Returns whether an address is public: not that of this machine, its networks, or their
+    services.
+    """
     if isinstance(address, IPv6Address) and address not in GIVEN_OUT:
         return False
     return address.is_global and not (

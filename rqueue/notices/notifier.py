@@ -1,4 +1,6 @@
-"""Delivers notices to one sink, at its own pace: a sink that is down does not delay others."""
+"""Delivers notices to one sink. Each sink has its own notifier, so a sink that is down does not
+delay others.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ REMEMBERED = 1000
 
 @dataclass(slots=True)
 class DeliveryCounts:
-    """What one tick did: notices delivered, attempts that failed, and notices given up."""
+    """The work of one tick: notices delivered, attempts that failed, and notices given up."""
 
     delivered: int = 0
     failed: int = 0
@@ -53,8 +55,9 @@ class DeliveryCounts:
 
 
 class Notifier:
-    """Delivers to one sink the notices it wants, each until it has arrived or was refused too
-    often. Any number may run: a notice that one has taken is left to it for a while.
+    """Delivers to one sink the notices that it wants, and retries each until it has arrived or was
+    refused too often. Any number of notifiers may run, because each leases the notices that it
+    takes.
     """
 
     interval_sec = INTERVAL_SEC
@@ -103,14 +106,16 @@ class Notifier:
         return done
 
     async def serve(self) -> None:
-        """Registers at intervals that the sink is served, and what it wants."""
+        """Registers at intervals that the sink is served, and the events that it wants."""
         now = self.clock.monotonic()
         if self.served_at is None or now - self.served_at >= SERVE_SEC:
             await serve(self.shard, self.sink.name, self.sink.wants(), lately_ms=LATELY_MS)
             self.served_at = now
 
     async def deliver_all(self, notices: list[Notice], taker: str, done: DeliveryCounts) -> None:
-        """Delivers a batch, some concurrently; one that is stuck does not prevent the others."""
+        """Delivers a batch, some notices concurrently. An error of one does not prevent the
+        delivery of the others; it is raised at the end.
+        """
         gate = asyncio.Semaphore(CONCURRENCY)
 
         async def one(notice: Notice) -> None:
@@ -123,8 +128,8 @@ class Notifier:
                 raise fault
 
     async def deliver(self, notice: Notice, taker: str, done: DeliveryCounts) -> None:
-        """Sends one notice and records the result. A notice that is known to be finished is not
-        sent again, though the server may not have recorded that.
+        """Sends one notice and records the result. A notice that this notifier has finished is not
+        sent again, even if the server has not recorded that.
         """
         later: int | str = ""
         if notice.id not in self.settled:
@@ -144,7 +149,7 @@ class Notifier:
         await settle(self.shard, self.sink.name, taker, [NoticeOutcome(notice.id, later)])
 
     def gives_up(self, notice: Notice, fault: Undelivered) -> bool:
-        """Whether a notice is not retried: refused notices must not use up the window."""
+        """Returns whether a notice is not retried. Refused notices must not fill up the window."""
         if not fault.refused:
             return False
         refusals = self.refusals.pop(notice.id, 0) + 1
@@ -159,13 +164,15 @@ class Notifier:
         return True
 
     def message(self, notice: Notice) -> Message:
-        """A notice as this sink receives it."""
+        """Returns the message that this sink receives for a notice."""
         return message_of(
             self.queue, self.sink.name, notice.id, notice.event, whole=self.sink.detail
         )
 
     def report(self, notice: Notice, fault: Undelivered) -> None:
-        """Logs a failed delivery: a warning for a notice's first attempt, debug for others."""
+        """Logs a failed delivery: as a warning for the first attempt of a notice, as debug for
+        others.
+        """
         level = logging.WARNING if notice.tries == 1 else logging.DEBUG
         fields = {"sink": self.sink.name, "notice": notice.event.name, "tries": notice.tries}
         log.log(level, "notice not delivered: %s", fault, extra=fields)
@@ -174,8 +181,8 @@ class Notifier:
 def notifiers(
     shard: Shard, settings: Settings, *, clock: Clock, random: Random, strict: bool = False
 ) -> list[Notifier]:
-    """One notifier for each sink of a queue. A sink whose secret or package is missing here is left
-    to other processes, unless `strict`.
+    """Returns one notifier for each sink of a queue. A sink whose secret or package is missing in
+    this process is left to other processes; with `strict`, ConfigError is raised.
     """
     found = []
     for sink in settings.sinks:

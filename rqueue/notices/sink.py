@@ -1,6 +1,6 @@
-"""Sinks by configuration: which events each receives, and how.
+"""The configuration of sinks: which events each receives, and how.
 
-Secrets are environment variables; a sink holds their names only.
+Secrets are in environment variables. A sink contains only the names of these variables.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ MAX_HOST = 253
 
 
 def variable(text: str) -> str:
-    """The text, if it is a valid name of an environment variable."""
+    """Returns the text if it is a valid name of an environment variable."""
     if VARIABLE.fullmatch(text) is None:
         raise refusal("is the name of an environment variable, not its value")
     return text
 
 
 def pattern(text: str) -> str:
-    """The text, if it matches an event."""
+    """Returns the text if it matches an event."""
     if not any(fnmatchcase(name, text) for name in CATALOGUE):
         raise refusal(f"{text!r} matches no event of docs/events.md")
     return text
 
 
 def mailbox(text: str) -> str:
-    """The text, if it is one plain e-mail address."""
+    """Returns the text if it is one plain e-mail address."""
     if MAILBOX.fullmatch(text) is None:
         raise refusal("is an e-mail address such as ops@example.org")
     return text
 
 
 def host(text: str) -> str:
-    """The text, if it is a host name that a resolver accepts."""
+    """Returns the text if it is a host name that a resolver accepts."""
     try:
         fits = len(text.encode("idna")) <= MAX_HOST
     except UnicodeError:
@@ -58,7 +58,7 @@ def host(text: str) -> str:
 
 
 def web_url(text: str) -> str:
-    """The text, if it is a web address without a user name and password."""
+    """Returns the text if it is a web address without a user name and password."""
     try:
         found = urlsplit(text)
         known = found.scheme in WEB and bool(found.hostname) and found.port != 0
@@ -73,7 +73,7 @@ def web_url(text: str) -> str:
 
 
 def origin(text: str) -> str:
-    """The text, if it is a URL without a path."""
+    """Returns the text if it is a URL without a path."""
     found = urlsplit(web_url(text))
     if found.path.strip("/") or found.query:
         raise refusal("is scheme://host or scheme://host:port, without a path")
@@ -81,7 +81,7 @@ def origin(text: str) -> str:
 
 
 def network(text: str) -> str:
-    """The text, if it is a network in CIDR notation."""
+    """Returns the text if it is a network in CIDR notation."""
     try:
         return str(ip_network(text))
     except ValueError:
@@ -95,9 +95,9 @@ Wait = Annotated[float, Field(gt=0, le=60, allow_inf_nan=False)]
 
 
 class Destinations(BaseModel):
-    """Where webhooks may go. Without `origins`, to any https address of a public host. With them,
-    to these only; an origin that is an address, or whose host is in one of `networks`, may be
-    private, and only a listed origin may be http.
+    """The allowed destinations of webhooks. Without `origins`, any https address of a public host
+    is allowed. With `origins`, only these are. An origin may be private if it is an address or its
+    host is in one of `networks`. Only a listed origin may use http.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -107,8 +107,8 @@ class Destinations(BaseModel):
 
 
 class AnySink(BaseModel):
-    """Options of all sinks: a name, and what they receive. With `detail` texts are sent whole, else
-    cut to one line.
+    """The options of all sinks: a name, and the events that they receive. With `detail`, texts are
+    sent whole, else cut to one line.
     """
 
     # Built with the settings that they are a part of.
@@ -122,7 +122,7 @@ class AnySink(BaseModel):
     detail: bool = False
 
     def wants(self) -> list[str]:
-        """The names of the events that it receives."""
+        """Returns the names of the events that it receives."""
         return [
             name
             for name, kind in CATALOGUE.items()
@@ -132,8 +132,9 @@ class AnySink(BaseModel):
 
 
 class WebSink(AnySink):
-    """A sink that receives POST requests. Its URL is in the configuration, or, where it is itself a
-    secret, in a variable. `ca_file` has the trusted certificates instead of the usual ones.
+    """A sink that receives POST requests. Its URL is in the configuration, or in an environment
+    variable if it is itself a secret. `ca_file` contains trusted certificates that replace the
+    default ones.
     """
 
     url: Url | None = Field(None, repr=False)
@@ -143,12 +144,14 @@ class WebSink(AnySink):
 
     @field_serializer("url")
     def shown(self, url: str | None) -> str | None:
-        """The URL as settings show it: what follows the host may be a secret."""
+        """Returns the URL as settings show it, without the part after the host, which may be a
+        secret.
+        """
         return url and f"{urlsplit(url).scheme}://{urlsplit(url).netloc}/***"
 
     @model_validator(mode="after")
     def check_url(self) -> Self:
-        """Exactly one of url and url_env is given."""
+        """Raises ValueError unless exactly one of `url` and `url_env` is given."""
         if (self.url is None) == (self.url_env is None):
             raise ValueError("has either url or url_env")
         return self
@@ -183,7 +186,9 @@ class SmtpSink(AnySink):
 
     @model_validator(mode="after")
     def check_login(self) -> Self:
-        """Name and password belong together, and are never sent unencrypted."""
+        """Raises ValueError if only one of name and password is given, or if they would be sent
+        unencrypted.
+        """
         if (self.username is None) != (self.password_env is None):
             raise ValueError("has username and password_env, or neither")
         if self.username is not None and self.security == "none":
@@ -198,7 +203,7 @@ class LogSink(AnySink):
 
 
 def unique_names(sinks: tuple[AnySink, ...]) -> tuple[AnySink, ...]:
-    """The sinks, if no two have the same name."""
+    """Returns the sinks if no two have the same name."""
     names = [sink.name for sink in sinks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

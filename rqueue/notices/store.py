@@ -1,5 +1,5 @@
-"""Notices in Redis: each sink's position in the stream, what it has taken and what was
-delivered.
+"""Notices in Redis: the position of each sink in the stream, the notices that are taken for it, and
+the outcome of deliveries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event for a sink, with the number of this attempt. Its id is that of its entry."""
+    """An event for a sink, with the number of this attempt. `id` is that of its stream entry."""
 
     id: str
     tries: int
@@ -30,15 +30,15 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class NoticeBatch:
-    """Notices that a notifier has taken, and whether there are more."""
+    """Notices that a notifier has taken, and whether more are due."""
 
     notices: list[Notice]
     more: bool = False
 
 
 class NoticeOutcome(NamedTuple):
-    """A row of lua/notice/settle.lua: a notice, and its delay until it is retried; "" if
-    it is finished.
+    """A row of lua/notice/settle.lua: a notice, and its delay until it is retried. "" means that it
+    is finished.
     """
 
     notice: str
@@ -48,7 +48,7 @@ class NoticeOutcome(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SinkState:
     """A sink in Redis: how long ago a notifier served it, how many notices are taken and not
-    delivered, and the age of the oldest notice that it lacks; None where it lacks none.
+    delivered, and the age of the oldest notice that is not delivered; None if all are.
     """
 
     name: str
@@ -58,16 +58,16 @@ class SinkState:
 
 
 async def serve(shard: Shard, sink: str, wants: Sequence[str], *, lately_ms: int) -> None:
-    """Registers that a sink is served, and the events it wants: those, and what other notifiers of
-    it wanted in the last `lately_ms`.
+    """Registers that a sink is served, and which events it wants. Events that other notifiers of
+    the sink wanted in the last `lately_ms` are added.
     """
     args: dict[str, Argument] = {"sink": sink, "wants": " ".join(wants), "lately_ms": lately_ms}
     ok("notice/serve", "", await shard.run("notice/serve", args))
 
 
 class TakeRequest(NamedTuple):
-    """A request for notices: a name for this call only, how long they are leased, how many at most,
-    and how many may be taken altogether.
+    """A request for notices: a name for this call only, how long the notices are leased, how many
+    at most, and how many may be taken by all calls together.
     """
 
     taker: str
@@ -77,7 +77,9 @@ class TakeRequest(NamedTuple):
 
 
 async def take(shard: Shard, sink: str, request: TakeRequest) -> NoticeBatch | None:
-    """The notices that are due for a sink; None where it has no position in the stream."""
+    """Leases and returns the notices that are due for a sink; None if it has no position in the
+    stream.
+    """
     args: dict[str, Argument] = {"sink": sink, **request._asdict(), "page": PAGE}
     reply = await shard.run("notice/take", args)
     if words(reply[0]) == "GONE":
@@ -87,19 +89,19 @@ async def take(shard: Shard, sink: str, request: TakeRequest) -> NoticeBatch | N
 
 
 async def settle(shard: Shard, sink: str, taker: str, rows: Sequence[NoticeOutcome]) -> int:
-    """Records what became of notices; returns how many of them this call settled."""
+    """Records the outcome of notices. Returns how many of them this call settled."""
     args: dict[str, Argument] = {"sink": sink, "taker": taker}
     return int(ok("notice/settle", "", await shard.run("notice/settle", args, rows))[0])
 
 
 async def forget(shard: Shard, *, silent_ms: int, limit: int = PAGE) -> int:
-    """Deletes sinks that no notifier has served for so long; returns how many."""
+    """Deletes sinks that no notifier has served for `silent_ms`. Returns how many."""
     args: dict[str, Argument] = {"silent_ms": silent_ms, "limit": limit}
     return int(ok("notice/forget", "", await shard.run("notice/forget", args))[0])
 
 
 async def list_sinks(shard: Shard) -> list[SinkState]:
-    """Every sink, by name."""
+    """Returns every sink, sorted by name."""
     now, *rows = ok("notice/list", "", await shard.run("notice/list", {"page": PAGE}))
     now_ms, found = int(now), []
     for name, served, number, oldest in rows:
@@ -110,7 +112,7 @@ async def list_sinks(shard: Shard) -> list[SinkState]:
 
 
 def notice_in(row: Sequence[Any]) -> Notice:
-    """A notice in a row of the reply; its event has the id of the events stream."""
+    """Returns the notice in a row of the reply. Its event has the id of the events stream."""
     notice, tries, *flat = row
     fields = {words(name): words(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
     known = fields.get("id", "")

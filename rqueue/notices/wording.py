@@ -1,4 +1,4 @@
-"""The text of a notice for each kind of sink, and what of an event may leave the queue."""
+"""The text of a notice for each kind of sink, and the parts of an event that may be sent to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ VERSION = "v1"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a sink receives: an event of a queue, under an id that is the same for each attempt."""
+    """The content that a sink receives: an event of a queue, under an id that is the same for each
+    attempt.
+    """
 
     id: str
     queue: str
@@ -40,7 +42,7 @@ class Message:
 
 
 def message_of(queue: str, sink: str, notice: str, event: Event, *, whole: bool) -> Message:
-    """A notice for a sink: its texts are cut to one line each, or whole."""
+    """Returns the message for a sink. Its texts are cut to one line each, or sent whole."""
     most = WHOLE if whole else LINE
     detail = {
         name: value if isinstance(value, int) else shortened(value, most, whole=whole)
@@ -51,18 +53,18 @@ def message_of(queue: str, sink: str, notice: str, event: Event, *, whole: bool)
 
 
 def shortened(text: str, most: int, *, whole: bool) -> str:
-    """A text as it may be sent: whole, or its first line."""
+    """Returns a text as it may be sent: whole, or its first line."""
     return text[:most] if whole else cut(text.strip().partition("\n")[0], most)
 
 
 def cut(text: str, most: int) -> str:
-    """A text in one line without control characters, cut to `most` characters."""
+    """Returns a text in one line without control characters, cut to `most` characters."""
     line = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def as_json(message: Message) -> bytes:
-    """The body of a webhook, in ASCII."""
+    """Returns the body of a webhook, in ASCII."""
     document = {
         "delivery": message.id,
         "queue": message.queue,
@@ -73,35 +75,41 @@ def as_json(message: Message) -> bytes:
 
 
 def as_slack(message: Message) -> bytes:
-    """The body for Slack; nothing in it is read as a link or a mention."""
+    """Returns the body for Slack. It is escaped, so that Slack reads no link or mention in it."""
     text = message.line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return json.dumps({"text": f"{message.event.severity}: {text}"}).encode()
 
 
 def as_text(message: Message) -> str:
-    """The body of an e-mail."""
+    """Returns the body of an e-mail."""
     rows = {"queue": message.queue, **message.event.document(), "delivery": message.id}
     lines = [f"{name}: {json.dumps(value)}" for name, value in rows.items() if value]
     return "\n".join([message.line, "", *lines, ""])
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """Proves that a body comes from a holder of the secret, and when it was sent."""
+    """Returns the signature of a body. It proves that the sender has the secret, and when the body
+    was sent.
+    """
     signed = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"{VERSION}={signed.hexdigest()}"
 
 
 def delay_ms(tries: int, random: Random) -> int:
-    """The delay after so many failed attempts: doubled each time, up to a maximum."""
+    """Returns the delay after this number of failed attempts: doubled each time, up to a
+    maximum.
+    """
     longest = min(LONGEST_DELAY_MS, FIRST_DELAY_MS << min(tries - 1, 20))
     return round(longest * random.uniform(0.5, 1.0))
 
 
 def is_refusal(status: int) -> bool:
-    """Whether an HTTP status refuses what was sent, rather than reporting the receiver's state."""
+    """Returns whether an HTTP status refuses this notice. Other statuses report the state of the
+    receiver.
+    """
     return status in REFUSING
 
 
 def is_given_up(refusals: int) -> bool:
-    """Whether a notice that was refused so often is not retried."""
+    """Returns whether a notice with this number of refusals is not retried."""
     return refusals >= MOST_REFUSALS

@@ -23,18 +23,19 @@ class GateKeys(ABC):
         return f"{self.root}paused"
 
     def breaker(self, type: str) -> str:
-        """hash: the breaker of a type: failures in a row; of one that is not closed also its state,
-        since when and until when it is open, and its probe, `<task> <token>`.
+        """hash: the breaker of a type: its failures in a row; while it is not closed also its
+        state, since when and until when it is open, and its probe, `<task> <token>`.
         """
         return f"{self.root}breaker:{type}"
 
     def breakers(self) -> str:
-        """set: the types whose breakers are not closed, or have failures to forget."""
+        """set: the types whose breakers are not closed, or have counted failures."""
         return f"{self.root}breakers"
 
     def slow(self, type: str) -> str:
-        """hash: a type, or `@<tenant>`, that is slowed down: until when nothing of it is handed
-        out, that span, and how many tasks have passed in the step of the recovery after it.
+        """hash: the slow-down of a type or of `@<tenant>`: until when none of its tasks can be
+        claimed, the length of that time, and how many tasks were claimed in the current step of the
+        recovery after it.
         """
         return f"{self.root}slow:{type}"
 
@@ -43,18 +44,21 @@ class GateKeys(ABC):
         return f"{self.root}slowed"
 
     def limit(self, what: str) -> str:
-        """hash: hundredth of the window -> tasks of a type that started in it, or of the queue for
-        `*`; with `@<tenant>` at the end, of a tenant. Expires when all are out of it.
+        """hash: start of a hundredth of the window, in ms -> tasks that started in it: of a type,
+        of the queue for `*`, or of a tenant where `@<tenant>` follows. Expires when they no longer
+        count.
         """
         return f"{self.root}limit:{what}"
 
     def crowded(self) -> str:
-        """set: types, or `*`, of which a claim found as many tasks leased as may be."""
+        """set: types, or `*` for the queue, of which a claim found as many tasks leased as the
+        limit allows.
+        """
         return f"{self.root}crowded"
 
     def budget(self, account: str) -> str:
         """hash: an account, `day` or `worker=<name>`, in micro-USD: its ceiling, what was spent
-        (with the day on which), and what is reserved for leased tasks.
+        (and on which day), and what is reserved for leased tasks.
         """
         return f"{self.root}budget:{account}"
 
@@ -63,18 +67,18 @@ class GateKeys(ABC):
         return f"{self.root}budgets"
 
     def short(self) -> str:
-        """set: accounts, and DAGs, whose remaining budget a waiting task exceeded."""
+        """set: accounts and DAGs whose remaining budget a waiting task exceeded."""
         return f"{self.root}short"
 
     def unpaid(self, dag: str) -> str:
-        """zset: READY tasks of a DAG that exceed its remaining budget, by price; not in
+        """zset: READY tasks of a DAG that exceed its remaining budget, by price; they are not in
         their lanes.
         """
         return f"{self.root}unpaid:{dag}"
 
     def wakes(self) -> str:
-        """zset: types, `*`, `@<tenant>`, lanes of tenants and `$<account>`, by the time at which
-        their gate may open.
+        """zset: types, `*` for the queue, `@<tenant>`, lanes of tenants, and `$<account>`, by the
+        time at which their gate may open.
         """
         return f"{self.root}wakes"
 
@@ -94,7 +98,7 @@ class NoticeKeys(ABC):
         """The prefix of every key."""
 
     def events(self) -> str:
-        """stream: the events that happened, capped."""
+        """stream: the events of the queue, capped."""
         return f"{self.root}events"
 
     def notices(self) -> str:
@@ -102,7 +106,7 @@ class NoticeKeys(ABC):
         return f"{self.root}notices"
 
     def noticed(self) -> str:
-        """set: the names of the events that some sink wants."""
+        """set: the names of the events that any sink wants."""
         return f"{self.root}noticed"
 
     def sinks(self) -> str:
@@ -110,13 +114,13 @@ class NoticeKeys(ABC):
         return f"{self.root}sinks"
 
     def sink(self, name: str) -> str:
-        """hash: a sink: the `last` notice that it has reached, what it `wants`; and for each that
-        was taken and not delivered `<tries> <taker>`.
+        """hash: a sink: `last`, the newest notice that it has read, and `wants`, the names of the
+        events that it wants; for each notice that was taken and not delivered `<tries> <taker>`.
         """
         return f"{self.root}sink:{name}"
 
     def wanted(self, name: str) -> str:
-        """zset: events by the last time that a notifier of a sink asked for them."""
+        """zset: events by the last time that a notifier of the sink asked for them."""
         return f"{self.root}wanted:{name}"
 
     def undelivered(self, name: str) -> str:
@@ -135,12 +139,12 @@ class TurnKeys(ABC):
         """The prefix of every key."""
 
     def keyed(self, number: int, tenant: str) -> str:
-        """zset: the READY tasks of a lane that belong to this tenant, by score as in the lane."""
+        """zset: the READY tasks of one tenant in a lane, by score as in the lane."""
         return f"{self.root}keyed:{number}:{tenant}"
 
     def heads(self, number: int) -> str:
-        """zset: of a lane of tenants the first task of each tenant that may get a turn, by score;
-        tasks that were first before may be among them.
+        """zset: the first READY task of each tenant of a lane that may get a turn, by score; tasks
+        that were first before may be among them.
         """
         return f"{self.root}heads:{number}"
 
@@ -149,29 +153,27 @@ class TurnKeys(ABC):
         return f"{self.root}turns:{number}"
 
     def turned(self) -> str:
-        """zset: the virtual time of the shard, `@now`, and that of tenants that are ahead of it, in
-        whatever lanes. The janitor deletes it when no lane of tenants has a ready task.
+        """zset: the virtual time of the shard, `@now`, and that of tenants that are ahead of it,
+        over all lanes. The janitor deletes it when no lane of tenants has a READY task.
         """
         return f"{self.root}turned"
 
     def closed_tenants(self, number: int) -> str:
-        """zset: the tenants of a lane that get no turns, by the time when they get them again:
-        `inf` where one of their leased tasks must end first.
+        """zset: the closed tenants of a lane, which get no turns, by the time at which they may get
+        turns again: `inf` where one of their leased tasks must end first.
         """
         return f"{self.root}shut:{number}"
 
     def rules(self) -> str:
-        """hash: number of a lane of tenants -> the name of the rules under which
-        tenants got no turns.
-        """
+        """hash: number of a lane of tenants -> name of the rules that closed its tenants."""
         return f"{self.root}rules"
 
     def hand(self, tenant: str) -> str:
-        """zset: the leased tasks of a tenant, by the numbers of their lanes."""
+        """zset: the leased tasks of a tenant; the score is the number of the lane."""
         return f"{self.root}hand:{tenant}"
 
     def full(self) -> str:
-        """set: tenants of which a claim found as many tasks leased as may be."""
+        """set: tenants of which a claim found as many tasks leased as the limit allows."""
         return f"{self.root}full"
 
 
@@ -192,13 +194,13 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}ready"
 
     def lane(self, number: int) -> str:
-        """zset: the READY tasks of a lane by score; lowest first, then the lowest id. Lanes of
+        """zset: the READY tasks of a lane by score, lowest first; with equal scores by id. Lanes of
         tenants have negative numbers.
         """
         return f"{self.root}lane:{number}"
 
     def lanes(self) -> str:
-        """hash: signature of a lane -> its number; beside them `next` and `version`."""
+        """hash: signature of a lane -> its number; also the fields `next` and `version`."""
         return f"{self.root}lanes"
 
     def task(self, task: str) -> str:
@@ -218,8 +220,9 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}failures:{task}"
 
     def notes(self, task: str) -> str:
-        """hash: what a task reports about itself: progress, checkpoint, micro_usd, tokens, model,
-        artifacts; and of the costs those of lives `before` this, and those reported `late`.
+        """hash: what a task has reported: progress, checkpoint, micro_usd, tokens, model,
+        artifacts; also the costs of the lives `before` this one, and those that were reported
+        `late`.
         """
         return f"{self.root}notes:{task}"
 
@@ -236,7 +239,9 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}delayed"
 
     def blocked(self) -> str:
-        """zset: PENDING tasks by the time they began to wait; not those that wait inside a DAG."""
+        """zset: PENDING tasks by the time they began to wait; not those that wait for a task of
+        their DAG.
+        """
         return f"{self.root}blocked"
 
     def deadlines(self) -> str:
@@ -272,11 +277,11 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}fresh:{dag}"
 
     def dags(self) -> str:
-        """zset: committed DAGs of more than one task, by the time they were."""
+        """zset: committed DAGs of more than one task, by the time of their commit."""
         return f"{self.root}dags"
 
     def writing(self) -> str:
-        """zset: DAGs that are not committed yet, by the time of their last part."""
+        """zset: DAGs that are not committed yet, by the time of the last write to them."""
         return f"{self.root}writing"
 
     def unfinished(self) -> str:
@@ -296,32 +301,30 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}follow:{dag}"
 
     def parents(self, task: str) -> str:
-        """list: the dependencies of a task of a DAG, where they are too many for its hash."""
+        """list: the dependencies of a task inside its DAG, where they are too many for its hash."""
         return f"{self.root}parents:{task}"
 
     def triggered(self, task: str) -> str:
-        """hash: dependents that wait for the end of this task, whatever its outcome ->
-        their trigger.
-        """
+        """hash: dependents with trigger all_done or one_failed -> their trigger."""
         return f"{self.root}heirs:{task}"
 
     def telling(self) -> str:
-        """set: ended tasks whose `heirs` are not resolved yet."""
+        """set: ended tasks whose dependents in `heirs` are not resolved yet."""
         return f"{self.root}telling"
 
     def spawned(self, task: str) -> str:
-        """hash: key -> task: what a task has spawned."""
+        """hash: key -> the task that was spawned under it."""
         return f"{self.root}spawned:{task}"
 
     def gather(self, task: str) -> str:
-        """set: what a RUNNING task will wait for, and `@<name>` of that wait, while it is sent in
-        several calls. Expires where the last one never comes.
+        """set: the tasks that a RUNNING task will wait for, and `@<name>` of that wait, while the
+        wait is sent in several calls. Expires if the last call never comes.
         """
         return f"{self.root}gather:{task}"
 
     def draining(self) -> str:
-        """hash: lane of exclusive tasks -> `<until ms> <worker>` that takes nothing
-        else meanwhile.
+        """hash: lane of exclusive tasks -> `<until ms> <worker>`: that worker claims no other tasks
+        until then.
         """
         return f"{self.root}draining"
 
@@ -330,13 +333,13 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}cancelling"
 
     def idempotency(self, sha: str) -> str:
-        """string: idempotency key -> task. No expiry while the task is live,
-        `dedupe_window` after.
+        """string: the task of an idempotency key. Does not expire while the task is live; after
+        that, expires after `dedupe_window`.
         """
         return f"{self.root}idem:{sha}"
 
     def external(self, sha: str) -> str:
-        """string: an external id -> task. Expires with the task."""
+        """string: the task of an external id. Expires with the task."""
         return f"{self.root}ext:{sha}"
 
     def tag_list(self, tag: str) -> str:
@@ -348,7 +351,9 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}dead"
 
     def deliveries(self) -> str:
-        """zset: `task:epoch` delivered to a waiting claim and not yet started, by due time."""
+        """zset: `task:epoch` of tasks that were delivered to a waiting claim and not yet started,
+        by the time by which they must start.
+        """
         return f"{self.root}handoffs"
 
     def orphans(self) -> str:
@@ -356,11 +361,13 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}orphans"
 
     def waiter(self, waiter: str) -> str:
-        """hash: a claiming client: its last number, what it was given, where it waits."""
+        """hash: a claiming session: the number of its last claim, the tasks that it got, and where
+        it waits.
+        """
         return f"{self.root}waiter:{waiter}"
 
     def request(self, request: str) -> str:
-        """string: the reply to a call by hand, for when it is sent again. Expires."""
+        """string: the first reply to a named call, returned when the call is repeated. Expires."""
         return f"{self.root}req:{request}"
 
     def waiting(self, profile: str) -> str:
@@ -368,7 +375,7 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}waiting:{profile}"
 
     def profile(self, profile: str) -> str:
-        """string: the lanes of a profile as JSON; expires when no claim waits under it."""
+        """string: the lanes of a profile as JSON. Expires when no claim waits under it."""
         return f"{self.root}profile:{profile}"
 
     def profiles(self, lane: int | str) -> str:
@@ -386,8 +393,9 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}watchers:{task}"
 
     def worker(self, worker: str) -> str:
-        """hash: a worker's name: `run:<id>` its runs, `drain:<id>` those that must drain, `left`
-        when all have left; `alone` names its exclusive task.
+        """hash: a worker: `run:<id>` for each run, `drain:<id>` for runs that must drain, `left`
+        when all runs have left, `blamed` when it was drained for its failures, `alone` for its
+        exclusive task.
         """
         return f"{self.root}worker:{worker}"
 
@@ -396,8 +404,8 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}workers"
 
     def unserved(self) -> str:
-        """hash: lane with tasks that no live worker can run -> since when, and ` told`
-        once reported.
+        """hash: lane with tasks that no live worker can run -> since when, and ` told` once
+        reported.
         """
         return f"{self.root}unserved"
 
@@ -410,20 +418,20 @@ class Keys(GateKeys, NoticeKeys, TurnKeys):
         return f"{self.root}inbox"
 
     def rejected(self) -> str:
-        """stream: what of the inbox was refused: entry, at, reason, form, cut, task; capped."""
+        """stream: what was refused of the inbox: entry, at, reason, form, cut, task; capped."""
         return f"{self.root}rejected"
 
     def outbox(self) -> str:
-        """stream: ended tasks on their way to the archive; task -> life, state, snapshot."""
+        """stream: ended tasks for the archive: task -> life, state, snapshot."""
         return f"{self.root}outbox"
 
     def archiving(self) -> str:
-        """string: exists where the queue has an archive: how many ended tasks may wait for it."""
+        """string: how many ended tasks may wait for the archive. Exists while the queue has one."""
         return f"{self.root}archiving"
 
     def reviews(self) -> str:
-        """stream: decisions about dead tasks, with reviewer, reason and time; moved to the archive,
-        or capped where there is none.
+        """stream: decisions about dead tasks, with reviewer, reason and time. Deleted when they are
+        archived; capped where there is no archive.
         """
         return f"{self.root}reviews"
 

@@ -43,7 +43,7 @@ async def test_after_a_fault_it_goes_on_in_small_parts(
     shelf: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await shelf.completed()
-    shelf.archiver.limits = [module.TOGETHER] * module.HANDS
+    shelf.archiver.limits = [module.TOGETHER] * module.READERS
 
     async def away(*_: Any) -> Written:
         raise StoreUnavailable("PostgreSQL")

@@ -114,7 +114,11 @@ async def test_one_whose_workers_die_is_given_up_too(kept: Kept, embeddings: Emb
     assert await embeddings.claim(worker="w1") == []
 
     status, attempts, _, error = row(kept)
-    assert (status, attempts, error) == ("failed", 3, "the worker fell silent each time")
+    assert (status, attempts, error) == (
+        "failed",
+        3,
+        "each claim expired before the worker finished",
+    )
 
 
 @pytest.mark.parametrize("vector", [[], [float("nan")], [1.0, float("inf")]])

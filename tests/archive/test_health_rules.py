@@ -8,8 +8,8 @@ from rqueue.archive.health import (
     ArchiveFacts,
     OutboxFacts,
     judge_archive,
+    judge_configuration,
     judge_outbox,
-    judge_saying,
 )
 from rqueue.finding import Level
 
@@ -17,11 +17,15 @@ from rqueue.finding import Level
 @pytest.mark.parametrize(
     ("facts", "level", "words"),
     [
-        (OutboxFacts("q"), Level.OK, "nothing waits"),
-        (OutboxFacts("q", 3, 1500), Level.OK, "3 wait for the archive, the first for 1.5 s"),
+        (OutboxFacts("q"), Level.OK, "no task waits"),
+        (
+            OutboxFacts("q", 3, 1500),
+            Level.OK,
+            "3 ended tasks wait for the archive, the oldest for 1.5 s",
+        ),
         (OutboxFacts("q", 3, 60_001), Level.WARN, "for 60.0 s"),
         (OutboxFacts("q", 5, 10, most=5), Level.FAIL, "refused (max_outbox)"),
-        (OutboxFacts("q", 4, 10, most=5), Level.OK, "4 wait"),
+        (OutboxFacts("q", 4, 10, most=5), Level.OK, "4 ended tasks wait"),
     ],
 )
 def test_an_outbox_is_judged_by_its_age_and_its_bound(
@@ -35,16 +39,16 @@ def test_an_outbox_is_judged_by_its_age_and_its_bound(
 
 
 def test_who_does_not_know_of_the_archive_that_there_is_must_be_told() -> None:
-    (finding,) = judge_saying("q", says=False, joined=True)
+    (finding,) = judge_configuration("q", configured=False, joined=True)
 
     assert (finding.level, finding.what) == (Level.FAIL, "queue q: archive")
     assert "RQUEUE_POSTGRES_URL" in finding.advice
     assert "rqueue archive leave" in finding.advice
 
 
-@pytest.mark.parametrize(("says", "joined"), [(True, True), (True, False), (False, False)])
-def test_where_all_say_the_same_there_is_nothing_to_say(says: bool, joined: bool) -> None:
-    assert judge_saying("q", says=says, joined=joined) == []
+@pytest.mark.parametrize(("configured", "joined"), [(True, True), (True, False), (False, False)])
+def test_where_all_say_the_same_there_is_nothing_to_say(configured: bool, joined: bool) -> None:
+    assert judge_configuration("q", configured=configured, joined=joined) == []
 
 
 def test_an_archive_that_is_away_is_a_failure() -> None:
@@ -64,5 +68,5 @@ def test_what_was_set_aside_is_told() -> None:
     found = judge_archive(ArchiveFacts("q", "PostgreSQL 15.3", quarantined=2, conflicts=1))
 
     assert [finding.level for finding in found] == [Level.OK, Level.WARN, Level.WARN]
-    assert "2 could be no row" in found[1].found
-    assert "first end stands" in found[2].found
+    assert "2 could not be stored as rows" in found[1].found
+    assert "first end is kept" in found[2].found

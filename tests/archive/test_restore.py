@@ -225,7 +225,7 @@ async def test_what_a_task_spawned_is_spawned_by_it_anew(home: ArchivedHarness) 
     done = await home.queue.archive.restore_dag(dag.id)
 
     assert list(done.tasks) == [task.id]
-    assert f"{child.id} is left out: {task.id} spawns it anew" in done.notes
+    assert f"{child.id} is left out: {task.id} spawns it again" in done.notes
 
 
 async def test_what_cannot_be_read_is_named_and_left_out(home: ArchivedHarness) -> None:

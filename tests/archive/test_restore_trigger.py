@@ -76,7 +76,9 @@ async def test_what_waited_for_a_failure_that_was_none_is_left_out_of_its_dag(
     done = await home.queue.archive.restore_dag(dag.id, incomplete=True)
 
     assert (list(done.tasks), a in done.tasks) == ([c], False)
-    assert done.notes == (f"{b} is left out: it waits for a failure, and no parent of it runs",)
+    assert done.notes == (
+        f"{b} is left out: it waits for a failure, and no dependency of it runs again",
+    )
 
 
 async def test_what_ran_because_of_a_failure_is_restored_by_its_id(home: ArchivedHarness) -> None:
@@ -90,7 +92,7 @@ async def test_what_ran_because_of_a_failure_is_restored_by_its_id(home: Archive
     done = await home.queue.archive.restore(b)
 
     assert (await home.queue.get(done.tasks[b])).state is State.READY
-    assert done.notes == (f"{b} does not wait for {a}, which is gone",)
+    assert done.notes == (f"{b} does not wait for {a}, which no longer exists",)
 
 
 async def test_what_waited_for_a_failure_that_was_none_is_restored_by_its_id(

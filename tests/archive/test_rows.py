@@ -155,7 +155,7 @@ def test_a_task_that_did_not_end_so_is_unfit(changes: dict[bytes, bytes]) -> Non
 
 
 def test_a_task_of_which_nothing_is_kept_is_unfit() -> None:
-    with pytest.raises(Unfit, match="nothing is kept"):
+    with pytest.raises(Unfit, match=r"^the data of the task is missing or unreadable$"):
         row_of(LINE, EndedTask(()))
 
 

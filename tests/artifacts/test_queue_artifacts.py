@@ -95,7 +95,7 @@ async def test_one_that_is_not_there_fails_the_task_for_good(harness: Harness, f
 
     task = await harness.queue.get(down.id)
     assert task.state is State.DEAD_LETTERED
-    assert f"{nobody} is not here" in (task.last_error or "")
+    assert f"{nobody} was not found" in (task.last_error or "")
 
 
 async def test_what_lost_attempts_left_is_swept(harness: Harness) -> None:

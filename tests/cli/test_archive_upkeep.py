@@ -173,14 +173,17 @@ async def test_a_queue_leaves_its_archive_when_nothing_waits_for_it(
     bare = Shell({"RQUEUE_REDIS_URL": valkey.url, "RQUEUE_QUEUE": NAME})
     await home.archiver.tick()
     await home.ended()
-    assert "the settings here say none" in (await bare.run("doctor")).stdout
+    assert "not configured here, but the queue has one" in (await bare.run("doctor")).stdout
 
     refused = await bare.run("archive", "leave")
-    assert (refused.exit_code, "1 entries that wait" in refused.stderr) == (3, True)
+    assert (
+        refused.exit_code,
+        "1 entries in the outbox are not archived yet" in refused.stderr,
+    ) == (3, True)
     assert await home.harness.client.exists(home.harness.keys.archiving()) == 1
     await home.archiver.tick()
 
     assert await bare.json("archive", "leave") == [{"left": NAME}]
     assert await home.harness.client.exists(home.harness.keys.archiving()) == 0
-    assert "the settings here say none" not in (await bare.run("doctor")).stdout
+    assert "not configured here, but the queue has one" not in (await bare.run("doctor")).stdout
     assert "still say archive: postgres" in (await shell.run("archive", "leave")).stderr

@@ -56,7 +56,7 @@ async def test_a_task_that_is_not_there_is_exit_1(
 
     assert result.exit_code == 1
     assert result.stderr == (
-        "rqueue: no-such-task is not here: never submitted, or ended and expired\n"
+        "rqueue: no-such-task was not found: never submitted, or ended and expired\n"
     )
 
 
@@ -66,7 +66,7 @@ async def test_a_move_that_its_state_forbids_is_exit_3(harness: Harness, shell: 
     result = await shell.run("reschedule", lease.id, "--delay", "5")
 
     assert result.exit_code == 3
-    assert result.stderr.startswith(f"rqueue: {lease.id} is RUNNING; this needs ")
+    assert result.stderr.startswith(f"rqueue: {lease.id} is RUNNING; this operation needs ")
 
 
 async def test_named_tasks_are_cancelled_one_by_one(harness: Harness, shell: Shell) -> None:

@@ -20,7 +20,7 @@ async def test_a_dag_that_is_not_there_is_exit_1(
     result = await shell.run("dag", *words, id)
 
     assert result.exit_code == 1, result.output
-    assert result.stderr == f"rqueue: {id} is not here: never committed, or ended and expired\n"
+    assert result.stderr == f"rqueue: {id} was not found: never committed, or ended and expired\n"
 
 
 @pytest.mark.parametrize(

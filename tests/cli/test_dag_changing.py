@@ -28,7 +28,10 @@ REFUSED = {
     "a parent that is not there": ("tasks: [{type: a, name: a, after: [x]}]", "a -> x"),
     "no tasks": ("title: nothing", "tasks: is missing; it is a list of at least one task"),
     "a list of tasks": ("- type: a\n- type: b", "dag: is one mapping with `tasks`; the file has 2"),
-    "a word of single tasks": ("tasks: [{type: a, depends_on: [x]}]", "0.depends_on: is `after`"),
+    "a word of single tasks": (
+        "tasks: [{type: a, depends_on: [x]}]",
+        "0.depends_on: is not allowed in a DAG; use `after` with task names of the plan",
+    ),
     "a tab": ("title: a\ntasks:\n\t- type: a", "see line 3, column 1"),
     "a comma too many": ('{"tasks": [\n {"type": "a"},\n]}', "is not JSON: see line 3, column 1"),
     "two plans": ("tasks: [{type: a}]\n---\ntasks: [{type: b}]", "2 documents"),
@@ -51,7 +54,7 @@ async def test_a_dag_is_cancelled_once(harness: Harness, shell: Shell) -> None:
     assert (graph.dag.status, graph.dag.reason) == ("cancelled", "enough")
     assert [task.cancel_reason for task in graph.tasks.values()] == [None, "enough", "enough"]
     again = await shell.run("dag", "cancel", dag)
-    assert (again.exit_code, again.stderr) == (3, f"rqueue: {dag} is cancelled already\n")
+    assert (again.exit_code, again.stderr) == (3, f"rqueue: {dag} is already cancelled\n")
     assert (await shell.run("dag", "pause", dag)).exit_code == 3
 
 
@@ -112,7 +115,7 @@ async def test_one_that_was_given_up_but_for_the_dead_goes_on(
     dead = await die(harness, "a")
     assert (await shell.run("dag", "cancel", dag)).exit_code == 0
     again = await shell.run("dag", "cancel", dag)
-    assert (again.exit_code, again.stderr) == (3, f"rqueue: {dag} is failed already\n")
+    assert (again.exit_code, again.stderr) == (3, f"rqueue: {dag} is already failed\n")
     assert "closing" not in (await shell.run("dag", "show", dag)).stdout
 
     assert (await shell.json("dag", "retry", dag))[0]["retried"] == [dead]
@@ -126,7 +129,7 @@ async def test_a_task_of_a_dag_that_is_just_given_up_stays_dead(harness: Harness
     dag = await planted(harness, {"a": [], "b": ["a"]}, on_failure="fail_fast")
     dead = await die(harness, "a")
 
-    with pytest.raises(DagEnded, match=f"{dag} is being cancelled already"):
+    with pytest.raises(DagEnded, match=f"{dag} is already being cancelled"):
         await harness.queue.dead.retry(dead)
 
 
@@ -165,7 +168,7 @@ async def test_what_has_ended_is_not_resumed(harness: Harness, shell: Shell) -> 
     result = await shell.run("dag", "resume", dag)
 
     assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr == f"rqueue: {dag} is completed already\n"
+    assert result.stderr == f"rqueue: {dag} is already completed\n"
 
 
 @pytest.mark.parametrize("words", [("pause",), ("resume",), ("budget", "--usd", "3")])

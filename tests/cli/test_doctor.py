@@ -109,7 +109,7 @@ async def test_what_no_live_worker_can_do_is_told_with_what_it_needs(
 
     line = found[f"queue {NAME}: unserved"]
     assert line["level"] == "warn"
-    assert line["found"] == "2 ready that no live worker can run: type code, capabilities gpu"
+    assert line["found"] == "2 ready tasks that no live worker can run: type code, capabilities gpu"
     assert "rqueue worker" in line["advice"]
 
 

@@ -68,7 +68,7 @@ async def test_an_error_is_one_line_without_a_traceback(valkey: Server) -> None:
     code, out, err = await rqueue(valkey, "task", "no-such-task")
 
     assert (code, out) == (1, "")
-    assert err == "rqueue: no-such-task is not here: never submitted, or ended and expired\n"
+    assert err == "rqueue: no-such-task was not found: never submitted, or ended and expired\n"
 
 
 async def test_a_postgresql_that_is_away_is_one_line_as_well(valkey: Server) -> None:

@@ -28,7 +28,7 @@ async def test_a_time_alone_gives_the_earliest_start(harness: Harness, shell: Sh
     (found,) = await shell.json("why", handle.id)
 
     (hold,) = found["holds"]
-    assert (hold["word"], hold["told"]) == ("time", "waits for its time")
+    assert (hold["word"], hold["told"]) == ("time", "waits for its start time")
     assert found["earliest"] == hold["until"]
     assert (await shell.lines("why", handle.id))[-1].startswith("it can start at 20")
 

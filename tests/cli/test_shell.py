@@ -50,7 +50,7 @@ async def test_a_wrong_token_is_exit_3_and_changes_nothing(
 
     assert result.exit_code == 3
     assert result.stderr == f"rqueue: the lease of {lease.id} is no longer held; " + (
-        "stop, and write nothing for it\n"
+        "stop working on the task and write nothing for it\n"
     )
     after = await harness.dump()
     # Who renews was heard of; nothing else may change.
@@ -65,7 +65,7 @@ async def test_a_task_that_is_not_there_is_exit_1(harness: Harness, shell: Shell
     result = await shell.run("complete", unknown, "--token", "1:x")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"rqueue: {unknown} is not here")
+    assert result.stderr.startswith(f"rqueue: {unknown} was not found")
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ async def test_one_that_can_never_follow_is_told_and_given_up(
         kept = [await keeper_of(harness).tick() for _ in range(2)]
 
         dag = await dag_store.read(harness.queue._internals.shard, first.id)
-        said = "not there or was cancelled" if row.get("after") else "has 2 lanes already"
+        said = "does not exist or was cancelled" if row.get("after") else "already has 2 lanes"
         assert [(one.failed, one.refused) for one in kept] == [(0, 1), (0, 0)]
         assert await dag_store.steps(harness.queue._internals.shard) == []
         assert said in (dag.next_refused or "")
@@ -263,7 +263,7 @@ async def test_a_plan_under_the_id_of_another_is_refused_and_changes_nothing(
     await harness.queue.dags.submit(first)
     before = await harness.dump()
 
-    with pytest.raises(InvalidGraph, match="another DAG of this id"):
+    with pytest.raises(InvalidGraph, match="another DAG with this id is committed"):
         await harness.queue.dags.submit({"id": first.id, "tasks": [{"type": "code"}]})
 
     assert await harness.dump() == before

@@ -49,7 +49,7 @@ async def crew(guarded: Server, pg: Database) -> AsyncIterator[Crew]:
     """The roles at work, on a server that has the functions. None of them is refused anything."""
     with admin(guarded) as client:
         client.function_load(library().source)
-    common: dict[str, Any] = {"archive": "postgres", "lease_sec": 2.0}
+    common: dict[str, Any] = {"archive": "postgres", "lease_sec": 60.0}
     serving: dict[str, Any] = {
         "postgres_url": pg.url,
         "sinks": ({"kind": "log", "name": "ops"},),

@@ -165,7 +165,7 @@ def test_a_queue_is_led_and_served(facts: QueueFacts, levels: list[Level]) -> No
     [
         (SinkFacts("ops", 30_000), Level.OK, "all notices delivered"),
         (SinkFacts("ops", 30_000, 60_000), Level.OK, "all notices delivered"),
-        (SinkFacts("ops", 30_000, 61_000), Level.WARN, "it lacks a notice that is 61 s old"),
+        (SinkFacts("ops", 30_000, 61_000), Level.WARN, "the oldest undelivered notice is 61 s old"),
         (SinkFacts("ops", 121_000, 10**9), Level.WARN, "no notifier has served it for 121 s"),
     ],
 )
@@ -183,5 +183,5 @@ def test_what_nobody_can_do_is_a_line_for_each_kind_as_far_as_there_is_room() ->
     lines = [line for line in judge_queue(facts) if line.what.endswith("unserved")]
 
     assert [line.level for line in lines] == [Level.WARN] * 11
-    assert lines[0].found == "12 ready that no live worker can run: type t12"
+    assert lines[0].found == "12 ready tasks that no live worker can run: type t12"
     assert lines[-1].found == "and 2 more kinds of task"

@@ -109,6 +109,6 @@ def test_switched_off_nobody_goes() -> None:
 
 def test_the_evidence_is_told_in_words() -> None:
     assert Blamed("bad", 9, 1, 5).why == (
-        "failed 9 tasks and completed 1 of types that others do not fail; 5 of them were completed"
-        " elsewhere"
+        "failed 9 tasks and completed 1, of types that rarely fail on others; 5 of the failed tasks"
+        " were completed by others"
     )

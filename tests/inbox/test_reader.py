@@ -116,7 +116,7 @@ async def test_the_queues_own_rules_hold(harness: Harness) -> None:
 
     (_, large), (_, other) = await refused(harness)
     assert large == "payload: has 1026 bytes of JSON; 1024 are allowed"
-    assert other.startswith("the queue has 1 lanes already")
+    assert other.startswith("the queue already has 1 lanes; ")
 
 
 async def test_a_backlog_is_taken_in_order_and_in_bounded_steps(

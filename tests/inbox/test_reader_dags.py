@@ -98,13 +98,16 @@ PLANS: dict[str, tuple[Any, str]] = {
     ),
     "a parent that is gone": (
         {"tasks": [{"type": "a", "after": [new_task_id()]}]},
-        "depends on a task that is not there or was cancelled: 0 -> task_",
+        "depends on a task that does not exist or was cancelled: 0 -> task_",
     ),
     "an id of a task": ({"tasks": [{"type": "a", "id": new_task_id()}]}, "tasks[0].id: is given"),
     "an id of its own": ({**PLAN, "id": new_dag_id()}, "dag.id: is given by the inbox"),
     "an id of a follower": ({**PLAN, "on_complete": {**PLAN, "id": "x"}}, "dag.id: is given"),
     "a wrong task": ({"tasks": [*TASKS, {"type": "a", "dealy": 1}]}, "2.dealy: is not a known"),
-    "a key": ({"tasks": [{"type": "a", "idempotency_key": "k"}]}, "0.idempotency_key: is not for"),
+    "a key": (
+        {"tasks": [{"type": "a", "idempotency_key": "k"}]},
+        "0.idempotency_key: is not allowed for a task of a DAG",
+    ),
 }
 
 

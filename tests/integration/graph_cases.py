@@ -53,7 +53,7 @@ async def half_written(harness: Harness) -> DagId:
     found, shard = a_planting(harness), harness.queue._internals.shard
     lanes = (found.nodes[0].draft.lane,)
     rows = [row for _, row in dag_submit.numbered(found.nodes[:2], lanes)]
-    args, rows_of_part = dag_submit.asked(shard, found, lanes, rows)
+    args, rows_of_part = dag_submit.part_call(shard, found, lanes, rows)
     await shard.run("dag/submit", args, rows_of_part)
     return found.id
 

@@ -27,10 +27,10 @@ KEY_MUTATIONS = {
         "lib/limits/gates.lua", "limits.gate(root, now, gate.words)", ""
     ),
     "what has ended is in hand for its key": Mutation(
-        "lib/lane/tenants.lua", 'redis.call("ZREM", root .. "hand:" .. key, unpack(own))', ""
+        "lib/lane/tenants.lua", 'redis.call("ZREM", root .. "hand:" .. tenant, unpack(own))', ""
     ),
     "a key that was full stays shut": Mutation(
-        "lib/lane/tenants.lua", 'redis.call("SREM", root .. "full", key) == 1', "false"
+        "lib/lane/tenants.lua", 'redis.call("SREM", root .. "full", tenant) == 1', "false"
     ),
     "a key whose time has come stays shut": Mutation(
         "lib/lane/tenants.lua", '"-inf", now, "LIMIT"', '"-inf", 0, "LIMIT"'
@@ -38,14 +38,14 @@ KEY_MUTATIONS = {
     "a key is shut in one lane and counted in another": Mutation(
         "lib/limits/limits.lua", "by_tenant[what] or tenant_gate", "tenant_gate"
     ),
-    "a turn moves nothing": Mutation("lib/lane/turns.lua", "one.step * (1 + missed)", "0"),
+    "a turn moves nothing": Mutation("lib/lane/turns.lua", "tenant.step * (1 + missed)", "0"),
     "a turn costs all keys the same": Mutation(
-        "lib/lane/turns.lua", "rules.steps[key] or rules.step", "rules.step"
+        "lib/lane/turns.lua", "rules.steps[name] or rules.step", "rules.step"
     ),
     "a key that comes back has saved turns up": Mutation(
         "lib/lane/tenants.lua",
-        'math.max(tonumber(were[1] or "0"), tonumber(were[i + 1] or "0"))',
-        'tonumber(were[i + 1] or "0")',
+        'math.max(tonumber(times[1] or "0"), tonumber(times[i + 1] or "0"))',
+        'tonumber(times[i + 1] or "0")',
     ),
     "a key that comes back has lost its turns": Mutation(
         "lib/lane/turns.lua", "if at > now then", "if false then"
@@ -55,32 +55,32 @@ KEY_MUTATIONS = {
     ),
     "a key that was behind goes too far": Mutation(
         "lib/lane/turns.lua",
-        "math.min(at + one.step * (1 + missed), math.max(group.now, at) + one.step)",
-        "at + one.step * (1 + missed)",
+        "math.min(at + tenant.step * (1 + missed), math.max(group.now, at) + tenant.step)",
+        "at + tenant.step * (1 + missed)",
     ),
     "a lane does not know what another has given": Mutation(
-        "lib/lane/turns.lua", " or not one and more", ""
+        "lib/lane/turns.lua", " or not tenant and more", ""
     ),
     "a lane does not know what another gives in the same call": Mutation(
-        "lib/lane/turns.lua", "one and one.at < (given[one.key] or one.at)", "false"
+        "lib/lane/turns.lua", "tenant and tenant.at < (advanced[tenant.name] or tenant.at)", "false"
     ),
     "a lane looks at a key as if no other had given it something": Mutation(
-        "lib/lane/turns.lua", "math.max(at, group.at[key] or at)", "at"
+        "lib/lane/turns.lua", "math.max(at, group.at[name] or at)", "at"
     ),
     "lanes of keys take no turns with each other": Mutation(
-        "lib/lane/turns.lua", "one.at < other.at or one.at == other.at and", "true or"
+        "lib/lane/turns.lua", "tenant.at < other.at or tenant.at == other.at and", "true or"
     ),
     "lanes of keys compete by their turns": Mutation(
         "lib/lane/turns.lua", "math.min(value, best.points), best", "best.points, best"
     ),
     "what is urgent waits for the turn of its key": Mutation(
-        "lib/lane/heads.lua", "not id and leads.ended or id and score >= best", "true"
+        "lib/lane/heads.lua", "not id and cursor.ended or id and score >= best", "true"
     ),
     "what became first in the call waits for the turn of its key": Mutation(
-        "lib/lane/heads.lua", "lane.group.rivals and gates.open(one.gates)", "false"
+        "lib/lane/heads.lua", "lane.group.rivals and gates.open(tenant.gates)", "false"
     ),
     "the turns go while there is something to give": Mutation(
-        "repair/tidy.lua", "or is_over()", "or true"
+        "repair/tidy.lua", "or no_tenant_is_ready()", "or true"
     ),
     "a key that is shut has turns": Mutation(
         "lib/lane/tenants.lua", "if not first[1] or closed[i] then", "if not first[1] then"
@@ -90,14 +90,15 @@ KEY_MUTATIONS = {
     ),
     "a task that is given stays in its key": Mutation(
         "lib/lane/turns.lua",
-        'redis.call("ZREM", root .. "keyed:" .. lane.number .. ":" .. one.key, unpack(one.picked))',
+        'redis.call("ZREM", root .. "keyed:" .. lane.number .. ":" .. tenant.name, '
+        "unpack(tenant.picked))",
         "",
     ),
     "a task that moves in its lane stays where it was in its key": Mutation(
         "lib/lane/lanes.lua", "tenants.rescore(root, lane, score, id)", ""
     ),
     "a task given back is in its lane alone": Mutation(
-        "lib/lane/lanes.lua", "tenants.enter(root, lane, scores, keys or {})", ""
+        "lib/lane/lanes.lua", "tenants.enter(root, lane, scores, known or {})", ""
     ),
     "a limited service slows the type of a key down": Mutation(
         "task/park.lua",
@@ -114,7 +115,9 @@ TURN_MUTATIONS = {
         "lib/lane/heads.lua", "if gates.open(own) then", "if true then"
     ),
     "a key that is full by now lends its priority": Mutation(
-        "lib/lane/heads.lua", "leads.sure == id and gates.open(leads.gates)", "leads.sure == id"
+        "lib/lane/heads.lua",
+        "cursor.checked == id and gates.open(cursor.gates)",
+        "cursor.checked == id",
     ),
     "a task that is no head any more stays among them": Mutation(
         "lib/lane/heads.lua", "if first ~= id then", "if false then"

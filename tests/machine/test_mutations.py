@@ -27,7 +27,7 @@ MUTATIONS = {
     ),
     "mail is not carried over": Mutation(
         "lib/claim/waiting.lua",
-        'mailed ~= "" and carry_over(root, ask, mailed) or {}',
+        'delivered ~= "" and carry_over(root, ask, delivered) or {}',
         "{}",
     ),
     "a claimed task stays in its lane": Mutation(
@@ -86,16 +86,16 @@ MUTATIONS = {
         "lib/lease/complete.lua", "    reopen_gates(root, how)\n", ""
     ),
     "a lost task runs beside others": Mutation(
-        "lib/claim/exclusive.lua", "if who.solo and picked == 0 then", "if true then"
+        "lib/claim/exclusive.lua", "if claim.idle and picked == 0 then", "if true then"
     ),
     "a new task is brought while all is paused": Mutation(
         "lib/claim/answer.lua", 'root .. "paused", ', ""
     ),
     "a new task is brought past an older one": Mutation(
-        "lib/claim/answer.lua", 'before[#before + 1] = root .. "lane:" .. lane[1]', ""
+        "lib/claim/answer.lua", 'blockers[#blockers + 1] = root .. "lane:" .. lane[1]', ""
     ),
     "a new task is brought to who must run alone": Mutation(
-        "lib/claim/answer.lua", "if mark[1] or mark[2] then", "if false then"
+        "lib/claim/answer.lua", "if worker[1] or worker[2] then", "if false then"
     ),
     "a claim is answered after its time": Mutation(
         "lib/claim/answer.lua",

@@ -68,7 +68,7 @@ async def test_one_alone_is_one_call_at_once(alone: Harness) -> None:
         await alone.queue.enqueue("code")
 
     assert await scripts_run(alone) - before == 5
-    assert alone.queue._internals.local.gatherer.flushing is None
+    assert alone.queue._internals.local.batcher.flushing is None
 
 
 async def test_a_burst_of_many_kinds_goes_together(

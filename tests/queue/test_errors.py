@@ -61,14 +61,14 @@ def test_a_retry_waits_for_seconds_or_a_timedelta(after: Any, seconds: float | N
 )
 def test_a_retry_that_says_no_time_is_told_so(after: Any) -> None:
     with pytest.raises(
-        ConfigError, match=r"Retry\.after: is seconds from 0 on or a timedelta, not"
+        ConfigError, match=r"Retry\.after: must be a timedelta or a number of seconds >= 0, not"
     ):
         Retry(after=after)
 
 
 @pytest.mark.parametrize("reason", [None, 12, b"no", ValueError("no")])
 def test_a_reason_that_is_no_text_is_told_so(reason: Any) -> None:
-    with pytest.raises(ConfigError, match=r"Reject\.reason: is a text, not"):
+    with pytest.raises(ConfigError, match=r"Reject\.reason: must be a string, not"):
         Reject(reason)
-    with pytest.raises(ConfigError, match=r"Retry\.reason: is a text, not"):
+    with pytest.raises(ConfigError, match=r"Retry\.reason: must be a string, not"):
         Retry(reason=reason)

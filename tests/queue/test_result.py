@@ -164,7 +164,7 @@ async def test_lost_mail_is_healed_however_much_other_mail_comes(
 
     await alone.client.delete(alone.keys.watchers(handle.id.ulid))
     await complete(alone, "healed")
-    box = alone.keys.mail(alone.queue._internals.local.watcher.mailbox)
+    box = alone.keys.mail(alone.queue._internals.local.result_waiter.mailbox)
     while not waiting.done():
         await alone.client.rpush(box, "ended another")
 

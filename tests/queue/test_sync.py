@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from subprocess import PIPE, Popen
 
 import pytest
 import redis
 
 from rqueue import Queue, State, Task
 from rqueue.errors import InvalidTask, LeaseLost, ResultTimeout, TaskNotFound
+from tests.guard import guarded
 from tests.servers import Server
 
 
@@ -147,43 +151,59 @@ async def test_the_twin_works_beside_a_running_loop(valkey: Server) -> None:
     await queue.aclose()
 
 
-def interrupt_when(server: Server, pattern: str) -> threading.Thread:
-    """Presses Ctrl-C as soon as the server has a key like this."""
+# Interrupts a call, says so, and after a line on its standard input makes the next call.
+INTERRUPTED = """
+import sys
+from rqueue import Queue
 
-    def press() -> None:
+queue = Queue("plain", url=sys.argv[1])
+try:
+    {first}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    sys.stdin.readline()
+    print({then}, flush=True)
+queue.sync.aclose()
+"""
+
+
+@contextmanager
+def interrupted(server: Server, pattern: str, first: str, then: str) -> Iterator[Popen[str]]:
+    """A process that was sent SIGINT in its first call, once the server had a key like this."""
+    program = INTERRUPTED.format(first=first, then=then)
+    command = [sys.executable, "-c", program, server.url]
+    with guarded(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) as process:
         with redis.Redis.from_url(server.plain_url) as client:
             while not client.keys(pattern):
-                pass
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    thread = threading.Thread(target=press)
-    thread.start()
-    return thread
+                assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "interrupted\n"
+        yield process
 
 
 def test_an_interrupted_wait_ends_at_once_and_leaves_nothing(queue: Queue, valkey: Server) -> None:
     queue.sync.enqueue("code")
     (lease,) = queue.sync.claim(worker="w0")
-    thread = interrupt_when(valkey, "*}:waiting:*")
 
-    with pytest.raises(KeyboardInterrupt):
-        queue.sync.claim(worker="w1", wait=30)
+    first = 'queue.sync.claim(worker="w1", wait=3600)'
+    with interrupted(valkey, "*}:waiting:*", first, '"over"') as process:
+        lease.release()
+        (again,) = queue.sync.claim(worker="w2", wait=5)
 
-    thread.join()
-    lease.release()
-    (again,) = queue.sync.claim(worker="w2", wait=5)
-    assert again.id == lease.id
+        assert again.id == lease.id
+        assert process.communicate("\n")[0] == "over\n"
+        assert process.returncode == 0
 
 
 def test_an_interrupted_result_can_be_asked_for_again(queue: Queue, valkey: Server) -> None:
     handle = queue.sync.enqueue("code")
-    thread = interrupt_when(valkey, "*}:watchers:*")
 
-    with pytest.raises(KeyboardInterrupt):
-        handle.result(timeout=30)
+    first = f'handle = queue.sync.handle("{handle.id}"); handle.result(timeout=3600)'
+    with interrupted(valkey, "*}:watchers:*", first, "handle.result(timeout=5)") as process:
+        (lease,) = queue.sync.claim(worker="w1")
+        lease.start()
+        lease.complete("after all")
 
-    thread.join()
-    (lease,) = queue.sync.claim(worker="w1")
-    lease.start()
-    lease.complete("after all")
-    assert handle.result(timeout=5) == "after all"
+        assert process.communicate("\n")[0] == "after all\n"
+        assert process.returncode == 0

@@ -93,7 +93,7 @@ def test_coroutines_have_them_under_pytest_asyncio(pytester: pytest.Pytester) ->
 def test_the_fixtures_say_what_they_do(pytester: pytest.Pytester) -> None:
     found = run(pytester, PLAIN, "--fixtures", "-q")
 
-    found.stdout.fnmatch_lines(["rqueue_memory*", "*Puts queues into memory*"])
+    found.stdout.fnmatch_lines(["rqueue_memory*", "*Runs queues in memory*"])
 
 
 @pytest.mark.parametrize("module", ["rqueue", "pydantic", "redis"])

@@ -371,7 +371,7 @@ async def test_a_lifespan_is_a_generator_or_a_context_manager(harness: Harness) 
 def test_a_lifespan_without_a_yield_is_refused_at_registration() -> None:
     queue = Queue("q", url="redis://localhost:1")
 
-    with pytest.raises(ConfigError, match=r"lifespan opened: has no yield"):
+    with pytest.raises(ConfigError, match=r"lifespan opened: must have a yield"):
 
         @queue.lifespan  # type: ignore[type-var]
         async def opened(state: dict[str, Any]) -> None: ...

@@ -213,11 +213,11 @@ async def test_why_names_the_budget_that_cannot_pay(harness: Harness) -> None:
         task = await harness.queue.enqueue("work", {}, estimated_cost_usd=0.5)
         found = await harness.queue.why(task.id)
         assert [(hold.word, hold.what) for hold in found.holds] == [
-            ("budget", "every worker that could")
+            ("budget", "every worker that could run it")
         ]
         await harness.queue.budgets.set(0.2)
         found = await harness.queue.why(task.id)
-        assert [hold.what for hold in found.holds] == ["day", "every worker that could"]
+        assert [hold.what for hold in found.holds] == ["day", "every worker that could run it"]
         assert worker.name == "w1"
 
 

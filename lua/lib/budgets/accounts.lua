@@ -1,13 +1,13 @@
 -- Budgets: reserve, spend and refund on the accounts of day, worker and DAG.
 
--- Adds what a run has cost, in micro-USD, to the accounts that pay it: the day's, its worker's,
--- its DAG's. What was set aside for it is used up first; `reserved` below 0 is by how much it has
--- cost more. A `late` run has nothing set aside any more.
+-- Adds the cost of a run, in micro-USD, to the accounts that pay it: those of the day, its worker
+-- and its DAG. The reservation of the task covers the cost first; a `reserved` below 0 is the
+-- excess of the cost over it. A `late` run has no reservation any more.
 local function spend(root, now, id, flags, owner, amount, late)
   local key, day = root .. "task:" .. id, root .. "budget:day"
   local left, own = string.match(not late and redis.call("HGET", key, "reserved") or "0",
     "^(-?%d+)(.*)$")
-  -- Broken bytes are nothing set aside: what a run has cost is counted all the same.
+  -- Stored bytes that are broken count as no reservation: the cost of a run is counted in any case.
   left, own = tonumber(left or 0), own or ""
   local covered = math.max(0, math.min(left, amount))
   if not late then
@@ -33,8 +33,9 @@ local function spend(root, now, id, flags, owner, amount, late)
   end
 end
 
--- What is to be given back, by the key of the account: `refunds` has by flags of tasks how often
--- which text was kept with them, see set_aside. What was overdrawn gives nothing back.
+-- The amounts to refund, by the key of the account. `refunds` maps the flags of tasks to their
+-- reservations, see accounts.reserve_for, and how often each occurs. An overdrawn one refunds
+-- nothing.
 local function refund_sums(root, refunds)
   local sums = {}
   local function add(key, sum)
@@ -59,8 +60,8 @@ local function refund_sums(root, refunds)
   return sums
 end
 
--- Gives back what a call has collected in `refunds`, see refund_sums. Returns the accounts among
--- them that ran short: "day", "worker=<name>", or a DAG's ULID.
+-- Refunds the reservations that a call has collected, see refund_sums. Returns those of the
+-- accounts that ran short before: "day", "worker=<name>", or the ULID of a DAG.
 function accounts.refund(root, refunds)
   local any, short = redis.call("EXISTS", root .. "short") == 1, {}
   for key, sum in pairs(refund_sums(root, refunds)) do
@@ -79,16 +80,16 @@ function accounts.refund(root, refunds)
   return short
 end
 
--- Sets sums aside, by the name of the account's key: for tasks that were just handed out.
+-- Reserves amounts, by the name of the account's key, for tasks that were just leased.
 function accounts.reserve(root, sums)
   for name, sum in pairs(sums) do
     redis.call("HINCRBY", root .. name, "reserved", string.format("%.0f", sum))
   end
 end
 
--- Adds what a task is expected to cost, by its row, to the `sums` of the accounts that pay it, and
--- returns what is kept with it: "<micro-USD>", and its worker where that has an account. What is
--- the same for all tasks of a call, or of a price, is found out once.
+-- Adds the expected cost of a task, by its row, to the `sums` of the accounts that pay it. Returns
+-- the reservation that is stored with the task: "<micro-USD>", and its worker if that has an
+-- account. `who` caches what is the same for all tasks of a call or of a price.
 function accounts.reserve_for(root, row, who, sums)
   if who.account == nil then
     local account = "budget:worker=" .. who.consumer
@@ -112,9 +113,9 @@ function accounts.reserve_for(root, row, who, sums)
   return kept[2]
 end
 
--- What is left of an account, "day" or "worker=<name>", in micro-USD: its ceiling less what was
--- spent and what is set aside for tasks in hand; nil where it has no ceiling. What was spent on
--- another day than this counts no more.
+-- What remains of an account, "day" or "worker=<name>", in micro-USD: its ceiling minus what was
+-- spent and what is reserved for leased tasks; nil where it has no ceiling. Costs of an earlier day
+-- do not count for the day's account.
 function accounts.remaining(root, now, account)
   local row = redis.call("HMGET", root .. "budget:" .. account, "ceiling", "spent", "reserved",
     "date")
@@ -125,14 +126,14 @@ function accounts.remaining(root, now, account)
   return row[1] - (past and 0 or row[2] or 0) - (row[3] or 0)
 end
 
--- What is left of the budget of a DAG, in micro-USD; nil where it has none.
+-- What remains of the budget of a DAG, in micro-USD; nil where it has none.
 function accounts.dag_remaining(root, dag)
   local row = redis.call("HMGET", root .. "dag:" .. dag, "budget", "spent", "reserved")
   return row[1] and row[1] - (row[2] or 0) - (row[3] or 0) or nil
 end
 
--- Whether the DAG that the `flags` of a task name can pay it, after those before it in this call.
--- `seen` remembers what is left; `free` are flags of which there is nothing to ask.
+-- Whether the DAG that the `flags` of a task name can pay it, after the tasks before it in this
+-- call. `seen` caches what remains of each DAG; `free` collects the flags that need no check.
 function accounts.dag_pays(root, id, flags, seen, free)
   local dag = tasks.dag_of(flags)
   local left = dag and seen["$" .. dag]
@@ -152,7 +153,7 @@ function accounts.dag_pays(root, id, flags, seen, free)
   return true
 end
 
--- Adds what a run says it has cost, { micro-USD, tokens in, tokens out } as text, to its task and
+-- Adds the cost that a run reports, { micro-USD, tokens in, tokens out } as text, to its task and
 -- to the accounts that pay it; see spend for `late`.
 function accounts.note_cost(root, now, id, flags, owner, cost, late)
   for i, name in ipairs({ "micro_usd", "tokens_in", "tokens_out" }) do
@@ -165,23 +166,24 @@ function accounts.note_cost(root, now, id, flags, owner, cost, late)
   end
 end
 
--- Writes down what a new task is expected and allowed to cost, "<estimate>:<most>". One that is
--- `plain` otherwise has no flags yet.
+-- Writes the expected and the maximum cost of a new task, "<estimate>:<most>", and flags it. A task
+-- that is `plain` otherwise has no flags yet.
 function accounts.write_price(key, price, plain)
   local flags = not plain and redis.call("HGET", key, "flags") or ""
   redis.call("HSET", key, "price", price, "flags", flags .. "c")
 end
 
--- What a task is expected to cost, and the most that it may, in micro-USD; 0 for no limit. A task
--- that says neither is expected to cost nothing.
+-- The expected and the maximum cost of a task, in micro-USD; 0 for no maximum. A task without a
+-- price has an expected cost of nothing.
 function accounts.price_of(root, id)
   local price = redis.call("HGET", root .. "task:" .. id, "price")
   local estimate, most = string.match(price or "0:0", "^(%d+):(%d+)$")
   return tonumber(estimate or 0), tonumber(most or 0)
 end
 
--- Remembers that the account of a purse kept something from being handed out: who waits is answered
--- when one of its tasks leaves the hand, when it is raised, and a day's when the day is over.
+-- Records that the account of `funds` kept a task from being claimed. Waiting claims are answered
+-- when the lease of one of its tasks ends, when it is raised and, for the day's account, when the
+-- day ends.
 local function note_short(root, now, funds)
   local account = funds.account
   funds.short = true
@@ -191,10 +193,10 @@ local function note_short(root, now, funds)
   end
 end
 
--- Looks at accounts that have kept something from being handed out, a hundred in a call. Where a
--- DAG can pay something of it after all, that returns; else it is said once that the account is
--- used up, while nothing is set aside for tasks in hand: then no end of theirs gives anything
--- back. It is said again after the account was raised, or on another day.
+-- Checks up to a hundred accounts that have kept a task from being claimed. Where a DAG can pay one
+-- of its tasks after all, that task is scheduled to return. Otherwise emits once that the account
+-- is exhausted, but only while nothing is reserved for leased tasks: their end could refund
+-- something. Emits it again after the account was raised, or on another day.
 function accounts.emit_short(root, events)
   for _, account in ipairs(redis.call("SRANDMEMBER", root .. "short", 100)) do
     local dag = not (account == "day" or string.find(account, "^worker="))
@@ -213,10 +215,10 @@ function accounts.emit_short(root, events)
   end
 end
 
--- An account that ran short has money again: what its DAG could not pay returns to its lanes, not
--- more than `how.back` tasks in a call, whatever the number of DAGs; the promoter goes on with the
--- rest. For a worker's and the day's all lanes are looked at. `how.touched` collects the lanes. An
--- account that has something left to pay stays among those that ran short.
+-- Handles an account that ran short and has money again. Tasks that its DAG could not pay return to
+-- their lanes, at most `how.back` tasks of all DAGs in a call; the promoter continues with the
+-- rest. For the accounts of a worker and of the day all lanes are checked. `how.touched` collects
+-- the lanes. A DAG that still has unpaid tasks stays among the accounts that ran short.
 function accounts.refunded(root, account, how)
   if account == "day" or string.find(account, "^worker=") then
     redis.call("SREM", root .. "short", account)
@@ -226,7 +228,7 @@ function accounts.refunded(root, account, how)
   if not more then
     more, seen = accounts.return_unpaid(root, account, how.back, how)
   end
-  -- One of which nothing can be paid was looked at, too.
+  -- A DAG that can pay none of its tasks was checked, too.
   how.back = how.back - math.max(1, seen)
   if more then
     redis.call("ZADD", root .. "wakes", 0, "$" .. account)
@@ -236,9 +238,9 @@ function accounts.refunded(root, account, how)
   end
 end
 
--- Puts tasks back into their lanes that their DAG could not pay and can now, the cheapest first
--- and so many. `how.touched` collects the lanes. Returns whether more of them may be paid, and how
--- many it looked at.
+-- Returns tasks to their lanes that their DAG could not pay and can pay now, the cheapest first, at
+-- most `limit`. `how.touched` collects the lanes. Returns whether more of them may be payable, and
+-- how many were checked.
 function accounts.return_unpaid(root, dag, limit, how)
   local unpaid, left = root .. "unpaid:" .. dag, accounts.dag_remaining(root, dag) or math.huge
   local page = left < 0 and {} or redis.call("ZRANGEBYSCORE", unpaid, "-inf",
@@ -264,8 +266,8 @@ function accounts.return_unpaid(root, dag, limit, how)
   return #page == limit, #page
 end
 
--- What a worker can pay for tasks now: { left, account } by the tighter of its own budget and the
--- day's; nil where neither bounds it.
+-- The funds of a worker for tasks that it claims now: { left, account } of the tighter one of its
+-- own budget and that of the day; nil where neither has a ceiling.
 function accounts.tightest(root, now, consumer)
   local funds
   for _, account in ipairs({ "worker=" .. consumer, "day" }) do
@@ -277,13 +279,14 @@ function accounts.tightest(root, now, consumer)
   return funds
 end
 
--- Whether anything of a lane can be paid from a purse: of cost class k is what costs at least
--- 2^(k-1) and less than 2^k micro-USD, nothing for none; overdrawn, nothing at all can. Where `n`
--- of them might be more than is left, the purse is `tight`: each price is looked at then.
+-- Whether the funds can pay any task of a lane. A task of cost class k costs at least 2^(k-1) and
+-- less than 2^k micro-USD, a task without a class nothing; overdrawn funds pay no task at all.
+-- Where `n` tasks might exceed the funds, these become `tight`: then the price of each task is
+-- checked.
 function accounts.can_afford(root, now, funds, lane, n)
   local class = lane[7]
   if funds.left < (class and 2 ^ (class - 1) or 0) then
-    -- An empty lane keeps nobody.
+    -- An empty lane has no task that waits for money.
     if redis.call("EXISTS", root .. "lane:" .. lane[1]) == 1 then
       note_short(root, now, funds)
     end
@@ -293,8 +296,8 @@ function accounts.can_afford(root, now, funds, lane, n)
   return true
 end
 
--- The head of a lane cannot be paid from a purse: "next" where another may be cheaper, "skip" where
--- a hundred were looked at in vain.
+-- Handles a lane whose head exceeds the funds: returns "next" where another task may be cheaper,
+-- "skip" after a hundred that are not.
 function accounts.skip_unaffordable(root, now, funds, lane)
   note_short(root, now, funds)
   lane.dear = (lane.dear or 0) + 1

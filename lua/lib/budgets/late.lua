@@ -1,8 +1,7 @@
 -- Costs that a run reports after it lost its lease.
 
--- A run leaves its lease while its code may go on: it may still say once what it has cost, see
--- settle_debt.
--- The last ten are remembered, each with the number of its last note.
+-- Records a run whose lease ends while its code may continue: it may still report its cost once,
+-- see settle_debt. The last ten of these runs are kept, each with the number of its last note.
 function late.owe(root, id, token)
   local key = root .. "task:" .. id
   local known = redis.call("HMGET", key, "holder", "owed")
@@ -16,10 +15,10 @@ function late.owe(root, id, token)
   redis.call("HSET", key, "owed", table.concat(lines, "\n"))
 end
 
--- Who ran a task under a token that it has lost, if it has not said since what that run cost: it
--- says so now, in its note `seq`, or "" by hand, and not again. One from before that is sent again
--- says nothing.
--- And the life that the run was of, where that is one before this, see close_costs.
+-- Returns the worker that ran a task under a token whose lease has ended, if that run has not
+-- reported its cost since, and removes the record: the run reports now, in its note `seq`, or "" by
+-- hand, and not again. An earlier note that is sent again reports nothing. Also returns the life
+-- that the run belonged to, where that is an earlier one, see close_costs.
 local function settle_debt(root, id, token, seq)
   local key, owner, past, lines = root .. "task:" .. id, nil, nil, {}
   for line in string.gmatch(redis.call("HGET", key, "owed") or "", "[^\n]+") do
@@ -38,9 +37,9 @@ local function settle_debt(root, id, token, seq)
   return owner, past
 end
 
--- Tells the archive what a `run` has said late of its cost: all of it, since nothing may be left
--- of the task when the archive looks. Its token and the number of its note, 0 by hand, are the
--- cost's name: a run tells one.
+-- Sends the cost that a `run` has reported late to the archive, in full, since the task may be
+-- deleted before the archive reads it. The token of the run and the number of its note, 0 by hand,
+-- identify the cost: a run reports one.
 local function send_to_archive(root, now, run, cost, archive)
   local told = cjson.encode({ at = string.format("%.0f", now), token = run.token,
     seq = run.seq ~= "" and run.seq or "0", owner = run.owner, model = run.model,
@@ -48,10 +47,11 @@ local function send_to_archive(root, now, run, cost, archive)
   event.send_to_outbox(root, archive, { run.id, run.life .. " COST " .. told })
 end
 
--- A `run` { id, token, flags, seq, model } that has lost its lease says what it has cost: once.
--- Whether that is counted, also if it is sent again: `told` is the last note that was.
--- What one of a life before this has cost does not count against what this life may. The archive
--- is told at once, beside all lives: `late` is what of this life's cost it was told so.
+-- Records the cost that a `run` { id, token, flags, seq, model } reports after its lease has ended,
+-- once. Returns whether it is counted, also for the same note sent again: field `told` names the
+-- last one. The cost of an earlier life does not count against the limit of this one. The archive
+-- gets the cost at once, beside all lives: field `late` is the part of this life's cost that it got
+-- this way.
 function late.record(root, now, run, cost, archive)
   local id, notes = run.id, root .. "notes:" .. run.id
   if cost[1] == "0" and cost[2] == "0" and cost[3] == "0" then
@@ -69,12 +69,12 @@ function late.record(root, now, run, cost, archive)
   for i, part in ipairs(name and { name, name .. "_in", name .. "_out" } or {}) do
     redis.call("HINCRBY", notes, part, cost[i])
   end
-  -- Its record is written: what it says now is not the next one's.
+  -- The record of this attempt is written: the cost must not appear in that of the next one.
   redis.call("HINCRBY", notes, "recorded_usd", cost[1])
   redis.call("HINCRBY", notes, "recorded_tokens", cost[2] + cost[3])
   redis.call("HSET", notes, "told", said)
   tasks.add_flag(root, id, "n")
-  -- What has ended is kept for a time: so long are its notes.
+  -- An ended task is kept for a limited time, and its notes for as long.
   local left = redis.call("PTTL", root .. "task:" .. id)
   if left > 0 then
     redis.call("PEXPIRE", notes, left)
@@ -83,8 +83,9 @@ function late.record(root, now, run, cost, archive)
   return true
 end
 
--- A task begins a new life after `life`: what it has cost so far, and what runs that it has lost
--- say later, see settle_debt, is not the new one's. Each of them is marked with its life.
+-- Closes the costs of a `life` when the next one begins: neither the cost so far nor what its runs
+-- report late, see settle_debt, counts for the new life. Each of those runs is marked with its
+-- life.
 function late.close_costs(root, id, flags, life)
   local key, notes = root .. "task:" .. id, root .. "notes:" .. id
   if tasks.has_flag(flags, "n") then
@@ -101,8 +102,8 @@ function late.close_costs(root, id, flags, life)
   end
 end
 
--- Whether a run has to end for what it costs: its task has cost more in this life than it may, or
--- it has cost more than was set aside for it and an account that pays it is overdrawn.
+-- Whether a run must end because of its cost: its task has exceeded its cost limit in this life, or
+-- the run has exceeded its reservation and an account that pays it is overdrawn.
 function late.is_overrun(root, now, id, flags, owner)
   local row = redis.call("HMGET", root .. "notes:" .. id, "micro_usd", "before")
   local _, most = accounts.price_of(root, id)
@@ -120,8 +121,8 @@ function late.is_overrun(root, now, id, flags, owner)
   return math.min(unpack(lefts)) < 0
 end
 
--- Whether a note of a run is not one that was kept already: `seq` is its number in the attempt. One
--- by hand has none, and is told apart by the name of its call.
+-- Whether a note of a run is not stored yet: `seq` is its number in the attempt. A note by hand has
+-- none; the name of its call identifies it.
 function late.is_new_note(root, id, token, seq)
   if seq == "" then
     return true

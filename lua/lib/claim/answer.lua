@@ -1,6 +1,7 @@
--- Answers waiting claims when work or a gate becomes available.
+-- Answers waiting claims when tasks become claimable or a gate opens.
 
--- Answers parked claims for a set of lanes; see answer_waiting.
+-- Answers waiting claims of the lanes in the set `touched`; see answer_all for `tries` and the
+-- result.
 function answer.touched(root, now, touched, tries)
   local lanes = {}
   for lane in pairs(touched) do
@@ -9,28 +10,29 @@ function answer.touched(root, now, touched, tries)
   return #lanes > 0 and answer.lanes(root, now, lanes, tries)
 end
 
--- Runs the claim of one parked waiter; mails it what it got. Returns how many tasks that was, nil
--- when its wait is over, false when it goes behind the others because its own budget is short.
+-- Runs one waiting claim again and delivers the tasks that it gets. Returns their number; nil when
+-- its wait has ended; false when it moves behind the other waiting claims because its worker's own
+-- budget is short.
 local function answer_one(root, now, waiter, profile, lanes)
   local record = waiting.read(root, waiter)
   if record.profile ~= profile or not record["until"] or tonumber(record["until"]) <= now then
     redis.call("ZREM", root .. "waiting:" .. profile, waiter)
     return nil
   end
-  local who = { consumer = record.consumer, waiter = waiter, bits = record.bits,
+  local claim = { consumer = record.consumer, waiter = waiter, bits = record.bits,
     started = record.start == "1", begin = tonumber(record.begin) }
-  local given = take.take(root, now, lanes, tonumber(record.n), who)
+  local given = take.take(root, now, lanes, tonumber(record.n), claim)
   if #given > 0 then
     waiting.deliver(root, now, waiter, record, given)
-  elseif who.money and who.money.short and who.money.account ~= "day" then
-    -- The next one is asked first from now on: it may have money.
+  elseif claim.funds and claim.funds.short and claim.funds.account ~= "day" then
+    -- The next claim is tried first from now on: its worker may have budget left.
     redis.call("ZADD", root .. "waiting:" .. profile, "XX", now, waiter)
     return false
   end
   return #given
 end
 
--- Adds to `found` the profiles that serve a lane and have someone waiting.
+-- Adds to `found` the profiles that serve a lane and have a waiting claim.
 local function waiting_profiles(root, lane, found, seen)
   for _, name in ipairs(redis.call("SMEMBERS", root .. "profiles:" .. lane)) do
     local first = not seen[name]
@@ -44,9 +46,9 @@ local function waiting_profiles(root, lane, found, seen)
   end
 end
 
--- Answers parked claims that these lanes could serve, longest waiting first, while there is
--- something in them. `tries` bounds it; returns whether more may be left to answer: not where
--- nobody could be served or sent away, since the next call would find the same.
+-- Answers waiting claims that these lanes can serve, the longest waiting first, until the lanes are
+-- empty. Looks at `tries` claims at most. Returns whether another call may answer more; false when
+-- this call answered no claim and ended no wait, since the next call would find the same.
 local function answer_all(root, now, lanes, tries)
   local profiles, seen, moved = {}, {}, false
   for _, lane in ipairs(lanes) do
@@ -83,7 +85,8 @@ local function answer_all(root, now, lanes, tries)
   return false
 end
 
--- Whether anyone waits for work of these lanes: a quick look before the long answer.
+-- Whether a claim waits for tasks of these lanes: a cheap check before answer_all. Removes expired
+-- profiles of the lanes.
 local function anyone_waits(root, lanes)
   for _, lane in ipairs(lanes) do
     for _, profile in ipairs(redis.call("SMEMBERS", root .. "profiles:" .. lane)) do
@@ -98,14 +101,14 @@ local function anyone_waits(root, lanes)
   return false
 end
 
--- Answers parked claims that these lanes could serve; see answer_waiting. Mostly nobody waits.
+-- Answers waiting claims that these lanes can serve, see answer_all. Usually no claim waits.
 function answer.lanes(root, now, lanes, tries)
   return anyone_waits(root, lanes) and answer_all(root, now, lanes, tries)
 end
 
--- Where tasks have left the hand other than completed, `how.freed`, who waits for a place or for
--- money that they had is answered now; and who waits for the lanes in `how.touched`. `most` has
--- { tries, woken, back }, see promote. Returns whether there is more than one call may do.
+-- Answers waiting claims for the lanes in `how.touched` and, when leases have ended without a
+-- completion (`how.freed`), for the gates and accounts that this may have opened. `most` is
+-- { tries, woken, back }, see lua/task/promote.lua. Returns whether work is left for another call.
 function answer.freed(root, now, how, most)
   if how.freed and redis.call("ZCOUNT", root .. "wakes", 0, 0) > 0 then
     how.back = most.back
@@ -114,28 +117,29 @@ function answer.freed(root, now, how, most)
   return answer.touched(root, now, how.touched, most.tries)
 end
 
--- Gives a `task` { id, entry, lane, definition } that was just written, and is in no lane yet, to
--- a parked claim. Returns false where the long answer must decide: its wait is over, it may be
--- given nothing, or there is something else that it may be given first.
+-- Delivers a `task` { id, entry, lane, definition } that was just written, and is in no lane yet,
+-- to a waiting claim. Returns false where the full claim must decide: the wait has ended, the
+-- worker drains or runs an exclusive task, a lane is exclusive or limited, or something may come
+-- before the task: a gate, a budget or another task.
 local function deliver_new(root, now, waiter, profile, task)
   local record = waiting.read(root, waiter)
   if record.profile ~= profile or tonumber(record["until"]) <= now then
     return false
   end
-  local mark = redis.call("HMGET", root .. "worker:" .. record.consumer, "alone",
+  local worker = redis.call("HMGET", root .. "worker:" .. record.consumer, "alone",
     "drain:" .. waiter)
-  if mark[1] or mark[2] then
+  if worker[1] or worker[2] then
     return false
   end
-  local before = { root .. "paused", root .. "breakers", root .. "slowed", root .. "budgets" }
+  local blockers = { root .. "paused", root .. "breakers", root .. "slowed", root .. "budgets" }
   for _, lane in ipairs(cjson.decode(redis.call("GET", root .. "profile:" .. profile) or "[]")) do
     if lane[4] or lane[5] then
       return false
     end
-    before[#before + 1] = root .. "lane:" .. lane[1]
+    blockers[#blockers + 1] = root .. "lane:" .. lane[1]
   end
   local id, entry, lane, definition = unpack(task)
-  if redis.call("EXISTS", unpack(before)) > 0
+  if redis.call("EXISTS", unpack(blockers)) > 0
     or lease.take_entries(root, record.consumer, { entry }) then
     return false
   end
@@ -148,9 +152,10 @@ local function deliver_new(root, now, waiter, profile, task)
   return true
 end
 
--- Gives a `task` { id, entry, lane, definition } that was just written to `waiter`, who is parked
--- under the one `profile` of its lane; where that cannot be, or there are more, it stands in its
--- lane and they are answered. 1 where more who wait are to be answered.
+-- Delivers a just written `task` { id, entry, lane, definition } to `waiter`, a claim that waits
+-- under the only `profile` of the task's lane. If that fails, or `waiter` is false because the lane
+-- has several profiles, adds the task to its lane and answers waiting claims. Returns 1 when
+-- another call may answer more, else 0.
 function answer.deliver_first(root, now, task, score, waiter, profile, tries)
   if waiter and deliver_new(root, now, waiter, profile, task) then
     return 0

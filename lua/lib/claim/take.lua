@@ -1,64 +1,65 @@
 -- The claim: picks the best tasks over lanes in exact order and leases them.
 
--- The lanes of a list of { number, rate, type, alone, limits, rules, cost class } that may be
--- served now with `n` tasks for `who`: none that is paused, at rest, slowed down, at its limit or
--- too dear. `alone` is false, or for how many ms a worker keeps its hands free for the lane's
--- tasks; `gates` is nil, or what lets only some pass. A lane of keys has `rules`, and the gates of
--- keys in `doors`; `keyed` where there is any. One that has any of this is `checked` at each pick.
--- Where prices must be looked at, `who` gets a purse.
-local function open_lanes(root, now, lanes, n, who)
+-- The lanes that can be served now with `n` tasks for `claim`, from a list of { number, rate, type,
+-- exclusive_ms, limits, rules, cost class }: not those that are paused, closed by a gate or too
+-- expensive. Each is { number, rate, picked } and, where they apply: `exclusive_ms`, how long a
+-- worker drains for an exclusive task of the lane; `gates` that let only some tasks pass; `rules`
+-- of a lane of tenants, with the gates of tenants in `by_tenant`; `priced`. Lanes with any of these
+-- are `checked` at each pick. Where a budget bounds the worker, `claim.funds` is set, and
+-- `claim.tight_funds` when prices must be compared with it.
+local function open_lanes(root, now, lanes, n, claim)
   local any = redis.call("EXISTS", root .. "paused", root .. "breakers", root .. "slowed",
     root .. "budgets") > 0
   for _, lane in ipairs(lanes) do
     any = any or lane[5]
   end
   local found = any and gates.of_lanes(root, now, lanes)
-  local funds = any and accounts.tightest(root, now, who.consumer)
+  local funds = any and accounts.tightest(root, now, claim.consumer)
   local open, by_tenant = {}, nil
   for _, lane in ipairs(lanes) do
     local own = found and found[lane[1]]
     if (own or not found) and (not funds or accounts.can_afford(root, now, funds, lane, n)) then
-      -- The number as text: it is a part of keys.
-      local one = { number = lane[1] .. "", rate = lane[2], picked = {} }
-      open[#open + 1] = one
+      -- The number as text: it becomes part of key names.
+      local candidate = { number = lane[1] .. "", rate = lane[2], picked = {} }
+      open[#open + 1] = candidate
       own = own and own[1] and own
       if own or lane[4] or lane[6] or lane[7] then
         by_tenant = by_tenant or {}
-        one.exclusive_ms, one.gates, one.rules = lane[4], own, lane[6]
-        one.by_tenant, one.priced = by_tenant, lane[7]
-        one.checked = lane[4] or own or lane[6] or funds and lane[7]
-        open.keyed, open.priced = open.keyed or lane[6], open.priced or lane[7]
+        candidate.exclusive_ms, candidate.gates, candidate.rules = lane[4], own, lane[6]
+        candidate.by_tenant, candidate.priced = by_tenant, lane[7]
+        candidate.checked = lane[4] or own or lane[6] or funds and lane[7]
+        open.with_tenants, open.priced = open.with_tenants or lane[6], open.priced or lane[7]
       end
     end
   end
-  if open.keyed then
+  if open.with_tenants then
     turns.group(root, open)
   end
   if funds then
-    who.money, who.funds = funds, funds.tight and funds
+    claim.funds, claim.tight_funds = funds, funds.tight and funds
   end
   return open
 end
 
--- The first `n` tasks of a single lane: their order is the lane's, no score needs to be read.
-local function pick_one_lane(root, now, lane, n, who)
+-- The first `n` tasks of the only open lane. Its own order suffices, so no scores are read.
+local function pick_one_lane(root, now, lane, n, claim)
   local key = root .. "lane:" .. lane.number
   n = lane.gates and gates.most(lane.gates, n) or n
   if n > 0 and not lane.exclusive_ms then
     lane.picked = redis.call("ZRANGE", key, "0", n == 1 and "0" or n - 1)
   elseif n > 0 and redis.call("ZCARD", key) > 0
-    and exclusive.verdict(root, now, lane, 0, who) == "run" then
+    and exclusive.verdict(root, now, lane, 0, claim) == "run" then
     lane.picked = redis.call("ZRANGE", key, 0, 0)
   end
   gates.pass(lane, #lane.picked)
   return lane.picked
 end
 
--- Whether the head of a lane may be picked after `picked` others: nil for yes and on, "skip" for
--- no, "next" where another task or key of the lane may, or where the lane is full by now that lends
--- its group its priority; else what may_run_alone says: nothing is given beside a task that runs
--- alone.
-local function lane_verdict(root, now, lane, head, picked, who)
+-- Whether the head of a lane can be picked after `picked` other tasks. Returns nil for yes; "skip"
+-- when the lane gives nothing more in this call; "next" when another task or tenant of the lane
+-- may, or when the lane that lends its group its priority has become full; else the word of
+-- exclusive.verdict: no other task is leased beside an exclusive task.
+local function lane_verdict(root, now, lane, head, picked, claim)
   local lender = lane.group and lane.group.lender
   if lane.gates and not gates.open(lane.gates) then
     return "skip"
@@ -66,18 +67,18 @@ local function lane_verdict(root, now, lane, head, picked, who)
     or lender and not gates.open(lender.gates or {}) then
     return "next"
   end
-  local price = who.funds and lane.priced and accounts.price_of(root, head)
-  if price and price > who.funds.left then
-    return accounts.skip_unaffordable(root, now, who.funds, lane)
+  local price = claim.tight_funds and lane.priced and accounts.price_of(root, head)
+  if price and price > claim.tight_funds.left then
+    return accounts.skip_unaffordable(root, now, claim.tight_funds, lane)
   end
-  local verdict = lane.exclusive_ms and exclusive.verdict(root, now, lane, picked, who) or nil
+  local verdict = lane.exclusive_ms and exclusive.verdict(root, now, lane, picked, claim) or nil
   if price and (not verdict or verdict == "run") then
-    who.funds.left = who.funds.left - price
+    claim.tight_funds.left = claim.tight_funds.left - price
   end
   return verdict
 end
 
--- The head of a lane was picked that has gates or keys.
+-- Counts the picked head of a lane against the lane's gates and its tenant's turn.
 local function pass_head(root, lane)
   gates.pass(lane, 1)
   if lane.rules then
@@ -85,9 +86,9 @@ local function pass_head(root, lane)
   end
 end
 
--- The `n` best tasks over several open lanes in exact order: lowest effective priority, then
--- lowest id; of a group of lanes by turns. Adds to each lane the ids `picked` from it.
-local function pick_heads(root, now, open, n, who)
+-- The `n` best tasks of several open lanes in exact order: lowest effective priority first, then
+-- lowest id. Within a group of lanes, turns decide. Adds the ids from each lane to its `picked`.
+local function pick_heads(root, now, open, n, claim)
   local chunk, picks = math.ceil(2 * n / #open), {}
   local live, head, value = heads.first(root, now, open, chunk)
   while #picks < n and #live > 0 do
@@ -98,7 +99,7 @@ local function pick_heads(root, now, open, n, who)
       end
     end
     local lane = live[best]
-    local verdict = lane.checked and lane_verdict(root, now, lane, head[best], #picks, who)
+    local verdict = lane.checked and lane_verdict(root, now, lane, head[best], #picks, claim)
     if verdict == "skip" and lane.group then
       verdict = turns.leave_group(lane)
     elseif not verdict or verdict == "run" then
@@ -119,9 +120,9 @@ local function pick_heads(root, now, open, n, who)
   return picks
 end
 
--- Whether a task may be handed out as far as the DAG that its `flags` name lets it: not while that
--- is paused or is being given up. The first that is makes it run. `seen` remembers the answer for
--- the call.
+-- Whether the DAG named in the `flags` of a task lets the task be claimed: not while it is paused
+-- or being cancelled. The first claimable task sets a pending DAG to running. `seen` keeps the
+-- answer for the rest of the call.
 local function dag_gate(root, flags, seen)
   local dag = tasks.dag_of(flags)
   if not dag then
@@ -138,9 +139,9 @@ local function dag_gate(root, flags, seen)
   return seen[flags]
 end
 
--- Which of the picks can be handed out: their ids, rows and entries; and by id what holds back the
--- others: the DAG that is paused or closing, "$<dag>" for one that cannot pay; nil where nothing
--- does. Where some are `priced`, the price is read, too.
+-- Splits picks into claimable and held ones. Returns the ids, rows and entries of the claimable
+-- ones; and by id what holds the others, nil when nothing does: the DAG that is paused or being
+-- cancelled, or "$<dag>" when its budget is exceeded. With `priced`, the prices are read too.
 local function sift_picks(root, picks, priced)
   local task, rows, entries, kept, held = root .. "task:", {}, {}, {}, nil
   local seen, free
@@ -169,8 +170,8 @@ local function sift_picks(root, picks, priced)
   return kept, rows, entries, held
 end
 
--- Takes what was picked out of its lane, and counts what was leased of it: neither what is held
--- back nor what was lost, if there is any.
+-- Removes the picks of a lane from it and counts those that were leased. Picks in `held` move to
+-- the held or unpaid tasks of their DAG; those in `lost` had no stream entry.
 local function leave_lane(root, lane, held, lost, state)
   local leased = #lane.picked
   if leased == 0 then
@@ -191,44 +192,44 @@ local function leave_lane(root, lane, held, lost, state)
   end
 end
 
--- Leases the picks to `who` { consumer, bits, started, begin, at }, where `at` is now as text;
--- returns one row a task, and how many of them were held back. A pick of a DAG that is paused or
--- closing, or cannot pay it, leaves its lane for those that are held; one without its entry is left
--- to the orphan sweep.
-local function lease_picks(root, now, picks, open, who)
+-- Leases the picks to `claim` { consumer, bits, started, begin, at }, where `at` is `now` as text.
+-- Returns one row per leased task, and the number of picks that were held. A pick whose DAG is
+-- paused, being cancelled or out of budget moves from its lane to the held or unpaid tasks. A pick
+-- without its stream entry is left to the sweeper in `orphans`.
+local function lease_picks(root, now, picks, open, claim)
   local kept, rows, entries, held = sift_picks(root, picks, open.priced)
-  local there = #kept > 0 and lease.take_entries(root, who.consumer, entries)
+  local taken = #kept > 0 and lease.take_entries(root, claim.consumer, entries)
   local given, lost, sums = {}, nil, nil
-  who.at = who.at or string.format("%.0f", now)
+  claim.at = claim.at or string.format("%.0f", now)
   for i, id in ipairs(kept) do
     local row = rows[i]
-    if there and not there[row[1]] then
+    if taken and not taken[row[1]] then
       redis.call("SADD", root .. "orphans", id)
       lost = lost or {}
       lost[id] = 1
     else
       if row[8] then
         sums = sums or {}
-        row.reserved = accounts.reserve_for(root, row, who, sums)
+        row.reserved = accounts.reserve_for(root, row, claim, sums)
       end
-      given[#given + 1] = lease.write(root, id, row, who, not who.begin or i <= who.begin)
+      given[#given + 1] = lease.write(root, id, row, claim, not claim.begin or i <= claim.begin)
     end
   end
   if sums then
     accounts.reserve(root, sums)
   end
   for _, lane in ipairs(open) do
-    leave_lane(root, lane, held, lost, who.started and "RUNNING" or "CLAIMED")
+    leave_lane(root, lane, held, lost, claim.started and "RUNNING" or "CLAIMED")
   end
   return given, #picks - #kept
 end
 
--- Remembers of what was picked from the lanes what bears on later claims: the task that its worker
--- runs alone, and what has passed a gate.
-local function mark_picked(root, now, open, given, who)
+-- Records the exclusive task that the worker now runs, and the tasks that have passed gates: both
+-- bear on later claims.
+local function mark_picked(root, now, open, given, claim)
   for _, lane in ipairs(open) do
     if lane.exclusive_ms and lane.picked[1] then
-      redis.call("HSET", root .. "worker:" .. who.consumer, "alone", lane.picked[1])
+      redis.call("HSET", root .. "worker:" .. claim.consumer, "alone", lane.picked[1])
     end
     if lane.gates and lane.picked[1] then
       gates.mark(root, now, lane, given)
@@ -236,16 +237,16 @@ local function mark_picked(root, now, open, given, who)
   end
 end
 
--- Of the picks of a claim those that stand in their lanes: what a key has beside these is not
--- READY, and is never given. Each lane of keys keeps in `picked` its own of them.
+-- The picks that are still in their lanes. The set of a tenant may also list tasks that are not
+-- READY; these are never leased. Reduces `picked` of each lane of tenants to the picks that remain.
 local function only_ready(root, open, picks)
   local stale, kept = {}, {}
   for _, lane in ipairs(open) do
-    local there = lane.rules and lane.picked[1]
+    local scores = lane.rules and lane.picked[1]
       and redis.call("ZMSCORE", root .. "lane:" .. lane.number, unpack(lane.picked)) or {}
     local own = lane.picked
     lane.picked = lane.rules and {} or own
-    for i, score in ipairs(there) do
+    for i, score in ipairs(scores) do
       stale[own[i]] = not score
       lane.picked[#lane.picked + 1] = score and own[i] or nil
     end
@@ -256,74 +257,75 @@ local function only_ready(root, open, picks)
   return kept
 end
 
--- Gives the picks of a claim to `who` that looked at lanes of keys too; the rows, and how many of
--- the picks were held back or are none.
-local function lease_turns(root, now, picks, open, who)
+-- Leases the picks of a claim that has also looked at lanes of tenants. Returns the rows, and the
+-- number of picks that were held or are not READY.
+local function lease_turns(root, now, picks, open, claim)
   local given, held, ready = {}, 0, only_ready(root, open, picks)
   if #ready > 0 then
-    given, held = lease_picks(root, now, ready, open, who)
-    mark_picked(root, now, open, given, who)
+    given, held = lease_picks(root, now, ready, open, claim)
+    mark_picked(root, now, open, given, claim)
   end
   turns.finish_all(root, now, open, given)
   return given, held + #picks - #ready
 end
 
--- Up to `n` tasks for `who` from the heads of `lanes`, in exact order; and how many of the heads
--- were held back instead. A worker that was told to drain gets nothing.
-local function take_heads(root, now, lanes, n, who)
+-- Up to `n` tasks for `claim` from the heads of `lanes` in exact order, and the number of heads
+-- that were held instead. A worker that must drain gets none.
+local function take_heads(root, now, lanes, n, claim)
   if n < 1 then
     return {}, 0
   end
-  local mark = redis.call("HMGET", root .. "worker:" .. who.consumer,
-    "alone", "drain:" .. who.waiter)
-  if mark[2] then
+  local worker = redis.call("HMGET", root .. "worker:" .. claim.consumer,
+    "alone", "drain:" .. claim.waiter)
+  if worker[2] then
     return {}, 0
   end
-  -- Hands are looked at where it matters only: there is a lane for lost tasks, or one in hand.
-  local look = mark[1]
+  -- The worker's leases matter only where a lane is exclusive or the worker runs an exclusive task.
+  local look = worker[1]
   for _, lane in ipairs(lanes) do
     look = look or lane[4]
   end
-  local holding = look and exclusive.state_of(root, who.consumer)
+  local holding = look and exclusive.state_of(root, claim.consumer)
   if holding == "alone" then
     return {}, 0
   end
   if holding then
-    who.solo = holding == "none"
+    claim.idle = holding == "none"
   end
-  local open = open_lanes(root, now, lanes, n, who)
-  local one = #open == 1 and not (open[1].rules or who.funds) and open[1]
-  local picks = one and pick_one_lane(root, now, one, n, who) or pick_heads(root, now, open, n, who)
-  if open.keyed then
-    return lease_turns(root, now, picks, open, who)
+  local open = open_lanes(root, now, lanes, n, claim)
+  local only = #open == 1 and not (open[1].rules or claim.tight_funds) and open[1]
+  local picks = only and pick_one_lane(root, now, only, n, claim)
+    or pick_heads(root, now, open, n, claim)
+  if open.with_tenants then
+    return lease_turns(root, now, picks, open, claim)
   elseif #picks == 0 then
     return {}, 0
   end
-  local given, held = lease_picks(root, now, picks, open, who)
-  mark_picked(root, now, open, given, who)
+  local given, held = lease_picks(root, now, picks, open, claim)
+  mark_picked(root, now, open, given, claim)
   return given, held
 end
 
--- The claim itself: up to `n` tasks for `who` from `lanes`, in exact order. The one function
--- behind a claim and behind the answer to a parked one. Where heads were held back it looks at
--- what stands behind them, ten times 250 heads however few it wants: those of a DAG that is just
--- being paused or given up, since what becomes READY of one that is does not enter its lane.
-function take.take(root, now, lanes, n, who)
-  local given, held = take_heads(root, now, lanes, n, who)
+-- Returns the rows of up to `n` tasks for `claim` from `lanes`, in exact order. Used by new claims
+-- and for the answers to waiting ones. When heads were held, looks at the tasks behind them, up to
+-- ten times 250 heads whatever `n` is. Such heads belong to DAGs that have just been paused or
+-- cancelled: tasks that become READY later do not enter their lanes.
+function take.take(root, now, lanes, n, claim)
+  local given, held = take_heads(root, now, lanes, n, claim)
   local rounds, last = 10, #given
   while held > 0 and #given < n and rounds > 0 do
     rounds = rounds - 1
     paused.hold_heads(root, lanes, 250)
-    who.begin = who.begin and who.begin - last
+    claim.begin = claim.begin and claim.begin - last
     local more
-    more, held = take_heads(root, now, lanes, n - #given, who)
+    more, held = take_heads(root, now, lanes, n - #given, claim)
     for _, row in ipairs(more) do
       given[#given + 1] = row
     end
     last = #more
   end
   if held > 0 and #given < n then
-    -- There may be more to take out of the way, and something behind it.
+    -- More heads may have to be held, and claimable tasks may follow them.
     redis.call("ZADD", root .. "wakes", now, "*")
   end
   return given

@@ -1,7 +1,8 @@
--- Waiting claims: the memo of each, and how one is remembered, carried over and answered.
+-- Waiting claims: the memo of each claim, its wait, and the delivery of its answer.
 
--- Lets a claim wait: whoever brings work answers it. A profile is a set of lanes that many
--- waiters share; it is written once, and gone when nobody has parked under it for a while.
+-- Lets a claim wait: the call that makes a task of its lanes claimable writes the answer to its
+-- mailbox. A profile is a set of lanes that many waiting claims share. It is written once, and
+-- expires when no claim has started to wait under it for `keep_ms`.
 local function start_waiting(root, now, waiter, record, lanes_text, lanes, keep_ms)
   local profile = root .. "profile:" .. record.profile
   redis.call("ZADD", root .. "waiting:" .. record.profile, now, waiter)
@@ -15,7 +16,7 @@ local function start_waiting(root, now, waiter, record, lanes_text, lanes, keep_
   end
 end
 
--- The claims in `rows` as one line, "id token id token ...".
+-- The tasks and tokens of `rows` as one line, "id token id token ...".
 local function line_of(rows)
   if not rows[2] then
     return rows[1] and rows[1][1] .. " " .. rows[1][2] or ""
@@ -28,14 +29,14 @@ local function line_of(rows)
   return table.concat(words, " ")
 end
 
--- Keeps what a claim gave, so that it can be asked for again, and lets it wait for the `short`
--- tasks that are missing, if it wants to. Returns how long it waits.
-local function remember_claim(root, now, ask, given, short, wanted)
+-- Writes the memo of a claim, so that the same claim sent again gets the same answer. Lets the
+-- claim wait for the `missing` tasks if it wants to. Returns how long it waits, in ms.
+local function remember_claim(root, now, ask, given, missing, served)
   local memo = root .. "waiter:" .. ask.waiter
-  local wait_ms = short > 0 and ask.wait_ms or 0
-  -- Zeros as text: Redis writes each number out slowly.
+  local wait_ms = missing > 0 and ask.wait_ms or 0
+  -- Zeros as text: Redis formats numbers slowly.
   redis.call("HSET", memo, "seq", ask.seq, "bits", ask.bits, "consumer", ask.consumer,
-    "given", line_of(given), "mailed", "", "n", short == 0 and "0" or short,
+    "given", line_of(given), "mailed", "", "n", missing == 0 and "0" or missing,
     "profile", ask.profile, "box", ask.box, "handoff", ask.delivery_ms,
     "until", wait_ms > 0 and now + wait_ms or "0", "start", ask.started and "1" or "0",
     "begin", ask.begin == 0 and "0" or ask.begin)
@@ -44,27 +45,27 @@ local function remember_claim(root, now, ask, given, short, wanted)
   end
   redis.call("ZADD", root .. "workers", ask.at, ask.consumer)
   if wait_ms > 0 then
-    start_waiting(root, now, ask.waiter, { profile = ask.profile }, ask.lanes, wanted, wait_ms * 12)
+    start_waiting(root, now, ask.waiter, { profile = ask.profile }, ask.lanes, served, wait_ms * 12)
   end
   return wait_ms
 end
 
--- Of the claims named in `line` ("id token id token ..."), those that are still held: one row a
--- task as `take` gives them, definitions included.
+-- The tasks named in `line` ("id token id token ...") whose leases are still held: one row each as
+-- take.take returns them, with definitions.
 local function still_held(root, line)
   local held = {}
   for id, token in string.gmatch(line or "", "(%S+) (%S+)") do
-    local in_hand, row = lease.held(root, id, token)
-    if in_hand then
+    local is_leased, row = lease.held(root, id, token)
+    if is_leased then
       held[#held + 1] = tasks.holder_row(root, id, token, row[4])
     end
   end
   return held
 end
 
--- The tasks of a line "id token ..." that were mailed and are still held, as rows of the claim
--- that takes them over: their hand-off is done. Those of a claim that is `started` are RUNNING from
--- now on.
+-- The delivered tasks in `line` ("id token ...") that are still held, as rows of the claim that
+-- follows; this confirms their delivery. For a claim that is `started`, CLAIMED tasks become
+-- RUNNING.
 local function carry_over(root, ask, line)
   local carried = {}
   for id, token in string.gmatch(line, "(%S+) (%S+)") do
@@ -80,46 +81,47 @@ local function carry_over(root, ask, line)
   return carried
 end
 
--- A claim of the conversation `ask` { waiter, seq, consumer, bits, n, started, version, lanes,
--- profile, box, wait_ms, delivery_ms, memo_ms, begin, at }: the reply of lua/task/claim.lua. It is
--- also who takes what is given, see take.take.
+-- Answers the claim `ask` { waiter, seq, consumer, bits, n, started, version, lanes, profile, box,
+-- wait_ms, delivery_ms, memo_ms, begin, at } with the reply of lua/task/claim.lua. `ask` is also
+-- the claim that take.take leases to.
 function waiting.claim(root, now, ask)
   local memo = root .. "waiter:" .. ask.waiter
   local record = redis.call("HMGET", memo, "seq", "mailed", "until", "profile")
-  local seq, last, mailed = tonumber(ask.seq), tonumber(record[1] or 0), record[2] or ""
+  local seq, last, delivered = tonumber(ask.seq), tonumber(record[1] or 0), record[2] or ""
   if seq < last then
     return { "STALE" }
   elseif seq == last then
-    local held = still_held(root, redis.call("HGET", memo, "given") .. " " .. mailed)
+    local held = still_held(root, redis.call("HGET", memo, "given") .. " " .. delivered)
     return { "OK", ask.version, math.max(0, tonumber(record[3]) - now), unpack(held) }
   end
   local known = redis.call("HGET", root .. "lanes", "version") or "0"
   if known ~= ask.version then
     return { "LANES", known, unpack(redis.call("HGETALL", root .. "lanes")) }
   end
-  local carried = mailed ~= "" and carry_over(root, ask, mailed) or {}
+  local carried = delivered ~= "" and carry_over(root, ask, delivered) or {}
   if record[4] and record[3] ~= "0" then
     redis.call("ZREM", root .. "waiting:" .. record[4], ask.waiter)
   end
-  local wanted, begin = cjson.decode(ask.lanes), ask.begin and ask.begin - #carried
+  local served, begin = cjson.decode(ask.lanes), ask.begin and ask.begin - #carried
   ask.begin = begin
-  local given = take.take(root, now, wanted, ask.n - #carried, ask)
+  local given = take.take(root, now, served, ask.n - #carried, ask)
   ask.begin = begin and begin - #given or ""
-  local short = ask.n - #carried - #given
+  local missing = ask.n - #carried - #given
   for _, row in ipairs(carried) do
     given[#given + 1] = row
   end
-  local wait_ms = remember_claim(root, now, ask, given, short, wanted)
+  local wait_ms = remember_claim(root, now, ask, given, missing, served)
   return { "OK", known, wait_ms, unpack(given) }
 end
 
--- A waiter's record: seq, bits, consumer, given, mailed, n, until, profile, box, handoff, start,
+-- The memo of a claim: seq, bits, consumer, given, mailed, n, until, profile, box, handoff, start,
 -- begin.
 function waiting.read(root, waiter)
   return values.fields_of(root .. "waiter:" .. waiter)
 end
 
--- Ends the wait of a parked claim and mails it what it was given, which it must confirm in time.
+-- Ends the wait of a claim and writes the tasks in `given` to its mailbox. The worker must confirm
+-- them in time, see lua/task/recall.lua.
 function waiting.deliver(root, now, waiter, record, given)
   local line = line_of(given)
   redis.call("ZREM", root .. "waiting:" .. record.profile, waiter)
@@ -128,7 +130,8 @@ function waiting.deliver(root, now, waiter, record, given)
     redis.call("ZADD", root .. "handoffs", now + tonumber(record.handoff),
       tasks.delivery_member(row[1], row[2]))
   end
-  -- To one that runs its tasks at once they come whole, with the time: it must not run old mail.
+  -- A claim that starts its tasks at once gets the whole rows and the time: it must not run an old
+  -- delivery.
   local whole = record.start == "1" and string.format("\n%.0f ", now) .. cjson.encode(given) or ""
   mailbox.put(root, record.box, "tasks " .. record.seq .. " " .. line .. whole)
 end

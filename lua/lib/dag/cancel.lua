@@ -1,8 +1,9 @@
 -- Cancels tasks and cascades to those that depend on them.
 
--- What every ending that is not a completion has in common, after the indexes are left: the
--- hash, the key given up, who waited, the keys' expiry, which for a task of a DAG waits for the
--- end of all. `row` is { state, lane, flags, more }.
+-- Writes the end of a task that did not complete, after it has left the indexes: its hash, the
+-- release of its idempotency key, the notification of its watchers, and the expiry of its keys;
+-- those of a task of a DAG do not expire before the whole DAG has ended. `row` is { state, lane,
+-- flags, more }.
 function cancel.finish(root, id, row, state, ttl, fields)
   redis.call("HSET", root .. "task:" .. id, "state", state, unpack(fields))
   redis.call("ZREM", root .. "deadlines", id)
@@ -15,14 +16,14 @@ function cancel.finish(root, id, row, state, ttl, fields)
   end
 end
 
--- Cancels a task if it has not ended, for a `why` and with a `rule` for those who wait for it and
--- those for whom it waits, unless the `whole` DAG is given up.
--- Returns the word for it; what ended is added to `how.ended`.
+-- Cancels a task if it has not ended, for the reason `why`. `rule` holds for its dependents, and
+-- for the tasks that it spawned and waits for, unless the `whole` DAG is cancelled. Returns the
+-- reply word; adds what ended to `how.ended`.
 function cancel.one(root, now, id, why, rule, how)
   local row = tasks.read(root, id)
   redis.call("HDEL", root .. "cancelling", id)
   if not row.state or not tasks.is_visible(root, row) then
-    -- What nobody sees yet cannot be named; a cascade that comes to it goes on at its commit.
+    -- A task cannot be named before its commit; a cascade that reaches it continues at the commit.
     if row.state and how.cascading then
       redis.call("HSET", root .. "task:" .. id, "lost", rule .. " " .. why)
     end
@@ -40,8 +41,8 @@ function cancel.one(root, now, id, why, rule, how)
   return "OK"
 end
 
--- Ends a live task as CANCELLED and returns its outbox value. `how.request` names the call, if
--- the task was asked for by name.
+-- Ends a live task as CANCELLED and returns its outbox value. `how.request` is the name of the
+-- call, if that named the task.
 function cancel.task(root, now, id, row, reason, how)
   lease.notify_holder(root, id, row)
   indexes.leave(root, id, row.state, row.lane, row.entry, row.token)
@@ -53,8 +54,9 @@ function cancel.task(root, now, id, row, reason, how)
   return (row.more.life or 1) .. " CANCELLED"
 end
 
--- What it means for those who wait for a task that it will never complete: by the rule they are
--- cancelled too, or told that it is met, by the next call of `cancel`.
+-- Handles the dependents of a task that will never complete, in the next call of `cancel`: by the
+-- rule they are cancelled too, or their dependency counts as met. Triggered ones are left to
+-- `unblock`.
 function cancel.dependents(root, id, flags, rule, word)
   if tasks.has_flag(flags, "d") or tasks.has_flag(flags, "o") then
     redis.call("HSET", root .. "cancelling", "children " .. id, rule .. " " .. word)
@@ -62,9 +64,10 @@ function cancel.dependents(root, id, flags, rule, word)
   unblock.later(root, id, flags)
 end
 
--- Goes on with those who wait for a task that will never complete, as many as `how` has left: by
--- the rule cancelled, or unblocked. One that waits for what it spawned goes on in any case: its
--- code is told. Where the task lives again, all wait on.
+-- Continues with the dependents of a task that will never complete, as many as `how.left` allows:
+-- by the rule they are cancelled or unblocked. A task that waits for what it spawned is unblocked
+-- in any case: its code receives the outcome. Where the task was retried meanwhile, all continue to
+-- wait.
 function cancel.cascade(root, now, id, rule, word, how)
   local dependents, why = root .. "dependents:" .. id, "Parent task_" .. id .. " " .. word
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "down")
@@ -90,7 +93,7 @@ function cancel.cascade(root, now, id, rule, word, how)
   end
 end
 
--- A task that waits for others which it spawned is given up: so are they, by the next call of
+-- A cancelled task waited for others which it spawned: they are cancelled too, by the next call of
 -- `cancel`.
 function cancel.awaited(root, id, row)
   local key, list = root .. "task:" .. id, {}
@@ -107,7 +110,7 @@ function cancel.awaited(root, id, row)
 end
 
 -- Leaves a `list` of { id, reason, rule } to the next call of `cancel`: each with the rule of its
--- own cascade, since whoever calls next may have another.
+-- own cascade, since the next caller may use another.
 function cancel.later(root, list)
   local flat = {}
   for at, one in ipairs(list) do

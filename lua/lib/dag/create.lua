@@ -1,16 +1,16 @@
 -- Writes the tasks of a DAG before it is committed.
 
--- Notes among the fields of a new task who bore its producer's id before, if anyone did, so that it
--- can be given back, see return_name.
+-- Adds to the fields of a new task the id of the task that has its external id until now, if there
+-- is one, so that this can be restored, see return_name.
 local function note_namesake(root, fields, ext)
   values.add_field(fields, "namesake", ext and redis.call("GET", root .. "ext:" .. ext))
 end
 
 -- Writes a task of a DAG that is not committed yet. `new` is { id, place, def, flags, above, below,
--- text, more, ask, outside, fired, inside, sole }; `at` is the time as text. It is CREATED until
--- the commit reaches it; one that waits inside is PENDING at once, and nobody sees it. Up to 16
--- parents are in the hash, two in a field, so that it stays a listpack; more are in a list. Where
--- there is but one, `sole` says so instead of a set, see link_task.
+-- text, more, ask, outside, fired, inside, sole }; `at` is the time as text. The task is CREATED
+-- until the commit reaches it; one that waits `inside` is PENDING at once, and not visible. Up to
+-- 16 dependencies are in the hash, two in a field, so that it stays a listpack; more are in a list.
+-- For a single one, `sole` replaces the set, see edges.link.
 local function create_task(root, now, at, dag, new)
   local place, above, price = new.place, new.above, new.place.kind.price
   local fields = { "state", new.inside and "PENDING" or "CREATED", "lane", place.kind.number,
@@ -27,7 +27,7 @@ local function create_task(root, now, at, dag, new)
     note_namesake(root, fields, new.more.ext)
     special.write_names(root, now, new.id, new.more)
   end
-  -- An id is 26 letters, and a space stands between two.
+  -- An id has 26 letters, and a space separates two.
   for from = 1, #above <= 431 and #above or 0, 54 do
     fields[#fields + 1] = "up" .. (from - 1) / 54
     fields[#fields + 1] = string.sub(above, from, from + 52)
@@ -41,8 +41,8 @@ local function create_task(root, now, at, dag, new)
   end
 end
 
--- Writes a task of a DAG that waits for one other of it, has nothing special and a definition of
--- up to three pieces, as most do: written out, a list for each would cost more. See create_task.
+-- Writes a task of a DAG that waits for one other of it and has no options and a definition of up
+-- to three pieces, as most do: written out, since a list for each would cost more. See create_task.
 local function create_plain(root, at, dag, new)
   local key, place, def, flags = root .. "task:" .. new.id, new.place, new.def, new.flags .. dag
   if #def <= 128 then
@@ -57,8 +57,8 @@ local function create_plain(root, at, dag, new)
   end
 end
 
--- Writes tasks of a DAG, and further parents of those that are `known`; counts all of them at
--- once. Their parents within the DAG bear the flag of those who are waited for already.
+-- Writes tasks of a DAG, and further dependencies of those that are `known`; counts all of them at
+-- once. Their dependencies within the DAG have the flag of a task with dependents already.
 function create.many(root, now, dag, news)
   local members, children, by_lane, waiting, edge_count = {}, {}, {}, {}, 0
   local at = string.format("%.0f", now)
@@ -93,14 +93,15 @@ function create.many(root, now, dag, news)
   status.count_new(root, dag, members, waiting, edge_count)
 end
 
--- A task of a DAG as it stands in `args` from `at` on, and why it cannot be taken, if so: a parent
--- outside the DAG is not there, or another task bears its id or its producer's: one that is there,
--- or one before it, whose producer's ids are in `names`. One that waits `inside` can be freed by
--- tasks of its DAG alone, so not before its commit; `sole`: by one alone.
+-- Reads a task of a DAG from `args` at position `at`. Also returns why it is refused, if it is: a
+-- dependency outside the DAG does not exist, or its id or its external id belongs to another task:
+-- a stored one, or an earlier one of this call, whose external ids are in `names`. A task that
+-- waits `inside` can be unblocked by tasks of its DAG alone, so not before its commit; `sole`: by
+-- one alone.
 function create.read(root, args, dag, at, any_known, names)
   local id, options = args[at], args[at + 5]
   local def, above = args[at + 2], args[at + 4]
-  -- With all its fields at once: a table that grows is made anew.
+  -- All fields at once: a table that grows is allocated anew.
   local new = { id = id, place = args[at + 1], def = def, flags = args[at + 3], above = above,
     below = args[at + 6], inside = above ~= "", sole = #above == 26 and def ~= "" }
   if any_known then
@@ -131,8 +132,8 @@ function create.read(root, args, dag, at, any_known, names)
   return new, namesake and { "EXISTS", id, namesake } or nil
 end
 
--- A task that is taken back leaves its producer's id to the one that bore it before, if that is
--- still there, and for as long as it is.
+-- Restores the external id of a deleted task to the task that had it before, if that still exists,
+-- and for as long as that is kept.
 local function return_name(root, id, ext)
   local name = ext and root .. "ext:" .. ext
   if not name or redis.call("GET", name) ~= id then
@@ -150,8 +151,8 @@ local function return_name(root, id, ext)
   end
 end
 
--- Takes back a task that was never committed: every key of it, and its name among those of the
--- tasks outside its DAG that it was to wait for.
+-- Deletes a task that was never committed: all its keys, and its id among the dependents of the
+-- tasks outside its DAG.
 function create.undo(root, id, row)
   if not row.state then
     return

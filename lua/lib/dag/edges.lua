@@ -1,7 +1,7 @@
--- Edges of a DAG: what a task waits for and who waits for it.
+-- Edges of a DAG: the dependencies and the dependents of a task.
 
--- What a task that runs is about to wait for, as gather_tasks has noted it for the attempt of this
--- token: nothing where it was for another, though the note is still there.
+-- What a running task is about to wait for, as plan_wait in spawn.lua has noted it for the attempt
+-- of this token: nothing where the note is of another attempt, even if it still exists.
 local function planned_waits_of(root, id, token)
   local noted, parents, goes_on = redis.call("SMEMBERS", root .. "gather:" .. id), {}, false
   for _, one in ipairs(noted) do
@@ -14,8 +14,8 @@ local function planned_waits_of(root, id, token)
   return goes_on and parents or {}
 end
 
--- What a task waits for, or is about to: by its state one look is enough for most. Of one that was
--- revived and has many parents not all may stand in its set yet, see note_parents.
+-- What a task waits for, or is about to: for most states one read is enough. The set of a revived
+-- task with many dependencies may not have all of them yet, see revive.register_parents.
 local function edges_of(root, id)
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "sole", "up0", "token", "parents")
   local state = row[1]
@@ -33,13 +33,13 @@ local function edges_of(root, id)
   return parents
 end
 
--- What a task waits for: its set, or its one parent where that is all, see create_task.
+-- What a task waits for: its set, or its single dependency where it has no set, see create_task.
 function edges.waits_of(root, id)
   local row = redis.call("HMGET", root .. "task:" .. id, "sole", "up0")
   return row[1] == "1" and { row[2] } or redis.call("SMEMBERS", root .. "waits:" .. id)
 end
 
--- Whether a task waits for a parent, see waits_of.
+-- Whether a task waits for this dependency, see edges.waits_of.
 function edges.waits_for(root, id, parent)
   local row = redis.call("HMGET", root .. "task:" .. id, "sole", "up0")
   if row[1] == "1" then
@@ -48,7 +48,7 @@ function edges.waits_for(root, id, parent)
   return redis.call("SISMEMBER", root .. "waits:" .. id, parent) == 1
 end
 
--- A parent of one that waits for a failure has failed: it waits for no other, at most for its time.
+-- A dependency of a one_failed task has failed: the task waits for no other, at most for its time.
 function edges.wait_for_none(root, id)
   local waits = root .. "waits:" .. id
   local timed = redis.call("SISMEMBER", waits, "@time") == 1
@@ -58,8 +58,8 @@ function edges.wait_for_none(root, id)
   end
 end
 
--- The task that a parent's name means, our id or "@<sha>" of a caller's own, and its state; nil
--- where there is none. A caller's own id may look like ours.
+-- The task that the name of a dependency means, our id or "@<sha>" of an external id, and its
+-- state; no state where it does not exist. An external id may look like ours.
 local function parent_of(root, name)
   local own, id = string.match(name, "^@(.+)"), name
   local function state_of()
@@ -74,10 +74,10 @@ local function parent_of(root, name)
   return id, state
 end
 
--- Of the parents named: those that a new task with this trigger waits for, or nil and the one that
--- can never be met. By default a parent must complete: one that is dead may live again. With
--- "all_done" any end is one; with "one_failed" the first death is enough, which is said third, and
--- where every parent has ended without one, and it has no `others`, there is none to wait for.
+-- Of the dependencies named: those that a new task with this trigger waits for, or nil and the one
+-- that can never be met. By default a dependency must complete: a dead one may be retried. With
+-- "all_done" any end meets it; with "one_failed" the first death is enough, then the third result
+-- is true, and where all have ended without one, and the task has no `others`, none can be met.
 function edges.unmet(root, parents, trigger, others)
   local open, ended = {}, nil
   for _, parent in ipairs(parents) do
@@ -99,11 +99,12 @@ function edges.unmet(root, parents, trigger, others)
   return open
 end
 
--- Notes in the hash of a PENDING task which parents it waits for: it dies, and if it lives again it
--- must wait for them again. Tasks that it spawned are not among them: its code asks for them again.
+-- Stores in the hash of a PENDING task what it waits for: the task dies, and must wait for it again
+-- if it is revived. Tasks that it spawned are left out: its code asks for them again.
 function edges.save(root, id)
   local key = root .. "task:" .. id
-  -- One that was revived and has not found all its parents yet still has the note of them.
+  -- A task that was revived and is not registered with all its dependencies yet still has the
+  -- field.
   if redis.call("HDEL", key, "suspended") == 1 or redis.call("HEXISTS", key, "parents") == 1 then
     return
   end
@@ -115,11 +116,11 @@ function edges.save(root, id)
   end
 end
 
--- The parents that a task waited for when it died, as `keep_parents` noted them: all, or a `limit`
--- of them from `at` on; and whether there are more.
+-- The dependencies that a task waited for when it died, as edges.save stored them: all, or a
+-- `limit` of them from `at` on. Also returns whether there are more.
 function edges.saved(root, id, at, limit)
   local kept, parents = redis.call("HGET", root .. "task:" .. id, "parents") or "", {}
-  -- An id is 26 letters, and a space stands between two.
+  -- An id has 26 letters, and a space separates two.
   local to = limit and 27 * (at + limit) or #kept
   for parent in string.gmatch(string.sub(kept, 27 * (at or 0) + 1, to), "%S+") do
     parents[#parents + 1] = parent
@@ -127,8 +128,8 @@ function edges.saved(root, id, at, limit)
   return parents, #kept > to
 end
 
--- Lets parents know who waits for them. By its `trigger` they must complete, or only end: those
--- who wait for that are their heirs.
+-- Adds a task to the dependents of its dependencies. Without a `trigger` these must complete; with
+-- one they must only end: the task is one of their triggered dependents.
 function edges.register(root, id, parents, trigger)
   for _, parent in ipairs(parents) do
     if trigger then
@@ -141,13 +142,13 @@ function edges.register(root, id, parents, trigger)
   end
 end
 
--- Takes a task off the lists of those it waits for, or is about to (`set` is "waits" or "gather"),
--- up to `limit` of them.
+-- Removes a task from the dependents of what it waits for, or is about to (`set` is "waits" or
+-- "gather"), up to `limit` of them; removes those from the set, too.
 function edges.remove_from_all(root, id, set, limit)
   edges.remove(root, id, redis.call("SPOP", root .. set .. ":" .. id, limit))
 end
 
--- Takes a task off the lists of these parents.
+-- Removes a task from the dependents of these dependencies.
 function edges.remove(root, id, parents)
   for _, parent in ipairs(parents) do
     if redis.call("ZREM", root .. "dependents:" .. parent, id) == 0 then
@@ -156,12 +157,12 @@ function edges.remove(root, id, parents)
   end
 end
 
--- Whether one of the tasks in `from` waits for `target`, through whatever chain: "CYCLE", or "FAR"
--- where more edges than `walk.left` must be followed to find out, those to `from` among them; nil
--- where none does. What one walk has seen, the next one of the same call passes over.
+-- Whether one of the tasks in `from` waits for `target`, directly or through others: "CYCLE", or
+-- "FAR" where more than `walk.left` edges would be followed to find out, those to `from` included;
+-- nil where none does. Later walks of the same call skip the tasks that an earlier one has visited.
 function edges.reaches(root, from, target, walk)
   local stack, key = {}, root .. "dependents:" .. target
-  -- Mostly nobody waits for it: then it can only be one of them itself.
+  -- Mostly the target has no dependents: then only a member of `from` can be the target.
   local awaited = redis.call("EXISTS", key, root .. "heirs:" .. target) > 0
     or redis.call("HEXISTS", root .. "task:" .. target, "down") == 1
   for i, id in ipairs(from) do
@@ -185,17 +186,17 @@ function edges.reaches(root, from, target, walk)
   return nil
 end
 
--- Notes in `children` a dependent of a parent, for many to be written at once.
+-- Adds a dependent of a dependency to `dependents`, so that many are written at once.
 local function collect_child(children, parent, id)
   local list = children[parent] or {}
   list[#list + 1], list[#list + 2] = 0, id
   children[parent] = list
 end
 
--- Lets a task of a DAG wait for parents that were written before it, and notes in `children` who
--- is to know of it; those whose one dependent it is name it already. Many parents are also kept in
--- a list, one alone needs no set. Returns how many it did not wait for yet: none where this was
--- sent before.
+-- Makes a task of a DAG wait for dependencies that were written before it, and collects it for
+-- their sets in `dependents`; a dependency with a single dependent has that in its hash already.
+-- Many dependencies are also stored in a list, a single one needs no set. Returns the number of new
+-- edges: none where the task was sent before.
 function edges.link(root, new, children)
   local alone = tasks.has_flag(new.flags, "u")
   if new.sole then

@@ -1,7 +1,7 @@
--- Tasks that are held back because their DAG is paused, given up or out of budget.
+-- Tasks that are held because their DAG is paused, being cancelled or out of budget.
 
--- The DAG that the `flags` of a task name, if it is paused or being given up: what becomes READY of
--- it is held back. `how` remembers the answer for the call.
+-- The DAG that the `flags` of a task name, if it is paused or being cancelled, else false: its
+-- tasks are held when they become READY. `how` caches the answer for the call.
 function paused.holding_dag(root, flags, how)
   local seen = how.paused or {}
   how.paused = seen
@@ -16,9 +16,9 @@ function paused.holding_dag(root, flags, how)
   return seen[flags]
 end
 
--- Puts a READY task that has left its lane among those that are held back with their DAG, or for
--- "$<dag>" among those that it cannot pay. The lane counts itself: what is READY and not in it is
--- counted beside it.
+-- Holds a READY task that has left its lane: with its DAG, or for "$<dag>" with the tasks that this
+-- DAG cannot pay. The set of a lane counts its own tasks: one that is READY and not in it is
+-- counted separately.
 function paused.hold(root, what, id, lane)
   local dag = string.match(what, "^%$(.+)$")
   if dag then
@@ -30,8 +30,8 @@ function paused.hold(root, what, id, lane)
   redis.call("HINCRBY", root .. "stats", lane .. ":READY", 1)
 end
 
--- Takes a READY task out of those that are held back with their DAG or that it cannot pay. Whether
--- it was there.
+-- Removes a READY task from those that are held with their DAG or that the DAG cannot pay. Returns
+-- whether it was there.
 function paused.unhold(root, id, lane)
   local dag = tasks.dag_of(redis.call("HGET", root .. "task:" .. id, "flags"))
   if not dag or redis.call("SREM", root .. "held:" .. dag, id) == 0
@@ -45,9 +45,9 @@ function paused.unhold(root, id, lane)
   return true
 end
 
--- Takes out of the lanes in a list of { number, ... } what is held back with its DAG or is dearer
--- than what that has left, of so many heads of them all. Nothing is set aside here: what stays may
--- be handed out or not, and must not keep another from it.
+-- Takes out of the lanes in a list of { number, ... } the tasks that are held with their DAG or
+-- cost more than what remains of its budget, among about `heads` heads of all lanes. Reserves
+-- nothing: a task that stays may be claimed or not, and must not keep another from it.
 function paused.hold_heads(root, served, heads)
   local page, how, left = math.ceil(heads / #served), {}, {}
   for _, lane in ipairs(served) do

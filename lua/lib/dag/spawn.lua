@@ -1,7 +1,7 @@
--- Spawns tasks from a running one, and lets it wait for them.
+-- Spawns tasks from a running one, and suspends that until they have ended.
 
--- Whether a task may spawn tasks of these kinds of lanes, by the rule of its DAG: "own_dag" any,
--- "same_agent" those of the agent that it is for itself, "none" nothing.
+-- Whether a task may spawn tasks of these kinds of lanes, by the rule of its DAG: "own_dag" allows
+-- any, "same_agent" those of its own agent, "none" nothing.
 local function may_spawn(root, rule, lane, kinds)
   if rule ~= "same_agent" then
     return rule == "own_dag"
@@ -20,8 +20,8 @@ local function may_spawn(root, rule, lane, kinds)
   return true
 end
 
--- Why the DAG of a task that spawns takes no `fresh` tasks of these kinds of lanes: nil where it
--- does. One that is alone is a DAG of one, under the queue's own rule.
+-- Why the DAG of a spawning task refuses `fresh` tasks of these kinds of lanes: nil where it
+-- accepts them. A task without a DAG counts as a DAG of one, under the queue's own rule.
 local function refused_by_dag(root, ask, fresh, kinds)
   local dag = root .. "dag:" .. (tasks.dag_of(ask.row[5]) or "")
   local facts = redis.call("HMGET", dag, "spawn", "total", "closing")
@@ -40,10 +40,10 @@ local function refused_by_dag(root, ask, fresh, kinds)
   return nil
 end
 
--- Reads what is special about a task to be spawned, and returns why it cannot be, if so: what it
--- waits for is not there, or waits in turn for the parent, which is to wait for it. One that is
--- there already (without `special`) may wait for the parent as long as that does not wait for it;
--- one that runs may be about to wait.
+-- Reads the options of a task to be spawned, and returns why it is refused, if it is: a dependency
+-- does not exist, its external id is taken, or a dependency waits in turn for the parent, which is
+-- to wait for it. A task that exists already (without `special`) may wait for the parent as long as
+-- that does not wait for it; a running one may be about to wait.
 local function spawn_refused(root, new, ask)
   if not new.special then
     local ended = not new.state or new.state == "COMPLETED" or new.state == "CANCELLED"
@@ -71,9 +71,9 @@ local function spawn_refused(root, new, ask)
   return circle and { circle, new.key } or nil
 end
 
--- Looks at what a spawn is to add: `ask.rows`, of which those known by their key, or by that of one
--- before, get its task and lose their `special`. The kinds of their lanes, and the DAG, made where
--- the parent was alone; or a refusal, and nothing is written.
+-- Checks what a spawn adds: `ask.rows`. A row whose key is known, or occurs in an earlier row, gets
+-- the id of that task and loses its `special`. Returns the kinds of lanes, and the DAG, which is
+-- created where the parent had none; or as third result the refusal, and then nothing is written.
 local function spawn_checked(root, now, ask)
   local kinds, fresh, refused, here = lanes.parse_kinds(ask.lanes, now), 0, nil, {}
   for _, new in ipairs(ask.rows) do
@@ -84,7 +84,7 @@ local function spawn_checked(root, now, ask)
     else
       fresh, here[new.key] = fresh + 1, new.id
     end
-    -- One that has left its worker adds nothing: it is told again what it was told.
+    -- A suspended parent adds nothing: the call is a repetition and gets the same reply.
     if ask.suspended then
       refused = fresh > 0 and { "LOST" }
     else
@@ -106,7 +106,7 @@ local function spawn_checked(root, now, ask)
   return kinds, status.adopt(root, now, ask.id, tasks.read(root, ask.id))
 end
 
--- Writes the new tasks of a spawn into a DAG that runs already, and how their parent knows them.
+-- Writes the new tasks of a spawn into a committed DAG, and their keys for the parent.
 local function spawn_tasks(root, now, dag, ask, kinds, how)
   local fresh, places, spawned = {}, {}, root .. "spawned:" .. ask.id
   for _, new in ipairs(ask.rows) do
@@ -129,17 +129,17 @@ local function spawn_tasks(root, now, dag, ask, kinds, how)
   redis.call("HINCRBY", root .. "unfinished", "rank " .. dag, 1)
 end
 
--- Forgets what a task was to wait for and never did: those who were told of it, one way or another,
--- shall not tell it, which may wait for them otherwise.
+-- Deletes the note of what a task was to wait for and never did. Removes the task from the
+-- dependents of those, triggered or not: it may wait for them with another trigger.
 local function drop_plan(root, id)
   edges.remove_from_all(root, id, "gather", 1000)
   redis.call("DEL", root .. "gather:" .. id)
 end
 
--- Notes what a task that runs is to wait for, a part of it: those who end from now on are taken
--- off again. `ask.gather` is { name, part, keep_ms }, the name ends with the token of the attempt;
--- what was noted under another name was never waited for. With the last part, whether there is
--- anything to wait for: it stands in `waits` then.
+-- Notes a part of what a running task is to wait for; what ends from now on is removed from the
+-- note. `ask.gather` is { name, part, keep_ms }, and the name ends with the token of the attempt; a
+-- note under another name was never waited for. With the last part, returns whether there is
+-- anything to wait for: it is in `waits` then.
 local function plan_wait(root, ask, open, trigger)
   local name, part, keep_ms = unpack(ask.gather)
   local key = root .. "gather:" .. ask.id
@@ -158,14 +158,14 @@ local function plan_wait(root, ask, open, trigger)
   return true
 end
 
--- A RUNNING task leaves its worker's hands until tasks that it spawned have ended: no attempt is
+-- Suspends a RUNNING task until tasks that it spawned have ended: its lease ends, and no attempt is
 -- spent. `row` is state, token, lane, entry, flags.
 local function suspend_task(root, now, id, row, children, trigger)
   local key, lane, entry = root .. "task:" .. id, row[3], row[4]
   late.owe(root, id, row[2])
   indexes.delete_entry(root, entry)
   redis.call("ZREM", root .. "handoffs", tasks.delivery_member(id, row[2]))
-  -- The entry says when the task was created until there is another entry.
+  -- The id of the entry is the time of creation until the task has another entry.
   redis.call("HSETNX", key, "created", string.match(entry, "^%d+"))
   redis.call("HSET", key, "state", "PENDING", "suspended", 1, "settled", "suspend " .. row[2])
   redis.call("HDEL", key, "entry")
@@ -176,8 +176,8 @@ local function suspend_task(root, now, id, row, children, trigger)
   lanes.count(root, lane, "PENDING", 1)
 end
 
--- Lets a task that spawns wait for those that are `open`, or notes that it is to, where this is a
--- part of a wait of several calls. Whether it waits.
+-- Makes a spawning task wait for those that are `open`, or notes that it will, where this is one
+-- part of a wait of several calls. Returns whether it waits.
 local function spawn_wait(root, now, ask, open, trigger)
   local waits = #open > 0
   if ask.gather then
@@ -191,8 +191,8 @@ local function spawn_wait(root, now, ask, open, trigger)
   return waits
 end
 
--- The reply of lua/dag/spawn.lua to a call that may be made: checks all, writes all, and lets the
--- parent wait where it asks for that and something is still to come.
+-- The reply of lua/dag/spawn.lua to a call that is allowed: checks all, writes all, and suspends
+-- the parent where it asks for that and something has not ended yet.
 function spawn.all(root, now, ask)
   local kinds, dag, refused = spawn_checked(root, now, ask)
   if refused then

@@ -1,6 +1,6 @@
 -- A DAG's counters and its status.
 
--- Notes in `how` that a task, if it is one of a DAG, goes from one of its counters to another.
+-- Notes in `how` that a task moves from one counter of its DAG to another, if it has a DAG.
 function status.tally(how, flags, from, to)
   local dag = tasks.dag_of(flags)
   if dag then
@@ -8,8 +8,8 @@ function status.tally(how, flags, from, to)
   end
 end
 
--- Notes in `how` that a task of a DAG goes from one of its counters to another: open, dead,
--- cancelled, or none for a completion. `tally_dags` counts them, all of a call at once.
+-- Notes in `how` that a task of a DAG moves from one counter to another: open, dead, cancelled, or
+-- none for a completion. status.write_tallies writes those of a call at once.
 function status.tally_dag_of(how, dag, from, to)
   how.dags = how.dags or {}
   local by = how.dags[dag] or {}
@@ -20,9 +20,9 @@ function status.tally_dag_of(how, dag, from, to)
   end
 end
 
--- Every task of a DAG is completed or cancelled: it has ended. Its outputs begin to expire, who
--- waited is told, and the DAG that follows it is submitted, in steps that others take. That it has
--- failed was said when it did.
+-- Ends a DAG of which every task is completed or cancelled. Its outputs begin to expire, its
+-- watchers are notified, and the DAG that follows it is submitted, in steps of later calls. That it
+-- has failed was reported when it did.
 local function complete_dag(root, now, dag, events)
   local key = root .. "dag:" .. dag
   local row = redis.call("HMGET", key, "closing", "cancelled", "total", "follow", "status")
@@ -39,9 +39,10 @@ local function complete_dag(root, now, dag, events)
   mailbox.notify_dag(root, dag)
 end
 
--- A DAG has dead tasks. Says so once; tells when they are as many as its producer wants to hear of;
--- and where one is enough to give the rest up, nothing more of it is handed out once another has
--- `died`: one that lives again beside a dead one shall run.
+-- Handles a DAG with dead tasks. Emits dag.failed once, and dag.escalated when their number reaches
+-- the threshold of its producer. With fail_fast the rest is cancelled, and nothing of it can be
+-- claimed any more, once another task has `died`: one that is retried beside a dead one must still
+-- run.
 local function fail_dag(root, dag, status, events, died)
   local key = root .. "dag:" .. dag
   local row = redis.call("HMGET", key, "dead", "total", "threshold", "escalated", "on_failure",
@@ -52,7 +53,7 @@ local function fail_dag(root, dag, status, events, died)
     event.emit(root, events, "dag.failed", dag, row[1])
     mailbox.notify_dag(root, dag)
   end
-  -- Below one it is a share of all tasks.
+  -- A threshold below 1 is a share of all tasks.
   if threshold and not row[4]
     and dead >= (threshold < 1 and threshold * row[2] or threshold) then
     redis.call("HSET", key, "escalated", row[1])
@@ -66,12 +67,12 @@ local function fail_dag(root, dag, status, events, died)
   end
 end
 
--- Counts how many tasks of a DAG have ended or live again, and moves its status: failed while one
--- is dead, ended when none is open and none is dead.
+-- Writes the changes of the counters of a DAG and updates its status: failed while a task is dead,
+-- ended when none is open and none is dead.
 local function write_tally(root, now, dag, by, events)
   local key = root .. "dag:" .. dag
   for counter, number in pairs(by) do
-    -- Less nothing would be sent as "-0", which Redis does not take for a number.
+    -- A change of nothing would be sent as "-0", which Redis does not accept as a number.
     if number ~= 0 then
       redis.call("HINCRBY", key, counter, number)
     end
@@ -88,20 +89,20 @@ local function write_tally(root, now, dag, by, events)
     redis.call("HSET", key, "status", "running")
   end
   if (by.cancelled or 0) > 0 and not closing then
-    -- The critical path may be another.
+    -- The critical path may have changed.
     redis.call("HINCRBY", root .. "unfinished", "rank " .. dag, 1)
   end
 end
 
--- Counts what `tally` has noted.
+-- Writes what status.tally has noted.
 function status.write_tallies(root, now, how)
   for dag, by in pairs(how.dags or {}) do
     write_tally(root, now, dag, by, how.events)
   end
 end
 
--- A dead task of a DAG lives again: the DAG goes on, also where it was given up, and its critical
--- path is another. Of those who wait for it no more are cancelled.
+-- A dead task of a DAG is retried: the DAG continues, even where it was being cancelled, and its
+-- critical path changes. No more dependents of the task are cancelled.
 function status.revive(root, now, task, flags, events)
   local dag, how = tasks.dag_of(flags), { events = events }
   if dag then
@@ -113,15 +114,15 @@ function status.revive(root, now, task, flags, events)
   end
 end
 
--- Lets what is kept of a DAG that has ended expire after `ttl` ms; its tasks have their own keys.
+-- Lets the keys of an ended DAG expire after `ttl` ms; its tasks have their own keys.
 function status.expire(root, dag, ttl)
   for _, name in ipairs({ "dag:", "members:", "follow:" }) do
     redis.call("PEXPIRE", root .. name .. dag, ttl)
   end
 end
 
--- The DAG of a task, as a task that joins it finds it. A task that is alone is a DAG of one, of
--- which nothing is written until a second one comes: it is written now, under the task's own ULID.
+-- Returns the DAG of a task that another task joins. A task without a DAG counts as a DAG of one,
+-- which is not stored until a second task joins: it is stored now, under the ULID of the task.
 function status.adopt(root, now, id, row)
   local dag = tasks.dag_of(row.flags)
   if dag then
@@ -135,7 +136,7 @@ function status.adopt(root, now, id, row)
     "created", string.format("%.0f", now), "on_failure", "hold", "total", 1, "edges", 0,
     "open", (ended or dead) and 0 or 1, "dead", dead and 1 or 0,
     "cancelled", row.state == "CANCELLED" and 1 or 0)
-  -- What it has cost is its DAG's, and what is set aside for it comes back to that, too.
+  -- The cost of the task counts for its DAG, and its reservation is refunded to that, too.
   local spent = redis.call("HGET", root .. "notes:" .. id, "micro_usd")
   if spent then
     redis.call("HSET", root .. "dag:" .. id, "spent", spent)
@@ -150,10 +151,10 @@ function status.adopt(root, now, id, row)
   return id
 end
 
--- Makes a new task one of its first parent's DAG, if that is open and has room for it, and returns
--- whether it is. A chain that never ends must not make a DAG without end: beyond the most it may
--- have, a task begins one of its own, and the edge between them is an edge like any other. So it
--- does where tasks of the DAG may add nothing: one of them may be who enqueues.
+-- Adds a new task to the DAG of its first dependency, if that is open and has room, and returns
+-- whether it did. An endless chain must not make an endless DAG: beyond the maximum, a task begins
+-- a DAG of its own, and the edge between them is an edge like any other. The same holds where tasks
+-- of the DAG may not add any: one of them may be the caller.
 function status.join(root, now, id, parents, room)
   local dag = status.adopt(root, now, parents[1], tasks.read(root, parents[1]))
   local key = root .. "dag:" .. dag
@@ -170,8 +171,8 @@ function status.join(root, now, id, parents, room)
   return true
 end
 
--- Counts new tasks with their DAG, and edges. Of those that wait inside the DAG knows the number in
--- each lane: until its commit they are CREATED for others.
+-- Counts new tasks and edges of a DAG. Of those that wait inside, the DAG stores the number in each
+-- lane: until its commit they count as CREATED.
 function status.count_new(root, dag, members, waiting, edges)
   local key = root .. "dag:" .. dag
   redis.call("HINCRBY", key, "edges", edges)
@@ -186,7 +187,7 @@ function status.count_new(root, dag, members, waiting, edges)
   end
 end
 
--- The tasks of a DAG that wait inside are PENDING for everyone from now on.
+-- Counts the tasks of a DAG that wait inside as PENDING: they are visible from now on.
 function status.show_waiting(key, how)
   for name, number in pairs(values.fields_of(key)) do
     local lane = string.match(name, "^waiting:(%-?%d+)$")
@@ -198,8 +199,8 @@ function status.show_waiting(key, how)
   end
 end
 
--- A CREATED task of a committed DAG: READY, or PENDING where it waits for something. `how` collects
--- those for the indexes, see enter_indexes.
+-- Makes a CREATED task of a committed DAG READY, or PENDING where it waits for something. `how`
+-- collects the changes of the indexes, see indexes.enter.
 function status.commit_task(root, now, id, how)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "state", "lane", "score", "due", "lost", "fired",
@@ -231,9 +232,9 @@ function status.commit_task(root, now, id, how)
   end
 end
 
--- The next members of a DAG for a step that `unfinished` names, so many, and whether more follow;
--- nil where it is not named. How far it is by then is written at once. A commit has a list of its
--- own, which goes with it.
+-- The next `limit` members of a DAG for a step that `unfinished` names, and whether more follow;
+-- nil where it is not named. Writes the progress of the step at once. A commit has a list of its
+-- own, which is deleted with the last page.
 function status.next_page(root, dag, step, limit)
   local unfinished, name = root .. "unfinished", step .. " " .. dag
   local at = tonumber(redis.call("HGET", unfinished, name))

@@ -1,11 +1,11 @@
 -- Unblocks dependents when what they wait for is met or has ended.
 
--- Notes in `how` for each dependent that a parent is met, as many as it has left, see unblock_met.
--- What is left stays there, and the parent in `unblocking`: the next call goes on. Whether
--- all were told.
+-- Notes in `how` for the dependents of a completed task that it is met, as many as `how.left`
+-- allows, see unblock.met. The rest stay in their set, and the task in `unblocking`, for the next
+-- call. Returns whether all were noted.
 function unblock.dependents(root, parent, how)
   local dependents = root .. "dependents:" .. parent
-  -- In the order of their ids, as they are claimed: the stream is then freed from its head.
+  -- In the order of their ids, as they are claimed: the stream is then trimmed at its head.
   local children = how.left > 0 and redis.call("ZRANGE", dependents, 0, how.left - 1) or {}
   for _, child in ipairs(children) do
     unblock.note_met(how, child, parent)
@@ -22,8 +22,8 @@ function unblock.dependents(root, parent, how)
   return false
 end
 
--- Notes in `how` for a dependent that a parent is met, see unblock_met: by its name, and by a list
--- of names where there are several, since most have one.
+-- Notes in `how` for a dependent that a dependency is met, see unblock.met: as an id, or as a list
+-- of ids where there are several, since most have one.
 function unblock.note_met(how, child, parent)
   local met = how.met[child]
   if not met then
@@ -36,7 +36,7 @@ function unblock.note_met(how, child, parent)
   end
 end
 
--- Unblocks those whose parents `note_met` has noted, each once for all of them.
+-- Unblocks the tasks that unblock.note_met has noted, each once for all its dependencies.
 function unblock.met(root, how)
   for _, child in ipairs(how.order) do
     unblock.one(root, child, how.met[child], how)
@@ -44,8 +44,9 @@ function unblock.met(root, how)
   how.met, how.order = {}, {}
 end
 
--- What a PENDING task waited for is there, one parent or a list of them; READY when it was the
--- last. `how` collects it for the indexes, see enter_indexes. Returns its lane then.
+-- Removes what is met, one dependency or a list of them, from what a PENDING task waits for, and
+-- makes the task READY when it was the last. `how` collects the changes of the indexes, see
+-- indexes.enter. Returns the lane of a task that is READY now.
 function unblock.one(root, id, met, how)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "state", "lane", "score", "sole", "due", "suspended",
@@ -59,7 +60,7 @@ function unblock.one(root, id, met, how)
     end
   end
   if row[1] ~= "PENDING" then
-    -- It may be about to wait for what it spawned, see gather_tasks.
+    -- The task may be about to wait for what it spawned, see plan_wait in spawn.lua.
     values.remove_members(root .. "gather:" .. id, met)
     return nil
   end
@@ -75,8 +76,8 @@ function unblock.one(root, id, met, how)
   return lane
 end
 
--- A task's time has come: READY, unless it waits for something else. `how` collects it for the
--- indexes, see enter_indexes. Returns its lane then.
+-- Makes a task READY whose time has come, unless it waits for something else. `how` collects the
+-- changes of the indexes, see indexes.enter. Returns the lane of a task that is READY now.
 function unblock.promote(root, id, how)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "state", "lane", "score", "flags")
@@ -92,8 +93,8 @@ function unblock.promote(root, id, how)
   return row[2]
 end
 
--- A parent of one that waits for a failure failed: it waits for no other. One that is not committed
--- is told when it is: its producer may send again what it is to wait for.
+-- A dependency of a one_failed task has failed: the task waits for no other. A task that is not
+-- committed runs at its commit: its producer may send its dependencies again.
 local function fire_triggered(root, child, parent, how)
   local key, waits = root .. "task:" .. child, root .. "waits:" .. child
   if redis.call("SISMEMBER", waits, parent) == 0 then
@@ -107,8 +108,9 @@ local function fire_triggered(root, child, parent, how)
   unblock.one(root, child, parent, how)
 end
 
--- A parent of one that waits for a failure ended without. Whether it was the last, and none failed
--- before: that one stays among those it waits for, so that it cannot run before it is given up.
+-- A dependency of a one_failed task ended without failing. Returns whether it was the last and none
+-- failed before: then it stays among the dependencies, so that the task cannot run before its
+-- cancel.
 local function skip_triggered(root, child, parent)
   local waits = root .. "waits:" .. child
   if redis.call("SISMEMBER", waits, parent) == 0 then
@@ -122,9 +124,9 @@ local function skip_triggered(root, child, parent)
   return last
 end
 
--- Tells those who wait for a task's end, whatever it is, that it has ended in this state: as many
--- as `how` has left. What is left stays, and the task in `telling`: the next call goes on. One
--- that waits for a failure runs at the first and is given up when all ended without any.
+-- Resolves the triggered dependents of a task that has ended in this state, as many as `how.left`
+-- allows. The rest stay in their hash, and the task in `telling`, for the next call. A one_failed
+-- task runs at the first failure and is cancelled when all its dependencies ended without one.
 function unblock.notify_ended(root, parent, state, how)
   local key, skipped = root .. "heirs:" .. parent, {}
   local heirs = how.left > 0 and redis.call("HRANDFIELD", key, how.left, "WITHVALUES") or {}
@@ -146,7 +148,7 @@ function unblock.notify_ended(root, parent, state, how)
   how.unfinished = how.unfinished or more
 end
 
--- What completions mean for DAGs and for those who waited, as `how` has collected it.
+-- Applies the effects of completions on DAGs and dependents, as `how` has collected them.
 function unblock.finish(root, now, how)
   status.write_tallies(root, now, how)
   unblock.met(root, how)
@@ -154,7 +156,7 @@ function unblock.finish(root, now, how)
   event.emit_ready(root, how.events, how.readied)
 end
 
--- Leaves those who wait for a task's end, whatever it is, to the next call of `unblock`.
+-- Leaves the triggered dependents of a task to the next call of `unblock`.
 function unblock.later(root, id, flags)
   if tasks.has_flag(flags, "h") then
     redis.call("SADD", root .. "telling", id)

@@ -1,8 +1,8 @@
 -- Retries dead tasks (a new life) and records reviews.
 
--- What a decision about a dead task is answered that comes too late: "DECIDED" where another has
--- been made about the life that its reviewer saw, "STATE" where that life is not dead; nil where
--- it may be carried out. `life` is nil where nobody could see it.
+-- The reply to a decision about a dead task that comes too late: "DECIDED" where another was made
+-- about the life that its reviewer saw, "STATE" where that life is not dead; nil where the decision
+-- can be carried out. `life` is nil where nobody could read it.
 function revive.already_decided(root, id, row, life)
   local lives = tonumber(row.more.life) or 1
   if row.state == "DEAD_LETTERED" and (not life or lives == life) then
@@ -14,8 +14,9 @@ function revive.already_decided(root, id, row, life)
   return "STATE"
 end
 
--- Writes what was decided about a dead task into the stream of reviews: `said` by name, and
--- `resolution` where it says none. The newest `keep` of them stay, about; 0: all, for the archive.
+-- Appends the decision about a dead task to the stream of reviews: `review` by name, with
+-- `resolution` where it has none, which is set in it. About the newest `keep` entries stay; 0: all,
+-- for the archive.
 function revive.add_review(root, now, id, life, said, resolution, keep)
   said.resolution = said.resolution or resolution
   local line = { "task", id, "life", life, "at", now }
@@ -30,9 +31,10 @@ function revive.add_review(root, now, id, life, said, resolution, keep)
   end
 end
 
--- What a dead task waits for when it lives again; or why it cannot: a parent can never be met, or
--- waits in turn for the task itself, through whatever chain that came up since it died, or there is
--- too much to follow. Of more than a `page` of parents none is looked at, which is said third.
+-- What a dead task waits for when it is revived; or why it cannot be: a dependency can never be
+-- met, or waits for the task itself through edges that were added since it died, or there are too
+-- many edges to follow. More than a `page` of dependencies are checked later: then the third result
+-- is true.
 local function waits_again(root, task, trigger, steps, page)
   local kept, walk = edges.saved(root, task), { seen = {}, left = steps }
   if #kept > page then
@@ -47,9 +49,9 @@ local function waits_again(root, task, trigger, steps, page)
   return open, circle and { circle, task }
 end
 
--- What a revival is answered that cannot be: its DAG is just being given up, another task has its
--- key or its name, or what it waited for can never be. Else nil, the parents that it waits for
--- again, and whether there are more than `page`. `row` is that of task_row.
+-- The refusal of a revival: its DAG is being cancelled, another task has its idempotency key or its
+-- external id, or what it waited for can never be met. Else nil, the dependencies that it waits for
+-- again, and whether there are more than `page`. `row` is that of tasks.read.
 function revive.refused(root, task, row, steps, page)
   local dag = tasks.dag_of(row.flags)
   if dag and redis.call("HEXISTS", root .. "unfinished", "cancel " .. dag) == 1 then
@@ -71,8 +73,8 @@ function revive.refused(root, task, row, steps, page)
   return nil, open, many
 end
 
--- A dead task has a new life: attempts start again, what leads to it by other names does so again.
--- `row` is that of task_row, `def` is "" or its changed definition.
+-- Begins a new life of a dead task: its attempts start again, and its other names lead to it again.
+-- `row` is that of tasks.read, `def` is "" or its changed definition.
 function revive.begin_life(root, now, id, row, def, events)
   local key, more = root .. "task:" .. id, row.more
   redis.call("ZREM", root .. "dead", id)
@@ -102,9 +104,9 @@ function revive.begin_life(root, now, id, row, def, events)
   event.emit(root, events, "task.revived", id, tostring(more.life))
 end
 
--- All parents of a revived task know of it, see note_parents: it waits for them alone. Where one is
--- `lost` it is given up, and so is one that waits for a failure where no parent is left that could
--- fail; one has failed where it is `fired`.
+-- A revived task is registered with all its dependencies, see revive.register_parents: it waits for
+-- them alone. Where one is `lost` it is cancelled, and so is one that waits for a failure where no
+-- dependency is left that could fail; `fired`: one has failed.
 local function parents_registered(root, id, trigger, lost, fired, how)
   local waits = root .. "waits:" .. id
   redis.call("HDEL", root .. "unfinished", "revive " .. id)
@@ -120,9 +122,8 @@ local function parents_registered(root, id, trigger, lost, fired, how)
   unblock.one(root, id, "@parents", how)
 end
 
--- Lets a revived task wait for the next `limit` of its many parents, and these know of it, where
--- `unfinished` says that this is begun; until the last it waits for "@parents". Whether there are
--- more.
+-- Registers a revived task with the next `limit` of its many dependencies, where `unfinished` names
+-- this step; until the last it waits for "@parents". Returns whether there are more.
 function revive.register_parents(root, id, row, limit, how)
   local unfinished, step = root .. "unfinished", "revive " .. id
   local at = tonumber(redis.call("HGET", unfinished, step))

@@ -1,7 +1,7 @@
 -- Why a task does not run: what it waits for and which gates are closed.
 
--- Adds to `found` what a PENDING task waits for: its time, and up to `limit` others, and how many
--- there are where that is more.
+-- Adds to `found` what a PENDING task waits for: its time, up to `limit` dependencies, and the
+-- number of the others.
 function why.waits(root, id, due, limit, found)
   local named, others = 0, 0
   for _, what in ipairs(edges.waits_of(root, id)) do
@@ -49,7 +49,7 @@ function why.gates(root, now, lane, dag, found)
   end
 end
 
--- Adds to `found` the gates that let no task of a key pass now, and when each opens.
+-- Adds to `found` the gates that let no task of a tenant pass now, and when each opens.
 function why.tenant_gates(root, now, rules, key, found)
   for _, gate in ipairs(limits.tenant_gates(root, now, rules, {}, key)) do
     local opens = gate.left < 1 and limits.opens_at(root, now, gate)
@@ -60,9 +60,9 @@ function why.tenant_gates(root, now, rules, key, found)
   end
 end
 
--- Adds to `found` how many tasks of a lane of keys have their turn before this one, as things are
--- now. Of the keys before its own as many are counted exactly as a claim looks at, of the others
--- one turn; what other lanes have, nothing: who claims may serve them or not.
+-- Adds to `found` how many tasks of a lane of tenants have their turn before this one, as things
+-- are now. Of the tenants before its own, as many are counted exactly as a claim checks, each other
+-- one as one turn. Tasks of other lanes are not counted: a worker may serve those lanes or not.
 function why.turns(root, lane, id, key, found)
   local number, rules, turns = lane[1], lane[6], root .. "turns:" .. lane[1]
   local keyed = root .. "keyed:" .. number .. ":"
@@ -88,8 +88,9 @@ function why.turns(root, lane, id, key, found)
   found[#found + 1] = { "turn", string.format("%.0f", before + math.max(rest, 0)), "" }
 end
 
--- Adds to `found` the accounts that cannot pay a task now: its DAG's, and the day's until that is
--- over, unless no day can. Its `price` comes last, for who knows what its workers have left.
+-- Adds to `found` the accounts that cannot pay a task now: that of its DAG, and that of the day
+-- until the day ends, unless no day can pay it. The `price` comes last, to be compared with those
+-- of workers.
 function why.budgets(root, now, id, dag, found)
   local price = accounts.price_of(root, id)
   local left = dag and accounts.dag_remaining(root, dag)
@@ -107,8 +108,8 @@ function why.budgets(root, now, id, dag, found)
   end
 end
 
--- How many tasks of a lane come before `id` with this `score`: lower scores, then lower ids. Equal
--- scores stand in the order of their ids, so that those are halved, not walked through.
+-- The number of tasks of a lane before `id` with this `score`: lower scores, then lower ids. Equal
+-- scores are in the order of their ids, so that a binary search finds the place.
 function why.count_before(root, lane, score, id)
   local key = root .. "lane:" .. lane
   local low = redis.call("ZCOUNT", key, "-inf", "(" .. score)

@@ -1,8 +1,8 @@
 -- The heads of lanes, compared by effective priority.
 
--- Moves a lane on to its next head, `chunk` of them fetched at a time; its id, its effective
--- priority, and its lane, which may be another of the same group; false at the end. Nothing leaves
--- the lane until all picks are made, so that ranks do not shift meanwhile.
+-- Advances a lane to its next head. Returns its id, its effective priority and its lane, which may
+-- be another lane of the same group; false when there is none. `chunk` heads are fetched at a time.
+-- Nothing leaves the lane until all picks are made, so that ranks do not shift.
 function heads.next(root, now, lane, chunk)
   if lane.group then
     return turns.next_in_group(root, now, lane.group, chunk)
@@ -21,95 +21,99 @@ function heads.next(root, now, lane, chunk)
   return id or false, id and score - lane.rate * (now / 60000) or false, lane
 end
 
--- Fetches the next tasks of a key, four times as many as the last time; whether there is any.
-function heads.load(root, lane, one)
-  one.heads, one.pos = redis.call("ZRANGE", root .. "keyed:" .. lane.number .. ":" .. one.key,
-    one.from, one.from + one.size - 1, "WITHSCORES"), 1
-  one.from, one.size = one.from + one.size, one.size * 4
-  one.empty = #one.heads == 0
-  return not one.empty
+-- Fetches the next tasks of a tenant, four times as many as the last time; returns whether there
+-- are any.
+function heads.load(root, lane, tenant)
+  tenant.heads, tenant.pos = redis.call("ZRANGE",
+    root .. "keyed:" .. lane.number .. ":" .. tenant.name,
+    tenant.from, tenant.from + tenant.size - 1, "WITHSCORES"), 1
+  tenant.from, tenant.size = tenant.from + tenant.size, tenant.size * 4
+  tenant.empty = #tenant.heads == 0
+  return not tenant.empty
 end
 
 -- The open lanes that have a head, the heads, and their effective priorities. A group of lanes has
--- one, and is there with the lane of it.
+-- one head, and is represented by the lane of that head.
 function heads.first(root, now, open, chunk)
   local live, head, value = {}, {}, {}
   for _, lane in ipairs(open) do
     if not lane.group or lane.group.first == lane then
-      local i, id, points, from = #live + 1, heads.next(root, now, lane, chunk)
+      local i, id, points, source = #live + 1, heads.next(root, now, lane, chunk)
       if id then
-        live[i], head[i], value[i] = from, id, points
+        live[i], head[i], value[i] = source, id, points
       end
     end
   end
   return live, head, value
 end
 
--- What the tasks of a key must pass whose first is this one, of the heads of a lane; false where
--- it is not, or the key may not go on. One that was first before leaves the heads, so that no claim
--- looks at it again: it comes back when it is. A key that lets nothing pass counts as looked at,
--- and is shut when the call ends; the first of one that is shut is no head.
-local function may_lead(root, now, lane, id)
-  local number, key = lane.number, tasks.tenant_of(root, id)
-  local first = redis.call("ZRANGE", root .. "keyed:" .. number .. ":" .. key, 0, 0)[1]
+-- The gates of the tenant whose first task in the lane is `id`; false when `id` is not the first
+-- task of its tenant, or the gates let nothing pass. A task that is no longer first leaves `heads`,
+-- so that no claim checks it again; it returns when it is first again. A tenant whose gates let
+-- nothing pass is added to the checked tenants and closed when the call ends; a closed tenant has
+-- no task in `heads`.
+local function first_task_gates(root, now, lane, id)
+  local number, name = lane.number, tasks.tenant_of(root, id)
+  local first = redis.call("ZRANGE", root .. "keyed:" .. number .. ":" .. name, 0, 0)[1]
   if first ~= id then
     redis.call("ZREM", root .. "heads:" .. number, id)
-    lane.leads.from = lane.leads.from - 1
+    lane.cursor.from = lane.cursor.from - 1
     return false
   end
-  local known = lane.known[key]
+  local known = lane.known[name]
   local own = known and known.gates
-    or limits.tenant_gates(root, now, lane.rules, lane.by_tenant, key)
+    or limits.tenant_gates(root, now, lane.rules, lane.by_tenant, name)
   if gates.open(own) then
     return own
   elseif not known then
-    known = { key = key, came = 0, gates = own, members = {}, heads = {}, pos = 1, picked = {} }
-    lane.known[key], lane.seen[#lane.seen + 1] = known, known
+    known = { name = name, came = 0, gates = own, members = {}, heads = {}, pos = 1, picked = {} }
+    lane.known[name], lane.seen[#lane.seen + 1] = known, known
   end
   return false
 end
 
--- The score of the best task of a lane of keys that is the first of its key, of those that may go
--- on, and was not passed; math.huge for none. The lane competes with others by it: what is urgent
--- is not kept waiting by the turn of a key that is not. `chunk` heads are fetched at a time, and of
--- those that do not lead no more are looked at than the rules say: the next claim goes on.
+-- The lowest score in a lane of tenants among the first tasks of tenants whose gates let them pass,
+-- without tasks that were passed in this call; math.huge for none. The lane competes with lanes
+-- outside its group by this score, so that the turn of a tenant without urgent tasks does not delay
+-- an urgent tenant. `chunk` heads are fetched at a time. At most `rules.most` heads that do not
+-- qualify are checked; the next claim goes on.
 function heads.best_score(root, now, lane, chunk)
-  local fresh, most = lane.fresh, lane.rules.most
-  while fresh[1] and (lane.past[fresh[1].tie] or not gates.open(fresh[1].gates)) do
-    table.remove(fresh, 1)
+  local advanced, most = lane.advanced, lane.rules.most
+  while advanced[1] and (lane.passed[advanced[1].tie] or not gates.open(advanced[1].gates)) do
+    table.remove(advanced, 1)
   end
-  local best = fresh[1] and fresh[1].at or math.huge
-  lane.leads = lane.leads or { row = {}, at = 1, from = 0, looked = 0 }
-  local leads = lane.leads
-  while leads.looked < most do
-    local id, score = leads.row[leads.at], tonumber(leads.row[leads.at + 1])
-    if not id and leads.ended or id and score >= best then
+  local best = advanced[1] and advanced[1].at or math.huge
+  lane.cursor = lane.cursor or { row = {}, at = 1, from = 0, looked = 0 }
+  local cursor = lane.cursor
+  while cursor.looked < most do
+    local id, score = cursor.row[cursor.at], tonumber(cursor.row[cursor.at + 1])
+    if not id and cursor.ended or id and score >= best then
       return best
     elseif not id then
-      leads.row = redis.call("ZRANGE", root .. "heads:" .. lane.number,
-        leads.from, leads.from + chunk - 1, "WITHSCORES")
-      leads.at, leads.from, leads.ended = 1, leads.from + chunk, #leads.row < 2 * chunk
-    elseif lane.past[id] then
-      leads.at = leads.at + 2
-    elseif leads.sure == id and gates.open(leads.gates) then
+      cursor.row = redis.call("ZRANGE", root .. "heads:" .. lane.number,
+        cursor.from, cursor.from + chunk - 1, "WITHSCORES")
+      cursor.at, cursor.from, cursor.ended = 1, cursor.from + chunk, #cursor.row < 2 * chunk
+    elseif lane.passed[id] then
+      cursor.at = cursor.at + 2
+    elseif cursor.checked == id and gates.open(cursor.gates) then
       return score
     else
-      leads.gates, leads.sure = may_lead(root, now, lane, id), id
-      if leads.gates then
+      cursor.gates, cursor.checked = first_task_gates(root, now, lane, id), id
+      if cursor.gates then
         return score
       end
-      leads.at, leads.looked = leads.at + 2, leads.looked + 1
+      cursor.at, cursor.looked = cursor.at + 2, cursor.looked + 1
     end
   end
   return best
 end
 
--- Another task of a key is the first now, if it has any left and may go on: its lane may compete by
--- that, where it has rivals. See lead_of.
-function heads.advance_tenant(root, lane, one)
-  if lane.group.rivals and gates.open(one.gates)
-    and (one.pos <= #one.heads or heads.load(root, lane, one)) then
-    turns.insert(lane.fresh, { at = tonumber(one.heads[one.pos + 1]), tie = one.heads[one.pos],
-      gates = one.gates })
+-- Notes the next task of a tenant as its first one, if it has any left and the tenant's gates let
+-- it pass. The lane may compete by its score where the group has rivals, see heads.best_score.
+function heads.advance_tenant(root, lane, tenant)
+  if lane.group.rivals and gates.open(tenant.gates)
+    and (tenant.pos <= #tenant.heads or heads.load(root, lane, tenant)) then
+    turns.insert(lane.advanced, { at = tonumber(tenant.heads[tenant.pos + 1]),
+      tie = tenant.heads[tenant.pos], gates = tenant.gates })
   end
 end

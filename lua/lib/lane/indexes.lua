@@ -1,7 +1,7 @@
--- The indexes that a state implies: lane, delayed, blocked, the ready stream.
+-- The indexes of each state: lane, delayed, blocked, the ready stream.
 
--- Puts what a call has collected into the indexes: `scores` of tasks by lane, `blocked` and
--- `unblocked` ones, and the `counts` of lanes.
+-- Writes what a call has collected in `how` to the indexes, and empties it: the `scores` of tasks
+-- by lane, `blocked` and `unblocked` tasks, and the `counts` of lanes.
 function indexes.enter(root, how)
   for lane, scores in pairs(how.scores) do
     lanes.enter(root, lane, scores)
@@ -22,7 +22,7 @@ function indexes.enter(root, how)
   how.scores, how.blocked, how.unblocked, how.counts = {}, {}, {}, {}
 end
 
--- Takes a live task out of every index that its state names; its hash is the caller's.
+-- Removes a live task from every index of its state; the caller changes its hash.
 function indexes.leave(root, id, state, lane, entry, token)
   if state == "READY" then
     if lanes.leave(root, lane, id) == 0 then
@@ -31,7 +31,7 @@ function indexes.leave(root, id, state, lane, entry, token)
     indexes.delete_entry(root, entry)
   elseif state == "PENDING" or state == "CREATED" then
     local waits = root .. "waits:" .. id
-    -- Many would take too long: they pass over one that waits no more.
+    -- More than 16 would take too long: those dependencies skip a dependent that no longer waits.
     if redis.call("SCARD", waits) <= 16 then
       edges.remove(root, id, edges.waits_of(root, id))
     end
@@ -48,21 +48,23 @@ function indexes.leave(root, id, state, lane, entry, token)
   end
 end
 
--- What a call collects that frees or blocks tasks, see enter_indexes; `left` is how many it may.
+-- A table in which a call collects the tasks that it frees or blocks, see indexes.enter. `left` is
+-- how many of them the call may process.
 function indexes.collector(left)
   return indexes.prepare({}, left)
 end
 
--- The same in the table `how` of a caller.
+-- Adds the fields of a collector to the table `how` of a caller, and returns it.
 function indexes.prepare(how, left)
   how.left, how.touched, how.readied, how.scores = left, how.touched or {}, {}, {}
   how.blocked, how.unblocked, how.counts, how.met, how.order = {}, {}, {}, {}, {}
   return how
 end
 
--- Makes a task READY that waits for nothing any more: a fresh entry of the stream. Its place in the
--- lane is added for many at once, see enter_indexes; it has none where its `flags` name a DAG of
--- which nothing is handed out. `sole`: it had one parent and no set.
+-- Makes a task READY that waits for nothing more, with a new stream entry. Its score is collected
+-- in `how`, see indexes.enter. A task whose `flags` name a DAG that is paused or being cancelled is
+-- held instead. `sole`: the task waited for a single dependency, which is noted in its hash instead
+-- of a set.
 function indexes.make_ready(root, id, lane, score, how, flags, sole)
   local entry = redis.call("XADD", root .. "ready", "*", "task", id)
   if sole then
@@ -79,14 +81,14 @@ function indexes.make_ready(root, id, lane, score, how, flags, sole)
   how.scores[lane], how.touched[lane] = scores, true
 end
 
--- Takes the task's entry out of the stream and out of whoever's pending list.
+-- Deletes a task's entry from the stream and from any worker's pending list.
 function indexes.delete_entry(root, entry)
   redis.call("XACK", root .. "ready", "workers", entry)
   redis.call("XDEL", root .. "ready", entry)
 end
 
--- Takes many entries out of the stream and out of the pending list. XDEL looks each one up by
--- walking its node; those at the head of the stream, as most are, go by one XTRIM instead.
+-- Deletes many entries from the stream and from the pending lists. XDEL searches the node of each
+-- entry; entries at the head of the stream, as most are, are deleted by one XTRIM instead.
 function indexes.delete_entries(root, entries)
   local ready, freed = root .. "ready", {}
   redis.call("XACK", ready, "workers", unpack(entries))
@@ -99,15 +101,15 @@ function indexes.delete_entries(root, entries)
   end
   local first = redis.call("XRANGE", ready, "-", "+", "COUNT", 1)[1]
   if first and freed[first[1]] then
-    local past
+    local first_kept
     for _, found in ipairs(redis.call("XRANGE", ready, "-", "+", "COUNT", #entries + 1)) do
       if not freed[found[1]] then
-        past = found[1]
+        first_kept = found[1]
         break
       end
       freed[found[1]] = nil
     end
-    redis.call("XTRIM", ready, past and "MINID" or "MAXLEN", "=", past or 0)
+    redis.call("XTRIM", ready, first_kept and "MINID" or "MAXLEN", "=", first_kept or 0)
   end
   local left = {}
   for entry in pairs(freed) do
@@ -118,7 +120,7 @@ function indexes.delete_entries(root, entries)
   end
 end
 
--- Puts a PENDING task into the indexes of those that wait, and of those that wait for a time.
+-- Adds a PENDING task to `blocked`, and to `delayed` if it waits for the time `due`.
 function indexes.add_pending(root, now, id, due)
   redis.call("ZADD", root .. "blocked", now, id)
   if due then
@@ -126,19 +128,20 @@ function indexes.add_pending(root, now, id, due)
   end
 end
 
--- Writes down what a waiting task waits for: parents, and "@time" until `due`.
-function indexes.block(root, id, parents, due, trigger)
+-- Writes what a waiting task waits for: its dependencies, and "@time" until `due`.
+function indexes.block(root, id, dependencies, due, trigger)
   local waits = root .. "waits:" .. id
-  for _, parent in ipairs(parents) do
-    redis.call("SADD", waits, parent)
+  for _, dependency in ipairs(dependencies) do
+    redis.call("SADD", waits, dependency)
   end
-  edges.register(root, id, parents, trigger)
+  edges.register(root, id, dependencies, trigger)
   if due then
     redis.call("SADD", waits, "@time")
   end
 end
 
--- Lets a waiting task wait until `due`: RETRYING stays so, READY and PENDING wait for "@time".
+-- Lets a waiting task wait until `due`. A RETRYING task keeps its state; a READY or PENDING one is
+-- PENDING and waits for "@time".
 function indexes.delay(root, now, id, row, due)
   local key, state = root .. "task:" .. id, row.state
   if state == "READY" then

@@ -1,6 +1,7 @@
 -- Lanes: the sorted sets of READY tasks, their numbers, types and counters.
 
--- Mails everyone who waits that a lane was made: they look again at what they may serve.
+-- Notifies all waiting claims that a lane was created: their workers check again which lanes they
+-- serve. Removes expired profiles.
 local function announce_lane(root, version)
   for _, profile in ipairs(redis.call("SMEMBERS", root .. "profiles:new")) do
     local waiting = redis.call("ZRANGE", root .. "waiting:" .. profile, 0, -1)
@@ -16,17 +17,18 @@ local function announce_lane(root, version)
   end
 end
 
--- Makes a lane and tells those who wait; its number, nil when there are too many already.
--- Versions begin at the time: those of a server that has lost its data must not come again.
+-- Creates a lane and notifies waiting claims. Returns its number, or nil when the shard has
+-- `max_lanes` already. Versions start at the current time, so that a server that has lost its data
+-- does not repeat earlier ones.
 local function create_lane(root, signature, max_lanes, now)
   local lanes = root .. "lanes"
-  -- `next` and `version` stand in the same hash.
+  -- `next` and `version` are fields of the same hash.
   if redis.call("HLEN", lanes) - 2 >= tonumber(max_lanes) then
     return nil
   end
   local number = tostring(redis.call("HINCRBY", lanes, "next", 1))
   if string.find(signature, '"keyed":true', 1, true) then
-    -- Known as a lane of keys by its number alone, see is_keyed.
+    -- The sign marks a lane of tenants, see tasks.has_tenant.
     number = "-" .. number
   end
   redis.call("HSET", lanes, signature, number)
@@ -35,8 +37,8 @@ local function create_lane(root, signature, max_lanes, now)
   return number
 end
 
--- The number of the lane of a kind { signature }, made when it is new; nil when there are too
--- many. It is remembered in the kind.
+-- The number of the lane of a kind { signature }, which is created if it is new; nil when there are
+-- too many lanes. The kind keeps the number.
 function lanes.number_of(root, kind, max_lanes, now)
   if not kind.number then
     kind.number = redis.call("HGET", root .. "lanes", kind.signature)
@@ -45,8 +47,8 @@ function lanes.number_of(root, kind, max_lanes, now)
   return kind.number
 end
 
--- The kinds of tasks of a call, a line "<rate>[$<estimate>:<most>] <signature>" for each: how far
--- they have aged, their lane and their price, "" for none.
+-- The kinds of tasks of a call, from one line "<rate>[$<estimate>:<most>] <signature>" for each:
+-- how far they have aged, their signature, and their price or "".
 function lanes.parse_kinds(text, now)
   local kinds = {}
   for rate, price, signature in string.gmatch(text, "([^%s$]+)%$?(%S*) ([^\n]+)") do
@@ -56,26 +58,27 @@ function lanes.parse_kinds(text, now)
   return kinds
 end
 
--- Where a task of a submit goes: the kind of its line, its key if it has one, and its score as
--- text; for one of a DAG also the part of its base that is for the critical path. Writing a number
--- as text is slow; tasks of one call, lane, key and priority share it.
+-- Where a submitted task goes: the kind of its line, its tenant if it has one, and its score as
+-- text; for a task of a DAG also `rank`, the part of its base that comes from the critical path.
+-- Formatting a number is slow; tasks of one call with the same lane, tenant and priority share the
+-- result.
 function lanes.parse_place(kinds, word)
-  local line, key, base, rank = string.match(word, "^(%d+)(%S*) (%S+) ?(.*)$")
+  local line, tenant, base, rank = string.match(word, "^(%d+)(%S*) (%S+) ?(.*)$")
   local kind = kinds[tonumber(line)]
   return { kind = kind, score = string.format("%.0f", base + kind.age), rank = rank,
-    key = key ~= "" and string.sub(key, 2) or nil }
+    key = tenant ~= "" and string.sub(tenant, 2) or nil }
 end
 
--- Puts READY tasks into their lane: a list of score, id, score, id, ... `keys` has the limit keys
--- of some by their ids, where they are known.
-function lanes.enter(root, lane, scores, keys)
+-- Adds READY tasks to their lane, from a list of score, id, score, id, ... `known` has the tenants
+-- of some tasks by id.
+function lanes.enter(root, lane, scores, known)
   redis.call("ZADD", root .. "lane:" .. lane, unpack(scores))
   if tasks.has_tenant(lane) then
-    tenants.enter(root, lane, scores, keys or {})
+    tenants.enter(root, lane, scores, known or {})
   end
 end
 
--- Takes a task out of its lane; 1 where it was there, else 0.
+-- Removes a task from its lane; returns 1 when it was there, else 0.
 function lanes.leave(root, lane, id)
   local found = redis.call("ZREM", root .. "lane:" .. lane, id)
   if found == 1 and tasks.has_tenant(lane) then
@@ -84,7 +87,7 @@ function lanes.leave(root, lane, id)
   return found
 end
 
--- Gives a task another score in its lane, if it stands there: not where it is held back.
+-- Gives a task another score in its lane, if it is there; a held task is not.
 function lanes.rescore(root, lane, score, id)
   redis.call("ZADD", root .. "lane:" .. lane, "XX", score, id)
   if tasks.has_tenant(lane) then
@@ -92,7 +95,8 @@ function lanes.rescore(root, lane, score, id)
   end
 end
 
--- Adds `by` to the number of tasks of a lane in a state. READY is the length of the lane itself.
+-- Adds `by` to the number of a lane's tasks in a state. READY is not counted: it is the length of
+-- the lane.
 function lanes.count(root, lane, state, by)
   if state ~= "READY" then
     -- Mostly it is one task: as text it costs Redis half as much.
@@ -101,7 +105,7 @@ function lanes.count(root, lane, state, by)
   end
 end
 
--- Notes in `how` that the number of a lane's tasks in a state changes.
+-- Collects in `how` a change of the number of a lane's tasks in a state.
 function lanes.tally(how, lane, state, by)
   local states = how.counts[lane] or {}
   how.counts[lane] = states
@@ -120,9 +124,9 @@ function lanes.types_of(root, numbers)
   return found
 end
 
--- Writes down the type of each lane, where one was made that is not noted yet.
+-- Writes the type of each lane to `types`, if a lane was created since the last time.
 function lanes.index_types(root)
-  -- `next` and `version` stand among the lanes.
+  -- `next` and `version` are fields beside the lanes.
   if redis.call("HLEN", root .. "types") >= redis.call("HLEN", root .. "lanes") - 2 then
     return
   end
@@ -134,20 +138,20 @@ function lanes.index_types(root)
   end
 end
 
--- Notes in `touched` all lanes of a type, of the queue for "*", or of keys for "@<key>": what waits
--- in them may pass now.
+-- Adds to `touched` all lanes of a type, of the queue for "*", or of tenants for "@<tenant>", whose
+-- tasks may pass now.
 function lanes.touch_type(root, type, touched)
   lanes.index_types(root)
   local all = redis.call("HGETALL", root .. "types")
   for at = 1, #all, 2 do
-    local by_key = string.byte(type) == 64 and tasks.has_tenant(all[at])
-    if type == "*" or all[at + 1] == type or by_key then
+    local by_tenant = string.byte(type) == 64 and tasks.has_tenant(all[at])
+    if type == "*" or all[at + 1] == type or by_tenant then
       touched[all[at]] = true
     end
   end
 end
 
--- The lanes of tasks with keys, of a type or of the queue for "*".
+-- The lanes of tenants, of a type or of the queue for "*".
 function lanes.with_tenants(root, type)
   lanes.index_types(root)
   local all, found = redis.call("HGETALL", root .. "types"), {}

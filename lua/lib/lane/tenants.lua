@@ -1,88 +1,90 @@
 -- Lanes of tasks with a `limit_key`: the READY tasks of each tenant and its first one.
 
--- Puts tasks of a lane of keys, a list of score, id, ..., among those of their keys.
+-- Adds tasks of a lane of tenants, a list of score, id, ..., to the tasks of their tenants. `known`
+-- has the tenants of some tasks by id.
 function tenants.enter(root, lane, scores, known)
-  local keys, order = {}, {}
+  local by_tenant, order = {}, {}
   for at = 1, #scores, 2 do
-    local key = known[scores[at + 1]] or tasks.tenant_of(root, scores[at + 1])
-    local own = keys[key]
+    local tenant = known[scores[at + 1]] or tasks.tenant_of(root, scores[at + 1])
+    local own = by_tenant[tenant]
     if not own then
       own = {}
-      keys[key], order[#order + 1] = own, key
+      by_tenant[tenant], order[#order + 1] = own, tenant
     end
     own[#own + 1], own[#own + 2] = scores[at], scores[at + 1]
   end
-  for _, key in ipairs(order) do
-    redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. key, unpack(keys[key]))
+  for _, tenant in ipairs(order) do
+    redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. tenant, unpack(by_tenant[tenant]))
   end
   tenants.update_heads(root, lane, order)
 end
 
--- Takes a task that has left its lane out of those of its key.
+-- Removes a task that has left its lane from the tasks of its tenant.
 function tenants.leave(root, lane, id)
-  local key = tasks.tenant_of(root, id)
-  redis.call("ZREM", root .. "keyed:" .. lane .. ":" .. key, id)
+  local tenant = tasks.tenant_of(root, id)
+  redis.call("ZREM", root .. "keyed:" .. lane .. ":" .. tenant, id)
   redis.call("ZREM", root .. "heads:" .. lane, id)
-  tenants.update_heads(root, lane, { key })
+  tenants.update_heads(root, lane, { tenant })
 end
 
--- Gives a task another score among those of its key, if it stands there.
+-- Gives a task another score among the tasks of its tenant, if it is there.
 function tenants.rescore(root, lane, score, id)
-  local key = tasks.tenant_of(root, id)
-  redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. key, "XX", score, id)
+  local tenant = tasks.tenant_of(root, id)
+  redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. tenant, "XX", score, id)
   redis.call("ZADD", root .. "heads:" .. lane, "XX", score, id)
-  tenants.update_heads(root, lane, { key })
+  tenants.update_heads(root, lane, { tenant })
 end
 
--- A key of a lane has nothing to give, or is shut: it stands in line no more, if it did. `first` is
--- its first task, if any.
-local function withdraw_tenant(root, lane, key, stood, first)
+-- Removes a tenant of a lane from `turns`, if it is in it, and its `first` task, if any, from
+-- `heads`: the tenant has no READY task or is closed.
+local function withdraw_tenant(root, lane, tenant, has_turn, first)
   if first then
     redis.call("ZREM", root .. "heads:" .. lane, first)
   end
-  if stood then
-    redis.call("ZREM", root .. "turns:" .. lane, key)
+  if has_turn then
+    redis.call("ZREM", root .. "turns:" .. lane, tenant)
   end
 end
 
--- Brings what a lane knows of some of its keys in step with their own tasks. A key that has
--- something to give and is not shut stands in `turns`, by how far its turns have come, and its
--- first task in `heads`. One that comes begins where the turns of all are, or where its own have
--- come to in other lanes or before, if that is further: it is not punished, and has saved nothing
--- up. It touches keyed:<n>:<key> heads:<n> turns:<n> turned shut:<n>.
-function tenants.update_heads(root, lane, keys)
+-- Updates what a lane knows of these tenants to their own tasks. A tenant that has READY tasks and
+-- is not closed is in `turns` with its virtual time, and its first task in `heads`. A new tenant
+-- starts at the current virtual time, or at its own one from other lanes or earlier turns if that
+-- is later: absence neither costs it turns nor earns it any. Uses the keys keyed:<n>:<tenant>
+-- heads:<n> turns:<n> turned shut:<n>.
+function tenants.update_heads(root, lane, names)
   local turns = root .. "turns:" .. lane
-  local at = redis.call("ZMSCORE", turns, unpack(keys))
-  local closed = redis.call("ZMSCORE", root .. "shut:" .. lane, unpack(keys))
+  local at = redis.call("ZMSCORE", turns, unpack(names))
+  local closed = redis.call("ZMSCORE", root .. "shut:" .. lane, unpack(names))
   local heads, new = {}, {}
-  for i, key in ipairs(keys) do
-    local first = redis.call("ZRANGE", root .. "keyed:" .. lane .. ":" .. key, 0, 0, "WITHSCORES")
+  for i, tenant in ipairs(names) do
+    local first = redis.call("ZRANGE", root .. "keyed:" .. lane .. ":" .. tenant, 0, 0,
+      "WITHSCORES")
     if not first[1] or closed[i] then
-      withdraw_tenant(root, lane, key, at[i], first[1])
+      withdraw_tenant(root, lane, tenant, at[i], first[1])
     else
       heads[#heads + 1], heads[#heads + 2] = first[2], first[1]
-      new[#new + 1] = not at[i] and key or nil
+      new[#new + 1] = not at[i] and tenant or nil
     end
   end
   if #heads > 0 then
     redis.call("ZADD", root .. "heads:" .. lane, unpack(heads))
   end
   if #new > 0 then
-    local were, begin = redis.call("ZMSCORE", root .. "turned", "@now", unpack(new)), {}
-    for i, key in ipairs(new) do
-      begin[2 * i - 1] = math.max(tonumber(were[1] or "0"), tonumber(were[i + 1] or "0"))
-      begin[2 * i] = key
+    local times, starts = redis.call("ZMSCORE", root .. "turned", "@now", unpack(new)), {}
+    for i, tenant in ipairs(new) do
+      starts[2 * i - 1] = math.max(tonumber(times[1] or "0"), tonumber(times[i + 1] or "0"))
+      starts[2 * i] = tenant
     end
-    redis.call("ZADD", turns, unpack(begin))
+    redis.call("ZADD", turns, unpack(starts))
   end
 end
 
--- Gives a key its turns again in all lanes in which it is shut; they are noted in `touched`, or the
--- promoter answers who waits.
-function tenants.reopen(root, key, touched)
+-- Reopens a tenant in all lanes in which it is closed. Adds these lanes to `touched`; without it,
+-- the promoter answers the waiting claims.
+function tenants.reopen(root, tenant, touched)
   for _, lane in ipairs(lanes.with_tenants(root, "*")) do
-    if redis.call("ZREM", root .. "shut:" .. lane, key) == 1 then
-      tenants.update_heads(root, lane, { key })
+    if redis.call("ZREM", root .. "shut:" .. lane, tenant) == 1 then
+      tenants.update_heads(root, lane, { tenant })
       if touched then
         touched[lane] = true
       else
@@ -92,8 +94,8 @@ function tenants.reopen(root, key, touched)
   end
 end
 
--- Gives the keys of a lane their turns again whose time has come, `most` of them; all whose time
--- was told by other `rules` than the ones of that name.
+-- Reopens the closed tenants of a lane whose time has come, up to `most` of them. All are due if
+-- they were closed under rules of another name than `rules`.
 function tenants.reopen_due(root, now, lane, most, rules)
   local closed = root .. "shut:" .. lane
   if redis.call("EXISTS", closed) == 0 then
@@ -110,7 +112,8 @@ function tenants.reopen_due(root, now, lane, most, rules)
   end
 end
 
--- The time of keys of a lane has come; the lane is woken again when that of the next has.
+-- Reopens the tenants of a lane whose time has come, and lets the lane wake when the next one is
+-- due.
 function tenants.schedule_wake(root, now, lane)
   tenants.reopen_due(root, now, lane, 1000)
   local following = redis.call("ZRANGE", root .. "shut:" .. lane, 0, 0, "WITHSCORES")[2]
@@ -119,20 +122,21 @@ function tenants.schedule_wake(root, now, lane)
   end
 end
 
--- Tasks with a key leave the hand. Where a key was found to have as many in hand as may be, it has
--- its turns again: its lanes are noted in `touched`, or the promoter answers who waits.
+-- Removes tasks whose leases ended from the leased tasks of their tenants. A tenant that was closed
+-- at its concurrency limit is reopened: its lanes are added to `touched`; without it, the promoter
+-- answers the waiting claims.
 function tenants.leave_running(root, ids, touched)
-  local hands = {}
+  local by_tenant = {}
   for _, id in ipairs(ids) do
-    local key = tasks.tenant_of(root, id)
-    hands[key] = hands[key] or {}
-    hands[key][#hands[key] + 1] = id
+    local tenant = tasks.tenant_of(root, id)
+    by_tenant[tenant] = by_tenant[tenant] or {}
+    by_tenant[tenant][#by_tenant[tenant] + 1] = id
   end
   local full = redis.call("EXISTS", root .. "full") == 1
-  for key, own in pairs(hands) do
-    redis.call("ZREM", root .. "hand:" .. key, unpack(own))
-    if full and redis.call("SREM", root .. "full", key) == 1 then
-      tenants.reopen(root, key, touched)
+  for tenant, own in pairs(by_tenant) do
+    redis.call("ZREM", root .. "hand:" .. tenant, unpack(own))
+    if full and redis.call("SREM", root .. "full", tenant) == 1 then
+      tenants.reopen(root, tenant, touched)
     end
   end
 end

@@ -1,8 +1,8 @@
 -- Fair turns between tenants within one claim.
 
--- The next key of a lane that was not looked at, and how far its turns have come; without turns
--- the next of the lane's heads, and its score. `chunk` are fetched at a time, and where there are
--- still more, no more in all than the rules say: `capped`.
+-- The next tenant of a lane that was not looked at, and its virtual time; without turns the next
+-- task in `heads`, and its score. `chunk` of them are fetched at a time, in all not more than the
+-- rules allow: then the lane is `capped`.
 local function peek_tenant(root, lane, chunk)
   if lane.next > #lane.row and not lane.ended then
     lane.capped = lane.fetched >= lane.rules.most
@@ -14,78 +14,82 @@ local function peek_tenant(root, lane, chunk)
   return lane.row[lane.next], tonumber(lane.row[lane.next + 1])
 end
 
--- Lets a key of a lane stand in line: by how far its turns have come, or without turns by its first
--- task, of which `member` is one.
-local function look_at_tenant(root, now, lane, member, at)
+-- Adds a tenant to the order of a lane: by its virtual time, or without turns by its first task;
+-- `member` is a head of the tenant then.
+local function add_tenant(root, now, lane, member, at)
   local rules, group = lane.rules, lane.group
-  local key = group and member or tasks.tenant_of(root, member)
-  local known = lane.known[key]
+  local name = group and member or tasks.tenant_of(root, member)
+  local known = lane.known[name]
   if known then
     known.members[#known.members + 1] = member
     return
   end
-  local one = { key = key, at = at, came = at, tie = member, members = { member }, from = 0,
-    size = 2, heads = {}, pos = 1, picked = {}, step = rules.steps[key] or rules.step,
-    gates = limits.tenant_gates(root, now, rules, lane.by_tenant, key) }
-  lane.known[key], lane.seen[#lane.seen + 1] = one, one
+  local tenant = { name = name, at = at, came = at, tie = member, members = { member }, from = 0,
+    size = 2, heads = {}, pos = 1, picked = {}, step = rules.steps[name] or rules.step,
+    gates = limits.tenant_gates(root, now, rules, lane.by_tenant, name) }
+  lane.known[name], lane.seen[#lane.seen + 1] = tenant, tenant
   if group then
-    one.at, one.tags, one.moves = math.max(at, group.at[key] or at), {}, {}
-    turns.insert(lane.line, one)
-  elseif heads.load(root, lane, one) then
-    one.tie, one.at = one.heads[1], tonumber(one.heads[2])
-    turns.insert(lane.line, one)
+    tenant.at, tenant.tags, tenant.moves = math.max(at, group.at[name] or at), {}, {}
+    turns.insert(lane.order, tenant)
+  elseif heads.load(root, lane, tenant) then
+    tenant.tie, tenant.at = tenant.heads[1], tonumber(tenant.heads[2])
+    turns.insert(lane.order, tenant)
   end
 end
 
--- The task of a lane of keys that is to be given next: the first of the key whose turn it is, of
--- those that may have one; and its effective priority. False at the end.
+-- The task of a lane of tenants that is to be leased next, and its effective priority: the first
+-- task of the tenant whose turn it is, among tenants whose gates let it pass. False when there is
+-- none.
 function turns.next(root, now, lane, chunk)
-  if not lane.line then
-    lane.line, lane.seen, lane.known, lane.row, lane.next, lane.fetched = {}, {}, {}, {}, 1, 0
-    lane.past, lane.fresh = {}, {}
+  if not lane.order then
+    lane.order, lane.seen, lane.known, lane.row, lane.next, lane.fetched = {}, {}, {}, {}, 1, 0
+    lane.passed, lane.advanced = {}, {}
     tenants.reopen_due(root, now, lane.number, lane.rules.most, lane.rules.name)
   end
-  local given = lane.group and lane.group.at or {}
+  local advanced = lane.group and lane.group.at or {}
   while true do
-    local one = lane.line[1]
+    local tenant = lane.order[1]
     local member, at = peek_tenant(root, lane, chunk)
-    if one and one.at < (given[one.key] or one.at) then
-      -- Another lane has given it something.
-      one.at = given[one.key]
-      turns.insert(lane.line, table.remove(lane.line, 1))
-    elseif member and (not one or at < one.at or (at == one.at and member < one.tie)) then
+    if tenant and tenant.at < (advanced[tenant.name] or tenant.at) then
+      -- Another lane of the group has advanced this tenant.
+      tenant.at = advanced[tenant.name]
+      turns.insert(lane.order, table.remove(lane.order, 1))
+    elseif member and (not tenant or at < tenant.at
+      or (at == tenant.at and member < tenant.tie)) then
       lane.next = lane.next + 2
-      look_at_tenant(root, now, lane, member, at)
-    elseif not one then
+      add_tenant(root, now, lane, member, at)
+    elseif not tenant then
       return false, false
-    elseif gates.open(one.gates) and (one.pos <= #one.heads or heads.load(root, lane, one)) then
-      lane.turn = one
-      return one.heads[one.pos], one.heads[one.pos + 1] - lane.rate * (now / 60000)
+    elseif gates.open(tenant.gates)
+      and (tenant.pos <= #tenant.heads or heads.load(root, lane, tenant)) then
+      lane.turn = tenant
+      return tenant.heads[tenant.pos], tenant.heads[tenant.pos + 1] - lane.rate * (now / 60000)
     else
-      table.remove(lane.line, 1)
+      table.remove(lane.order, 1)
     end
   end
 end
 
--- The next task of a group of lanes: that of the key whose turns have come least far, whatever its
--- lane; among equals by the name of the key, then the most urgent, then the lowest id. Its id,
--- what the group competes by, which is the best that its lanes have, see lead_of, and its lane.
--- False at the end. A lane whose gates let nothing pass leaves the group, and lends it nothing.
+-- The next task of a group of lanes: that of the tenant with the least virtual time, in whatever
+-- lane; among equals by the tenant's name, then the most urgent, then the lowest id. Returns its
+-- id, the effective priority by which the group competes, and its lane; false when there is none.
+-- The group competes by the best priority of its lanes, see heads.best_score. A lane whose gates
+-- let nothing pass leaves the group, and its priority does not count.
 function turns.next_in_group(root, now, group, chunk)
   local best, value = nil, math.huge
   for i = #group, 1, -1 do
     local lane = group[i]
-    local one, open = lane.turn, gates.open(lane.gates or {})
-    if open and (not one or lane == group.last or one.at < (group.at[one.key] or 0)
-      or not gates.open(one.gates)) then
+    local tenant, open = lane.turn, gates.open(lane.gates or {})
+    if open and (not tenant or lane == group.last or tenant.at < (group.at[tenant.name] or 0)
+      or not gates.open(tenant.gates)) then
       lane.head, lane.points = turns.next(root, now, lane, chunk)
-      one = lane.turn
+      tenant = lane.turn
     end
     local other = best and best.turn
     if not (open and lane.head) then
       table.remove(group, i)
-    elseif not best or one.at < other.at or one.at == other.at and (one.key < other.key
-      or one.key == other.key and (lane.points < best.points
+    elseif not best or tenant.at < other.at or tenant.at == other.at and (tenant.name < other.name
+      or tenant.name == other.name and (lane.points < best.points
         or lane.points == best.points and lane.head < best.head)) then
       best = lane
     end
@@ -103,9 +107,10 @@ function turns.next_in_group(root, now, group, chunk)
   return best.head, math.min(value, best.points), best
 end
 
--- The open lanes whose keys have turns are one group: what one of them gives moves its key in all.
--- `at` has by key how far the turns of those have come that were given something in this call,
--- `now` how far all have; `rivals` is whether there are other lanes.
+-- Makes one group of the open lanes whose tenants have turns: a task leased from one of them
+-- advances its tenant in all. `at` has the virtual times of the tenants that were advanced in this
+-- call; `came` is the shard's virtual time before the call and `now` the one during it; `rivals`:
+-- whether there are other lanes.
 function turns.group(root, open)
   local came = tonumber(redis.call("ZSCORE", root .. "turned", "@now") or "0")
   local group = { at = {}, came = came, now = came, served = -1 }
@@ -119,70 +124,73 @@ function turns.group(root, open)
   open.group = group[1] and group
 end
 
--- A key was given a turn, in all lanes of its group: how far its turns have come. Where they are
--- behind those of all, because no worker looked at its lane, it is so many turns at once, by its
--- weight, and no further than one more than all: it makes up for little of what it has missed.
-local function advance_tenant(lane, one)
-  local group, at = lane.group, one.at
+-- Advances the virtual time of a tenant by one turn, in all lanes of its group. A tenant that is
+-- behind the shard's virtual time, because no worker served its lane, catches up: it advances by
+-- one turn for each turn missed, but to at most one turn after that time. So it makes up for little
+-- of what it missed.
+local function advance_tenant(lane, tenant)
+  local group, at = lane.group, tenant.at
   local missed = math.floor(math.max(0, group.now - at) / lane.rules.step)
-  one.at = math.min(at + one.step * (1 + missed), math.max(group.now, at) + one.step)
-  one.tags[#one.picked], one.moves[#one.picked] = at, one.at - at
-  group.at[one.key], group.now = one.at, math.max(group.now, at)
+  tenant.at = math.min(at + tenant.step * (1 + missed), math.max(group.now, at) + tenant.step)
+  tenant.tags[#tenant.picked], tenant.moves[#tenant.picked] = at, tenant.at - at
+  group.at[tenant.name], group.now = tenant.at, math.max(group.now, at)
 end
 
--- The first task of the key whose turn it is was picked: it stands in line again, a turn further.
+-- Picks the first task of the tenant whose turn it is, and moves the tenant in the order, one turn
+-- further.
 function turns.take(root, lane)
-  local one = lane.turn
-  one.picked[#one.picked + 1], lane.past[one.heads[one.pos]] = one.heads[one.pos], true
-  one.pos = one.pos + 2
-  gates.pass(one, 1)
-  table.remove(lane.line, 1)
+  local tenant = lane.turn
+  local head = tenant.heads[tenant.pos]
+  tenant.picked[#tenant.picked + 1], lane.passed[head] = head, true
+  tenant.pos = tenant.pos + 2
+  gates.pass(tenant, 1)
+  table.remove(lane.order, 1)
   if lane.group then
-    advance_tenant(lane, one)
-    turns.insert(lane.line, one)
-    heads.advance_tenant(root, lane, one)
-  elseif one.pos <= #one.heads or heads.load(root, lane, one) then
-    one.tie, one.at = one.heads[one.pos], tonumber(one.heads[one.pos + 1])
-    turns.insert(lane.line, one)
+    advance_tenant(lane, tenant)
+    turns.insert(lane.order, tenant)
+    heads.advance_tenant(root, lane, tenant)
+  elseif tenant.pos <= #tenant.heads or heads.load(root, lane, tenant) then
+    tenant.tie, tenant.at = tenant.heads[tenant.pos], tonumber(tenant.heads[tenant.pos + 1])
+    turns.insert(lane.order, tenant)
   end
 end
 
--- The first task of the key whose turn it is is passed over: its next one is looked at instead, in
--- the same turn, or without turns at its own place.
+-- Passes over the first task of the tenant whose turn it is. Its next task follows, in the same
+-- turn, or without turns at its own place.
 function turns.skip_head(root, lane)
-  local one = lane.turn
-  lane.past[one.heads[one.pos]] = true
-  one.pos, one.over = one.pos + 2, true
+  local tenant = lane.turn
+  lane.passed[tenant.heads[tenant.pos]] = true
+  tenant.pos, tenant.over = tenant.pos + 2, true
   if lane.group then
-    return heads.advance_tenant(root, lane, one)
+    return heads.advance_tenant(root, lane, tenant)
   end
-  table.remove(lane.line, 1)
-  if one.pos <= #one.heads or heads.load(root, lane, one) then
-    one.tie, one.at = one.heads[one.pos], tonumber(one.heads[one.pos + 1])
-    turns.insert(lane.line, one)
+  table.remove(lane.order, 1)
+  if tenant.pos <= #tenant.heads or heads.load(root, lane, tenant) then
+    tenant.tie, tenant.at = tenant.heads[tenant.pos], tonumber(tenant.heads[tenant.pos + 1])
+    turns.insert(lane.order, tenant)
   end
 end
 
--- The turns have come as far as that of the last task given. Each key that was given something goes
--- on from behind that, in all lanes of the group. One that was not stays where it is, also if it
--- was looked at and its lane was full or its task too dear: who waits keeps its place.
--- How far the turns of a key have come is remembered while those of all are not so far.
+-- Writes the virtual times of a group. The shard's is the latest at which a leased task was picked.
+-- Each tenant that got a task goes on from its new virtual time, in all lanes of the group. A
+-- tenant that got none keeps its virtual time, also if its lane was full or its task too expensive.
+-- A tenant's virtual time is kept in `turned` while it is ahead of the shard's.
 local function write_advance(root, group, lanes)
   local turned, now = root .. "turned", math.max(group.came, group.served)
-  local further = { now, "@now" }
-  for key, at in pairs(group.at) do
+  local ahead = { now, "@now" }
+  for name, at in pairs(group.at) do
     if at > now then
-      further[#further + 1], further[#further + 2] = at, key
+      ahead[#ahead + 1], ahead[#ahead + 2] = at, name
     end
   end
-  redis.call("ZADD", turned, "GT", unpack(further))
+  redis.call("ZADD", turned, "GT", unpack(ahead))
   redis.call("ZREMRANGEBYSCORE", turned, "-inf", string.format("(%.0f", now))
   for _, lane in ipairs(lanes) do
     local moved, more = {}, lane.row[lane.next] or lane.capped
-    for key, at in pairs(lane.group and group.at or {}) do
-      local one = lane.known[key]
-      if one and at > one.came or not one and more then
-        moved[#moved + 1], moved[#moved + 2] = at, key
+    for name, at in pairs(lane.group and group.at or {}) do
+      local tenant = lane.known[name]
+      if tenant and at > tenant.came or not tenant and more then
+        moved[#moved + 1], moved[#moved + 2] = at, name
       end
     end
     if #moved > 0 then
@@ -191,77 +199,78 @@ local function write_advance(root, group, lanes)
   end
 end
 
--- What was picked of a key leaves it; what was given, by its row in `rows`, is in hand. What was
--- held back costs the key no turn.
-local function finish_tenant(root, now, lane, one, rows)
-  local passed, hand, group = {}, {}, lane.group
-  for i, id in ipairs(one.picked) do
+-- Removes the picks of a tenant from its tasks; the leased ones, with a row in `rows`, join its
+-- leased tasks. A pick that was held costs the tenant no turn.
+local function finish_tenant(root, now, lane, tenant, rows)
+  local passed, leased, group = {}, {}, lane.group
+  for i, id in ipairs(tenant.picked) do
     if rows[id] then
       passed[#passed + 1] = rows[id]
-      hand[#hand + 1], hand[#hand + 2] = lane.number, id
+      leased[#leased + 1], leased[#leased + 2] = lane.number, id
       if group then
-        group.served = math.max(group.served, one.tags[i])
+        group.served = math.max(group.served, tenant.tags[i])
       end
     elseif group then
-      group.at[one.key] = group.at[one.key] - one.moves[i]
+      group.at[tenant.name] = group.at[tenant.name] - tenant.moves[i]
     end
-    lane.gone[#lane.gone + 1] = id
+    lane.removed[#lane.removed + 1] = id
   end
-  if one.picked[1] then
-    redis.call("ZREM", root .. "keyed:" .. lane.number .. ":" .. one.key, unpack(one.picked))
+  if tenant.picked[1] then
+    redis.call("ZREM", root .. "keyed:" .. lane.number .. ":" .. tenant.name, unpack(tenant.picked))
   end
-  if #hand > 0 then
-    redis.call("ZADD", root .. "hand:" .. one.key, unpack(hand))
+  if #leased > 0 then
+    redis.call("ZADD", root .. "hand:" .. tenant.name, unpack(leased))
   end
-  gates.write_passed(root, now, one.gates, passed)
+  gates.write_passed(root, now, tenant.gates, passed)
 end
 
--- What was picked of a lane of keys leaves its key, and was given where it stands in `rows` by its
--- id.
+-- Finishes all tenants of a lane that were looked at, and removes their picks from `heads`. `rows`
+-- has the rows of leased tasks by id.
 local function finish_lane(root, now, lane, rows)
-  lane.gone = {}
-  for _, one in ipairs(lane.seen) do
-    finish_tenant(root, now, lane, one, rows)
+  lane.removed = {}
+  for _, tenant in ipairs(lane.seen) do
+    finish_tenant(root, now, lane, tenant, rows)
   end
-  if lane.gone[1] then
-    redis.call("ZREM", root .. "heads:" .. lane.number, unpack(lane.gone))
+  if lane.removed[1] then
+    redis.call("ZREM", root .. "heads:" .. lane.number, unpack(lane.removed))
   end
 end
 
--- A key of a lane lets nothing pass: it has no turns until its time has come, or one of those in
--- hand has ended, so that no claim has to look at it. Whether it is so.
-local function close_tenant(root, now, lane, one)
+-- Closes a tenant of a lane if its gates let nothing pass: it gets no turns until a gate opens, so
+-- that no claim has to look at it. Returns whether it did.
+local function close_tenant(root, now, lane, tenant)
   local opens = 0
-  for _, gate in ipairs(one.gates) do
+  for _, gate in ipairs(tenant.gates) do
     opens = gate.left < 1 and math.max(opens, limits.opens_at(root, now, gate) or 0) or opens
   end
   if opens == 0 then
     return false
   elseif opens == math.huge then
-    redis.call("SADD", root .. "full", one.key)
+    redis.call("SADD", root .. "full", tenant.name)
   else
     redis.call("ZADD", root .. "wakes", "LT", opens, lane.number)
   end
   redis.call("ZADD", root .. "shut:" .. lane.number, opens == math.huge and "+inf" or opens,
-    one.key)
+    tenant.name)
   redis.call("HSET", root .. "rules", lane.number, lane.rules.name)
   return true
 end
 
--- The keys of a lane that were looked at have no turns for a while where they let nothing pass now,
--- or nothing is left of them. Of one that was given something the next task is a head, or what was
--- passed over. Where a claim could not look at all, the promoter goes on.
+-- Closes the tenants that were looked at and whose gates let nothing pass, and withdraws those
+-- without tasks. Of a tenant that got a task, the next task enters `heads`, or a task that was
+-- passed over. Where the claim could not look at all tenants, the promoter goes on.
 local function close_tenants(root, now, lane)
   local number, changed, heads = lane.number, {}, {}
-  for _, one in ipairs(lane.seen) do
-    local closed = not gates.open(one.gates) and close_tenant(root, now, lane, one)
-    if not lane.rules.fair and (closed or one.empty) then
-      redis.call("ZREM", root .. "heads:" .. number, unpack(one.members))
+  for _, tenant in ipairs(lane.seen) do
+    local closed = not gates.open(tenant.gates) and close_tenant(root, now, lane, tenant)
+    if not lane.rules.fair and (closed or tenant.empty) then
+      redis.call("ZREM", root .. "heads:" .. number, unpack(tenant.members))
     end
-    if closed or one.empty or one.picked[1] and (one.over or not one.heads[one.pos]) then
-      changed[#changed + 1] = one.key
-    elseif one.picked[1] then
-      heads[#heads + 1], heads[#heads + 2] = one.heads[one.pos + 1], one.heads[one.pos]
+    if closed or tenant.empty
+      or tenant.picked[1] and (tenant.over or not tenant.heads[tenant.pos]) then
+      changed[#changed + 1] = tenant.name
+    elseif tenant.picked[1] then
+      heads[#heads + 1], heads[#heads + 2] = tenant.heads[tenant.pos + 1], tenant.heads[tenant.pos]
     end
   end
   if #heads > 0 then
@@ -275,8 +284,8 @@ local function close_tenants(root, now, lane)
   end
 end
 
--- Ends a claim's look at the lanes of keys among those that were open; `given` are its rows. What
--- was given of all lanes is counted before any key is shut: a key may be in several.
+-- Finishes the lanes of tenants among the `open` ones; `given` are the rows of the claim. All
+-- leased tasks are counted before any tenant is closed, because a tenant may be in several lanes.
 function turns.finish_all(root, now, open, given)
   local rows, looked, group = {}, {}, open.group
   for _, row in ipairs(given) do
@@ -296,27 +305,29 @@ function turns.finish_all(root, now, open, given)
   end
 end
 
--- A lane gives no more in this call, the others of its group may: "next".
+-- Removes a lane that gives nothing more in this call from its group. Returns "next": the other
+-- lanes of the group may go on.
 function turns.leave_group(lane)
-  for i, one in ipairs(lane.group) do
-    if one == lane then
+  for i, other in ipairs(lane.group) do
+    if other == lane then
       table.remove(lane.group, i)
     end
   end
   return "next"
 end
 
--- Puts a key into the line of those whose turn it may be, behind all whose turn is before its own.
-function turns.insert(line, one)
-  local low, high = 1, #line + 1
+-- Inserts a tenant into a lane's order of tenants: after all with a smaller `at`, or the same `at`
+-- and a smaller `tie`.
+function turns.insert(order, tenant)
+  local low, high = 1, #order + 1
   while low < high do
     local middle = math.floor((low + high) / 2)
-    local other = line[middle]
-    if other.at < one.at or (other.at == one.at and other.tie < one.tie) then
+    local other = order[middle]
+    if other.at < tenant.at or (other.at == tenant.at and other.tie < tenant.tie) then
       low = middle + 1
     else
       high = middle
     end
   end
-  table.insert(line, low, one)
+  table.insert(order, low, tenant)
 end

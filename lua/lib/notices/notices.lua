@@ -1,7 +1,8 @@
--- Notices for the sinks: a place in the stream for each.
+-- Notices for sinks: each sink has its own position in the stream.
 
--- What was taken for a sink and not delivered, as { notice, tries }: `mine`, under this taker's
--- name; `due`, to be tried again; and how many others are `kept` until their time.
+-- The notices that were taken for a sink and not delivered, each as { notice, tries }: `mine` were
+-- taken by this taker, `due` are to be tried again; `kept` counts the others, which are not due
+-- yet.
 function notices.undelivered(key, undelivered, now, taker)
   local open = { mine = {}, due = {}, kept = 0 }
   local page = redis.call("ZRANGE", undelivered, 0, -1, "WITHSCORES")
@@ -19,8 +20,8 @@ function notices.undelivered(key, undelivered, now, taker)
   return open
 end
 
--- A notice as a notifier is handed it, { notice, tries, name, value, ... }; nil where it is gone
--- from the stream.
+-- A notice as a notifier receives it, { notice, tries, name, value, ... }; nil where the stream
+-- does not contain it any more.
 function notices.row(root, notice, tries)
   local entry = redis.call("XRANGE", root .. "notices", notice, notice)[1]
   local row = entry and { notice, tries }
@@ -30,8 +31,8 @@ function notices.row(root, notice, tries)
   return row
 end
 
--- Goes on in the stream for a sink, at most a page and until `room` is filled: adds what it wants
--- to `picked` as { notice, 0 }, and returns whether there may be more.
+-- Reads on in the stream for a sink, at most one page and until `room` is filled. Adds the notices
+-- that the sink wants to `picked` as { notice, 0 }, and returns whether there may be more.
 function notices.read_new(key, stream, row, how)
   local last, wants = row[1], " " .. row[2] .. " "
   local page = redis.call("XRANGE", stream, "(" .. last, "+", "COUNT", how.page)
@@ -53,8 +54,8 @@ function notices.read_new(key, stream, row, how)
   return #page == tonumber(how.page) or (how.seen or 0) < #page
 end
 
--- Drops the notices that every sink has had: what stands before the first that one has still to be
--- told, or has not come to. Without any sink, all of them.
+-- Deletes the notices that no sink needs any more: those before the first one that some sink has
+-- not delivered or not reached yet. Without any sink, deletes all of them.
 function notices.trim(root)
   local first
   for _, sink in ipairs(redis.call("ZRANGE", root .. "sinks", 0, -1)) do
@@ -73,7 +74,7 @@ function notices.trim(root)
   end
 end
 
--- Writes down anew which events become notices: those that one of the sinks wants.
+-- Rewrites the set of the events that become notices: those that at least one sink wants.
 function notices.index_wanted(root)
   redis.call("DEL", root .. "noticed")
   for _, sink in ipairs(redis.call("ZRANGE", root .. "sinks", 0, -1)) do

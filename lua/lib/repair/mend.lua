@@ -1,7 +1,7 @@
 -- Repairs indexes from the state of a task.
 
--- A task that is not born yet waits for the commit of its DAG to reach it, or to be dropped with
--- it: whether nothing was about to.
+-- Repairs a task that is not committed: the commit of its DAG must reach it, or the DAG be dropped
+-- with it. Returns whether neither was going to happen.
 local function mend_created(root, now, id, flags)
   local dag = tasks.dag_of(flags) or ""
   local status = redis.call("HGET", root .. "dag:" .. dag, "status")
@@ -19,8 +19,8 @@ local function mend_created(root, now, id, flags)
   return true
 end
 
--- Lets a parent know of a task that waits for it, as one that waits for its end or by the trigger
--- `kind`. Whether it did not; a task that waits for what it spawned may stand in either place.
+-- Adds a task to the dependents of a dependency, by the trigger `kind` if it has one. Returns
+-- whether it was missing; a task that waits for what it spawned may be in either place.
 local function mend_edge(root, parent, id, kind, told)
   local dependents, heirs = root .. "dependents:" .. parent, root .. "heirs:" .. parent
   local only = not told and redis.call("HGET", root .. "task:" .. parent, "down") == id
@@ -35,26 +35,27 @@ local function mend_edge(root, parent, id, kind, told)
   return true
 end
 
--- The stream entry of a task, made anew where there is none that is its own.
+-- Returns the stream entry of a task, a new one where it has none of its own.
 local function mend_entry(root, now, id, entry)
   local ready, key = root .. "ready", root .. "task:" .. id
   local found = entry and redis.pcall("XRANGE", ready, entry, entry)[1]
   if found and found[2][2] == id then
     return entry
   end
-  -- The entry says when the task was created until there is another entry.
+  -- The id of the entry is the time of creation until the task has another entry.
   redis.call("HSETNX", key, "created", string.match(entry or "", "^(%d+)%-%d+$") or now)
   local fresh = redis.call("XADD", ready, "*", "task", id)
   redis.call("HSET", key, "entry", fresh)
   return fresh
 end
 
--- Counts a task in hand for its key, where it is not; whether that was missing.
+-- Counts a leased task for its tenant. Returns whether that was missing.
 local function mend_running(root, id, lane)
   return redis.call("ZADD", root .. "hand:" .. tasks.tenant_of(root, id), "NX", lane, id) == 1
 end
 
--- Puts a READY task of a lane of keys back among those of its key; whether it was missing there.
+-- Puts a READY task of a lane of tenants back among those of its tenant. Returns whether it was
+-- missing.
 local function mend_tenant(root, id, lane, score)
   local key = tasks.tenant_of(root, id)
   local missing = redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. key, "NX", score, id) == 1
@@ -62,9 +63,9 @@ local function mend_tenant(root, id, lane, score)
   return missing
 end
 
--- Puts a task in hand back into the pending list of its holder, where it is in none: a holder
--- that lives renews it, and the reaper sees one that does not. Whether it was missing. A lease on
--- an entry that is gone counts as one: the sweep of the stream takes it first.
+-- Puts a leased task back into the pending list of its holder, where it is in none: a live holder
+-- renews it, and the reaper finds that of a dead one. Returns whether it was missing. A lease on a
+-- deleted entry does not count as missing: the sweep of the stream handles it first.
 local function mend_lease(root, now, id, entry, holder)
   local held = entry and redis.pcall("XPENDING", root .. "ready", "workers", entry, entry, 1)
   if held and not held.err and #held > 0 then
@@ -76,8 +77,9 @@ local function mend_lease(root, now, id, entry, holder)
   return true
 end
 
--- Looks at up to `limit` of the parents that a PENDING task waits for, any of them: each must know
--- it, and one that has ended must be about to tell it. Whether anything was missing.
+-- Checks up to `limit` of the dependencies of a PENDING task, at random: each must have it among
+-- its dependents, and one that has ended must be going to resolve them. Returns whether any was
+-- missing.
 local function mend_parents(root, id, limit)
   local more = redis.call("HGET", root .. "task:" .. id, "more")
   local mended, kind = false, values.decoded(more).trigger
@@ -100,8 +102,8 @@ local function mend_parents(root, id, limit)
   return mended
 end
 
--- Puts a READY task back into its lane, unless it is held back with its DAG; one whose DAG is being
--- given up must have somebody to come to it. Whether anything was missing.
+-- Puts a READY task back into its lane, unless it is held with its DAG; where the DAG is being
+-- cancelled, that step must be scheduled. Returns whether anything was missing.
 -- `row` is state, lane, score, entry, ..., flags.
 local function mend_ready(root, now, id, row)
   local dag, mended = tasks.dag_of(row[8]), false
@@ -122,9 +124,10 @@ local function mend_ready(root, now, id, row)
   return missing or mended
 end
 
--- Puts a PENDING task back into the indexes of what it waits for; one with parents in its DAG is
--- found there. One that waits for nothing is due at once: the promoter makes it READY. One that is
--- about to be cancelled waits for that. `row` is mend_task's. Whether anything was missing.
+-- Puts a PENDING task back into the indexes of what it waits for; one that waits inside a DAG is
+-- not in `blocked`. One that waits for nothing is due at once: the promoter makes it READY. One
+-- that is about to be cancelled waits for that. `row` is that of mend.task. Returns whether
+-- anything was missing.
 local function mend_waiting(root, now, id, row, limit)
   local waits = root .. "waits:" .. id
   local mended = not row[9] and redis.call("ZADD", root .. "blocked", "NX", now, id) == 1
@@ -141,14 +144,14 @@ local function mend_waiting(root, now, id, row, limit)
     mended = true
   end
   if redis.call("SISMEMBER", waits, "@parents") == 1 then
-    -- Not all of them know it yet: somebody must tell them.
+    -- It is not registered with all of them yet: that step must be scheduled.
     return redis.call("HSETNX", root .. "unfinished", "revive " .. id, 0) == 1 or mended
   end
   return mend_parents(root, id, limit) or mended
 end
 
 -- Whether a task is part of a DAG that is not committed: CREATED, or PENDING for others of it.
--- Where the DAG itself is lost, one that waits for such a one was not committed either.
+-- Where the DAG itself is lost, a task that waits for an uncommitted one was not committed either.
 local function is_uncommitted(root, state, flags, up)
   local dag = tasks.dag_of(flags)
   if state ~= "PENDING" or not dag then
@@ -162,10 +165,10 @@ local function is_uncommitted(root, state, flags, up)
   return not parent or parent == "CREATED"
 end
 
--- Puts a task back into every index that its state names; whether it was missing in any, nil where
--- there is no state. Between two scripts a task is always in them: only what a crash tore apart is
--- found here. Of a READY task in its lane the entry is not looked for, which would cost more than
--- all else: the claim that misses it names it in `orphans`.
+-- Puts a task back into every index that its state requires. Returns whether it was missing in any,
+-- nil where it has no state. Between two calls a task is always in them: only the damage of a crash
+-- is found here. The entry of a READY task in its lane is not checked, which would cost more than
+-- all else: a claim that misses the entry adds the task to `orphans`.
 function mend.task(root, now, id, limit)
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "lane", "score", "entry",
     "holder", "due", "finished", "flags", "up0")
@@ -189,8 +192,9 @@ function mend.task(root, now, id, limit)
   return false
 end
 
--- Drops a hash without a state: what a submit left that a crash tore apart. Its key and its
--- caller's id are free again, so that its producer may send it anew. Whether there was one.
+-- Deletes a hash without a state, which a submit left that a crash interrupted. Releases its
+-- idempotency key and its external id, so that its producer can send it again. Returns whether
+-- there was one.
 function mend.drop_torn(root, id)
   local key = root .. "task:" .. id
   if redis.call("EXISTS", key) == 0 or redis.call("HEXISTS", key, "state") == 1 then
@@ -209,7 +213,7 @@ function mend.drop_torn(root, id)
   return true
 end
 
--- Counts what was found wrong and put right. Nothing is written where nothing was.
+-- Counts repairs and returns their number. Writes nothing where there were none.
 function mend.count_repaired(root, number)
   if number > 0 then
     redis.call("HINCRBY", root .. "stats", "repaired", number)
@@ -217,9 +221,9 @@ function mend.count_repaired(root, number)
   return number
 end
 
--- Whether a member is what a sorted set of keys lists: `keyed` the READY tasks of a lane and a key,
--- `hand` those of a key that are in hand, `turns` keys that have something to give, `shut` those
--- whose time will come, or that have something in hand.
+-- Whether a member belongs to a sorted set of tenants: `keyed` has the READY tasks of a lane and a
+-- tenant, `hand` the leased tasks of a tenant, `turns` tenants with tasks to claim, `shut` tenants
+-- whose gates will open, or that have leased tasks.
 local function tenant_belongs(root, index, member)
   local kind, lane, key = string.match(index, "^(%a+):(%-?%d*):?(.*)$")
   if kind == "turns" then
@@ -236,9 +240,9 @@ local function tenant_belongs(root, index, member)
   return in_hand and index == "hand:" .. tostring(row[3])
 end
 
--- Whether a task is what a sorted set lists: a lane and its heads have the READY ones of its
--- number, `handoffs` claims by `task:epoch`, which may be started already, a tag and `deadlines`
--- every task that is there.
+-- Whether a task belongs to a sorted set: a lane and its heads have the READY tasks of that number,
+-- `handoffs` deliveries as `task:epoch`, which may be started already, a tag and `deadlines` every
+-- task that exists.
 function mend.belongs(root, index, member)
   local kind, lane = string.match(index, "^(%a+):?(.*)$")
   if kind == "keyed" or kind == "turns" or kind == "shut" or kind == "hand" then

@@ -1,1 +1,1 @@
-"""The archive kept in order: metrics, embeddings, pruning, verification, restore."""
+"""Maintenance of the archive: metrics, embeddings, pruning, verification, restore."""

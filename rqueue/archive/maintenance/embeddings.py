@@ -1,4 +1,4 @@
-"""What an embedding worker takes up: a completed task that is to be found again by its meaning."""
+"""Work of embedding workers: completed tasks whose vectors are stored in the archive."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """One claim of a completed task that is to be embedded, with the token that ends it. `payload`
-    and `output` are as the task had them, None where PostgreSQL cannot hold them as JSON.
+    """One claim of a completed task that is to be embedded; `token` identifies the claim. `payload`
+    and `output` are None if PostgreSQL cannot store them as JSON.
     """
 
     id: int
@@ -46,10 +46,10 @@ MOST = 1_000
 MOST_SEC = 86_400
 MAX_ERROR = 2_000
 MOST_NUMBERS = 16_000
-# Whose worker has died as often as it may is given up when somebody next asks.
+# Run before each claim: a row fails if its last allowed claim has expired.
 GIVE_UP = """
 UPDATE rqueue.embedding_jobs SET status = 'failed', finished_at = now(),
-  error = coalesce(error, 'the worker fell silent each time')
+  error = coalesce(error, 'each claim expired before the worker finished')
 WHERE id IN (
   SELECT id FROM rqueue.embedding_jobs
   WHERE queue = %(queue)s AND status IN ('pending', 'claimed') AND attempts >= %(most)s
@@ -94,7 +94,7 @@ SELECT status, count(*) FROM rqueue.embedding_jobs WHERE queue = %s GROUP BY sta
 
 
 class Embeddings:
-    """What of one queue is to be embedded. Any number of workers may take from it."""
+    """The completed tasks of one queue to embed. Any number of workers may claim them."""
 
     def __init__(self, archive: Archive, queue: str, *, max_attempts: int = MAX_ATTEMPTS) -> None:
         self.archive = archive
@@ -104,8 +104,8 @@ class Embeddings:
     async def claim(
         self, *, worker: str, n: int = 10, lease_sec: float = LEASE_SEC
     ) -> list[Embedding]:
-        """The next completed tasks that nobody else has, the oldest first. Who is not done with one
-        after `lease_sec` has lost it to the next who asks.
+        """Claims the next tasks that no other worker has claimed, oldest first. A claim expires
+        after `lease_sec`; another worker can then claim the task.
         """
         if LABEL.fullmatch(worker) is None:
             raise InvalidTask("worker", LABEL_RULE)
@@ -127,16 +127,17 @@ class Embeddings:
             return [embedding_in(row) for row in await cursor.fetchall()]
 
     async def done(self, claim: Embedding, vector: Sequence[float]) -> None:
-        """Keeps the vector of a claim. Raises LeaseLost where another has claimed it since; said
-        again it changes nothing.
+        """Stores the vector of a claim. Raises LeaseLost if another worker has claimed the task
+        since. A second call has no effect.
         """
         numbers = numbers_of(vector)
         facts = {"id": claim.id, "token": claim.token, "vector": numbers}
         await self.settle(claim, DONE, facts, stands=("done",))
 
     async def fail(self, claim: Embedding, error: str, *, retry_sec: float = RETRY_SEC) -> None:
-        """Gives a claim back, to be tried again after a while; as often as it may, then it is
-        `failed`. Raises LeaseLost where another has claimed it since.
+        """Releases a claim after an error. The task can be claimed again after `retry_sec`;
+        after its last attempt it is `failed`. Raises LeaseLost if another worker has claimed it
+        since.
         """
         if not 0 <= retry_sec <= MOST_SEC:
             raise InvalidTask("retry_sec", f"is from 0 to {MOST_SEC} seconds")
@@ -152,7 +153,9 @@ class Embeddings:
     async def settle(
         self, claim: Embedding, statement: str, facts: dict[str, Any], *, stands: Sequence[str]
     ) -> None:
-        """Ends a claim by its token. A call whose answer was lost finds it ended as it wanted."""
+        """Ends a claim. If that was done by an earlier call whose reply was lost, nothing changes:
+        the row has this token and one of the states `stands`.
+        """
         async with self.archive.connection() as connection, connection.transaction():
             cursor = await connection.execute(statement.encode(), facts)
             if cursor.rowcount:
@@ -163,14 +166,14 @@ class Embeddings:
             raise LeaseLost(claim.task, token=claim.token)
 
     async def counts(self) -> dict[str, int]:
-        """How many there are by status: pending, claimed, done, failed."""
+        """Returns the number of tasks to embed by status: pending, claimed, done, failed."""
         async with self.archive.connection() as connection:
             cursor = await connection.execute(COUNTS, [self.queue])
             return {status: int(number) for status, number in await cursor.fetchall()}
 
 
 def embedding_in(row: Sequence[Any]) -> Embedding:
-    """A claim as its row tells it."""
+    """Returns a row as an Embedding."""
     id, task, life, token, attempts, until, type, agent, title, payload, output, tags = row
     named = TaskId.parse(task)
     return Embedding(
@@ -181,7 +184,9 @@ def embedding_in(row: Sequence[Any]) -> Embedding:
 
 
 def numbers_of(vector: Sequence[float]) -> list[float]:
-    """A vector that can be compared: some numbers, each of them one."""
+    """Returns the numbers of a vector. Raises InvalidTask if it is empty, too long or has a number
+    that is not finite.
+    """
     numbers = [float(number) for number in vector]
     if not 1 <= len(numbers) <= MOST_NUMBERS or not all(map(isfinite, numbers)):
         raise InvalidTask("vector", f"has 1 to {MOST_NUMBERS} finite numbers")

@@ -1,4 +1,4 @@
-"""What was counted in a minute, an hour or a day of a queue."""
+"""Metrics of a queue for each minute, hour and day, in the table task_queue_metrics."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Period = Literal["minute", "hour", "day"]
 
 @dataclass(frozen=True, slots=True)
 class QueueMetrics:
-    """One row of task_queue_metrics. `average_latency` is seconds from creation to completion,
-    `worker_heartbeat_delay` the seconds since the last sign of life of the live worker that was
-    silent for longest, both None where there was none; `error_rates_per_agent` is the share of
-    each agent's attempts that failed.
+    """One row of task_queue_metrics. `average_latency` is the seconds from creation to completion.
+    `worker_heartbeat_delay` is the longest time in seconds since the last heartbeat of a live
+    worker. Both are None without a value. `error_rates_per_agent` is the share of each agent's
+    attempts that failed.
     """
 
     period: Period
@@ -45,8 +45,8 @@ class QueueMetrics:
 
 
 LOCK = "SELECT pg_advisory_xact_lock(1700395893, hashtext(%s))"
-# Whatever was archived since minutes were last recorded may have ended long ago, and so may
-# attempts have failed of what ended just now.
+# A task that was archived since the last recording may have ended long ago, and its attempts may
+# have failed long before it ended.
 TOUCHED = """
 WITH late AS (
   SELECT id, finished_at FROM rqueue.task_lives
@@ -100,8 +100,8 @@ ON CONFLICT (queue, period, start) DO UPDATE SET
   error_rates_per_agent = EXCLUDED.error_rates_per_agent,
   attempts_per_agent = EXCLUDED.attempts_per_agent, recorded_at = now()
 """
-# A counter that is lower than it was is another one, or has lost its last seconds: it is counted on
-# from there. Nothing is known of what was before the first look.
+# A counter that is lower than the last sample was reset or has lost its last seconds: counting
+# continues from the lower value. Tasks before the first sample are not counted.
 SAMPLE = """
 WITH before AS (
   SELECT submitted_total AS total FROM rqueue.task_queue_metrics
@@ -117,7 +117,7 @@ ON CONFLICT (queue, period, start) DO UPDATE SET
   submitted_total = EXCLUDED.submitted_total, sampled_at = EXCLUDED.sampled_at,
   recorded_at = now()
 """
-# Of minutes an hour, of hours a day.
+# Aggregates minutes to hours, and hours to days.
 LARGER = """
 WITH whole AS (SELECT unnest(%(starts)s::timestamptz[]) AS start),
 part AS (
@@ -158,9 +158,10 @@ FROM rqueue.task_queue_metrics
 WHERE queue = %(queue)s AND period = %(period)s AND start >= %(since)s AND start < %(until)s
 ORDER BY start LIMIT %(limit)s
 """
-# Longer than any transaction of an archiver: what it began to write before the last look.
+# Longer than any transaction of an archiver: a transaction that had begun before the last recording
+# may have committed after it.
 MARGIN = timedelta(minutes=5)
-# What ended before the first look of all is counted as far back as this.
+# The first recording counts tasks that ended within this time.
 BACKLOG = timedelta(days=1)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 # Rows that are read together.
@@ -169,8 +170,8 @@ PAGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A queue at one moment: how many tasks it was ever given, and for how long the live worker
-    has been silent that was so for longest; None without any.
+    """A queue at one time: the number of tasks ever submitted, and the longest time since the last
+    heartbeat of a live worker, None without one.
     """
 
     at: datetime
@@ -181,12 +182,13 @@ class Sample:
 async def record(
     archive: Archive, queue: str, look: Callable[[], Awaitable[Sample]], *, floor: datetime
 ) -> int:
-    """Brings the metrics up to date; how many minutes were counted anew. None before `floor` is:
-    not all that ended in it may still be there. Recorders take turns, and find nothing to do.
+    """Updates the metrics and returns the number of minutes that were counted again. Minutes before
+    `floor` are not, because some of their rows may be deleted. Concurrent recorders wait for each
+    other and then find nothing to do.
     """
     async with archive.within(archive.work_sec) as connection, connection.transaction():
         await connection.execute(LOCK, [queue])
-        # Read while nobody else writes one: samples are in the order of their reading.
+        # Read under the lock, so that samples are written in the order in which they were read.
         sample = await look()
         starts = await touched(connection, queue, floor)
         await connection.execute(MINUTES, {"queue": queue, "starts": starts})
@@ -198,7 +200,7 @@ async def record(
 
 
 async def touched(connection: AsyncConnection[Any], queue: str, floor: datetime) -> list[datetime]:
-    """The minutes that are not what they were when they were recorded."""
+    """Returns the minutes whose counts may have changed since they were recorded."""
     facts = {"queue": queue, "margin": MARGIN, "backlog": BACKLOG, "floor": floor}
     cursor = await connection.execute(TOUCHED, facts)
     return [start for (start,) in await cursor.fetchall()]
@@ -207,7 +209,7 @@ async def touched(connection: AsyncConnection[Any], queue: str, floor: datetime)
 async def roll_up(
     connection: AsyncConnection[Any], queue: str, minutes: Sequence[datetime]
 ) -> None:
-    """Makes the hours and days of these minutes anew."""
+    """Recomputes the hours and days of these minutes."""
     hours = sorted({minute.replace(minute=0) for minute in minutes})
     days = sorted({hour.replace(hour=0) for hour in hours})
     for smaller, larger, starts, length in (
@@ -221,7 +223,7 @@ async def roll_up(
 async def read_metrics(
     archive: Archive, queue: str, period: Period, *, since: datetime, until: datetime
 ) -> list[QueueMetrics]:
-    """The rows of a time, the oldest first."""
+    """Returns the rows of a time range, oldest first."""
     found: list[QueueMetrics] = []
     facts = {"queue": queue, "period": period, "since": since, "until": until, "limit": PAGE}
     while True:
@@ -236,14 +238,15 @@ async def read_metrics(
 
 @dataclass(slots=True)
 class Recorded:
-    """What one tick did: how many minutes were counted anew."""
+    """The result of one tick: the number of minutes that were counted again."""
 
     minutes: int = 0
 
 
 class Recorder:
-    """Counts what ended by the archive's rows, and what came by the queue's own counter. What the
-    archive learns late is counted where it belongs. Any number may run.
+    """Records the metrics: ended tasks from the rows of the archive, new tasks from the counter of
+    the queue. Tasks that are archived late are counted in the minute in which they ended. Any
+    number may run.
     """
 
     name = "recorder"
@@ -256,7 +259,7 @@ class Recorder:
         self.prepared = False
 
     async def tick(self) -> Recorded:
-        """Brings the metrics up to date."""
+        """Updates the metrics."""
         now = await self.now()
         if not self.prepared:
             await prepare(self.archive, now)
@@ -266,20 +269,22 @@ class Recorder:
         return Recorded(await record(self.archive, name, self.look, floor=floor))
 
     async def look(self) -> Sample:
-        """The queue as it is now."""
+        """Returns a sample of the queue."""
         counters = (await tally(self.shard)).counters
         fleet = await read_fleet(self.shard)
         delay = longest_silence(fleet, self.shard.terms.lease_ms)
         return Sample(await self.now(), counters.get("submitted", 0), delay)
 
     async def now(self) -> datetime:
-        """The server's time, by which tasks end."""
+        """Returns the time of the Redis server, which also sets the end times of tasks."""
         now_ms, _ = await read_last_check(self.shard)
         return datetime.fromtimestamp(now_ms / 1000, UTC)
 
 
 def longest_silence(fleet: Iterable[WorkerRecord], lease_ms: int) -> float | None:
-    """For how many seconds the live worker has been silent that was so for longest."""
+    """Returns the longest time in seconds since the last heartbeat of a live worker; None without
+    one.
+    """
     silent: list[int] = []
     for known in fleet:
         live = [run.silent_ms for run in known.runs if run_status(run) is not WorkerStatus.OFFLINE]

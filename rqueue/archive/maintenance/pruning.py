@@ -1,7 +1,7 @@
-"""The statements that find and delete what the archive need not keep any longer.
+"""Deletes rows of the archive that are older than the retention.
 
-A task goes from its first life on: a later one stays while an earlier one does, and what belongs to
-a DAG that is not over stays with it.
+The lives of a task are deleted in order: a later life stays while an earlier one exists. Tasks of a
+DAG that has not ended stay.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rqueue.settings.load import Settings
 
 
-# Rows of one state that ended before a time, and before their keys were forgotten. `since` is where
-# the batch before stopped.
+# Rows of one state that ended before a time and whose idempotency keys are no longer valid. `since`
+# is the position after the previous batch.
 ENDED = """
 SELECT t.id, t.life, t.finished_at FROM rqueue.task_lives t
 WHERE t.queue = %(queue)s AND t.state = %(state)s AND t.discarded_at IS NULL
@@ -36,8 +36,8 @@ WHERE t.queue = %(queue)s AND t.state = %(state)s AND t.discarded_at IS NULL
     SELECT FROM rqueue.dags d WHERE d.id = t.dag_id AND d.finished_at IS NULL)
 ORDER BY t.finished_at LIMIT %(limit)s
 """
-# Dead ones that are resolved: discarded before a time, or given another life, of which the last
-# ended before it and is not dead itself.
+# Dead tasks that were resolved before a time: discarded, or retried and not dead in their last
+# life.
 RESOLVED = """
 SELECT t.id, t.life, t.finished_at FROM rqueue.task_lives t
 WHERE t.queue = %(queue)s AND (t.state = 'DEAD_LETTERED' OR t.discarded_at IS NOT NULL)
@@ -55,7 +55,7 @@ USING unnest(%(ids)s::uuid[], %(lives)s::integer[]) AS gone(id, life)
 WHERE t.id = gone.id AND t.life = gone.life
 RETURNING t.dag_id
 """
-# What nobody could tell the meaning of without its row.
+# Rows of other tables that belong to deleted lives.
 BESIDE = (
     """
     DELETE FROM rqueue.embedding_jobs j
@@ -99,14 +99,14 @@ COUNT_MINUTES = """
 SELECT count(*) FROM rqueue.task_queue_metrics
 WHERE queue = %(queue)s AND period = 'minute' AND start < %(before)s
 """
-# Rows of one transaction: no lock is held for longer than these take.
+# Rows deleted in one transaction, which limits how long locks are held.
 TOGETHER = 2_000
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(slots=True)
 class Pruned:
-    """How many rows went, by kind, and how many months with nothing left in them."""
+    """The number of deleted rows by kind, and of dropped empty months."""
 
     completed: int = 0
     cancelled: int = 0
@@ -117,12 +117,12 @@ class Pruned:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all counts."""
         return sum(getattr(self, each.name) for each in fields(self))
 
 
 class Kind(NamedTuple):
-    """Ended tasks of one kind: for how many days they are kept, and what finds the others."""
+    """A kind of ended tasks: days that they are kept, the statement that finds older ones."""
 
     name: str
     days: int | None
@@ -131,8 +131,9 @@ class Kind(NamedTuple):
 
 
 class Pruning:
-    """What one queue need not keep at one moment. Any number may delete it at the same time. What
-    has an idempotency key stays as long as that counts, which is `window`.
+    """The rows of one queue that are older than the retention at one time. Any number of processes
+    may delete them concurrently. A task with an idempotency key stays while the key is valid, for
+    `window` after the end of the task.
     """
 
     def __init__(
@@ -151,7 +152,9 @@ class Pruning:
         self.window = window
 
     def kinds(self) -> Sequence[Kind]:
-        """The kinds of ended tasks; the dead first, with whom the lives after theirs may go."""
+        """Returns the kinds of ended tasks. Dead ones come first, because later lives of a task can
+        only be deleted after them.
+        """
         policy = self.retention
         return (
             Kind("dead", policy.dead_days, RESOLVED),
@@ -160,8 +163,8 @@ class Pruning:
         )
 
     async def prune(self) -> Pruned:
-        """Deletes it all, in transactions of a few thousand rows. What was deleted when the server
-        went away stays deleted; the next time goes on.
+        """Deletes all these rows, in transactions of a few thousand rows. After an error, committed
+        transactions stay and the next call continues.
         """
         done = Pruned()
         for kind in self.kinds():
@@ -174,13 +177,13 @@ class Pruning:
             if days is not None:
                 setattr(done, name, await self.delete_rows(statement, days))
         async with self.archive.within(SEARCH_SEC) as connection:
-            # Each month in a transaction of its own: its lock is gone before the next is looked at.
+            # One transaction per month, so that each lock is released before the next month.
             await connection.set_autocommit(True)
             done.months = await drop_empty(connection, self.now)
         return done
 
     async def delete_tasks(self, kind: Kind, days: int) -> int:
-        """Deletes the ended tasks of a kind, with what belongs to each."""
+        """Deletes the ended tasks of a kind, with their rows in other tables."""
         facts = {**self.facts(days), "state": kind.state, "since": EPOCH}
         number = 0
         while True:
@@ -192,11 +195,11 @@ class Pruning:
             number += len(found)
             if len(found) < TOGETHER:
                 return number
-            # What stays is not looked at again by each batch.
+            # The next batch does not read the rows again that stay.
             facts["since"] = found[-1][2]
 
     async def delete_rows(self, statement: str, days: int) -> int:
-        """Deletes rows that stand for themselves."""
+        """Deletes rows that no other rows depend on."""
         number = 0
         while True:
             async with self.archive.within(SEARCH_SEC) as connection, connection.transaction():
@@ -207,7 +210,9 @@ class Pruning:
                 return number
 
     async def count(self) -> Pruned:
-        """What would be deleted now; of each task the first life that goes, and no months."""
+        """Counts the rows that `prune` would delete: only the first life of each task, and no
+        months.
+        """
         found = Pruned()
         async with self.archive.within(SEARCH_SEC) as connection:
             for kind in self.kinds():
@@ -226,7 +231,7 @@ class Pruning:
         return found
 
     def facts(self, days: int) -> dict[str, Any]:
-        """What each statement is told."""
+        """Returns the parameters of the statements."""
         return {
             "queue": self.queue,
             "before": before(self.now, days),
@@ -238,7 +243,7 @@ class Pruning:
 async def delete_lives(
     connection: AsyncConnection[Any], found: Sequence[tuple[Any, int, datetime]]
 ) -> None:
-    """Deletes lives, and what would be left alone without them."""
+    """Deletes lives, and the rows of other tables that belong to them."""
     if not found:
         return
     facts: dict[str, Any] = {"ids": [row[0] for row in found], "lives": [row[1] for row in found]}
@@ -249,7 +254,7 @@ async def delete_lives(
 
 
 async def number_of(connection: AsyncConnection[Any], text: str, facts: dict[str, Any]) -> int:
-    """The number that a statement gives."""
+    """Returns the count that a statement selects."""
     cursor = await connection.execute(text.encode(), facts)
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
@@ -258,14 +263,14 @@ async def number_of(connection: AsyncConnection[Any], text: str, facts: dict[str
 def pruning_of(
     archive: Archive, settings: Settings, retention: Retention | None = None, *, now: datetime
 ) -> Pruning:
-    """What a queue need not keep, by its settings or another policy."""
+    """Returns the pruning of a queue by its settings, or by another retention."""
     window = timedelta(seconds=settings.dedupe_window_sec)
     policy = retention or settings.retention
     return Pruning(archive, settings.name, policy, now=now, window=window)
 
 
 class Pruner:
-    """Deletes by the queue's policy. Any number may run: each takes the rows that it can lock."""
+    """Deletes rows by the queue's retention. Any number may run: each skips locked rows."""
 
     name = "pruner"
     interval_sec = 3600.0
@@ -277,7 +282,7 @@ class Pruner:
         self.prepared = False
 
     async def tick(self) -> Pruned:
-        """Deletes what has been kept for long enough."""
+        """Deletes the rows that are older than the retention."""
         now = self.clock.now()
         if not self.prepared:
             await prepare(self.archive, now)

@@ -1,4 +1,4 @@
-"""What PostgreSQL has of lives that Redis still knows, and of itself."""
+"""Reads which lives the archive has: their digests, their number, and its quarantine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqueue.archive.connection import SEARCH_SEC
 from rqueue.archive.health import COUNTS
-from rqueue.archive.rows import Unfit, told_in
+from rqueue.archive.rows import Unfit, end_in
 from rqueue.archive.schema import coming, known_months
 from rqueue.core.outbox import OutboxItem
 from rqueue.store.replies import UNREADABLE
@@ -26,15 +26,15 @@ SELECT t.id, t.life, t.digest
 FROM unnest(%(ids)s::uuid[], %(lives)s::integer[]) AS asked(id, life)
 JOIN rqueue.task_lives t ON t.id = asked.id AND t.life = asked.life
 """
-# The head of a line says of which life it is; the rest may be large.
-ASIDE = """
+# A line starts with the life; the rest may be large.
+QUARANTINED = """
 SELECT DISTINCT task, substring(line FROM 1 FOR 64)
 FROM rqueue.quarantine WHERE queue = %s AND task = ANY(%s)
 """
 
 ROW = "SELECT FROM rqueue.task_lives WHERE queue = %s AND id = %s AND life = %s"
 
-# What completed is all else: so the indexes alone are read, however many rows there are.
+# Completed lives are the remainder, so that only indexes are read.
 ENDS = """
 SELECT
   (SELECT count(*) FROM rqueue.task_lives WHERE queue = %(queue)s),
@@ -46,7 +46,7 @@ Life = tuple[TaskId, int]
 
 
 async def digests(archive: Archive, lives: Sequence[Life]) -> Mapping[Life, bytes]:
-    """The digests of those of these lives that have a row."""
+    """Returns the digests of these lives; those without a row are left out."""
     facts = {"ids": [task.uuid for task, _ in lives], "lives": [life for _, life in lives]}
     async with archive.connection() as connection:
         cursor = await connection.execute(DIGESTS, facts)
@@ -54,32 +54,32 @@ async def digests(archive: Archive, lives: Sequence[Life]) -> Mapping[Life, byte
     return {(TaskId.parse(id), life): bytes(digest) for id, life, digest in rows}
 
 
-async def set_aside(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> set[Life | None]:
-    """The lives of these tasks whose ends are in quarantine."""
+async def quarantined(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> set[Life | None]:
+    """Returns the lives of these tasks whose ends are in quarantine."""
     async with archive.connection() as connection:
-        cursor = await connection.execute(ASIDE, [queue, [task.ulid for task in tasks]])
+        cursor = await connection.execute(QUARANTINED, [queue, [task.ulid for task in tasks]])
         rows = await cursor.fetchall()
     return {life_in(OutboxItem(str(task).encode(), bytes(head))) for task, head in rows}
 
 
 def state_in(line: OutboxItem) -> State | None:
-    """How a line of the outbox says that a life ended; None where it tells of no end."""
+    """Returns the final state in a line of the outbox; None if it has none, as a late cost."""
     try:
-        return State(told_in(line).state)
+        return State(end_in(line).state)
     except Unfit:
         return None
 
 
 def life_in(line: OutboxItem) -> Life | None:
-    """The life whose end a line of the outbox tells of; None where it tells of none."""
+    """Returns the life whose end a line of the outbox contains; None if it contains none."""
     try:
-        return TaskId.parse(line.task.decode()), told_in(line).life
+        return TaskId.parse(line.task.decode()), end_in(line).life
     except (Unfit, *UNREADABLE):
         return None
 
 
 async def has_row(connection: AsyncConnection[Any], queue: str, line: OutboxItem) -> bool:
-    """Whether the life that a line of the outbox tells of has its row."""
+    """Returns whether the life in a line of the outbox has a row."""
     life = life_in(line)
     if life is None:
         return False
@@ -88,7 +88,7 @@ async def has_row(connection: AsyncConnection[Any], queue: str, line: OutboxItem
 
 
 async def ends(archive: Archive, queue: str) -> dict[State, int]:
-    """How many lives of a queue are there, by how they ended."""
+    """Returns the number of archived lives of a queue by final state."""
     async with archive.within(SEARCH_SEC) as connection:
         cursor = await connection.execute(ENDS, {"queue": queue})
         row = await cursor.fetchone()
@@ -101,7 +101,9 @@ async def ends(archive: Archive, queue: str) -> dict[State, int]:
 
 
 async def counts(archive: Archive, queue: str) -> tuple[int, int]:
-    """How many of a queue are in quarantine, and how many ended a second time and otherwise."""
+    """Returns the number of a queue's items in quarantine, and of second ends that differ from the
+    archived ones.
+    """
     async with archive.connection() as connection:
         cursor = await connection.execute(COUNTS, {"queue": queue})
         row = await cursor.fetchone()
@@ -109,7 +111,7 @@ async def counts(archive: Archive, queue: str) -> tuple[int, int]:
 
 
 async def missing_months(archive: Archive, now: datetime) -> list[str]:
-    """The partitions that should be there and are not: of this month and the next."""
+    """Returns the missing partitions of the current and the next month."""
     async with archive.connection() as connection:
         known = await known_months(connection)
     return [month.table for month in coming(now) if month.table not in known]

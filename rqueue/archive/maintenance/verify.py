@@ -192,10 +192,12 @@ class Verifier:
         for part in parts(sorted(missing)):
             rows = await stored_lives.digests(self.archive, part)
             names = [task for task, _ in part]
-            aside = await stored_lives.set_aside(self.archive, self.settings.name, names)
+            quarantined = await stored_lives.quarantined(self.archive, self.settings.name, names)
             ended = {seen.life async for seen in self.ended([task.ulid for task in names])}
             # One that lives again, or has expired meanwhile, is nothing to look for.
-            lost += [one for one in part if one not in rows and one not in aside and one in ended]
+            lost += [
+                one for one in part if one not in rows and one not in quarantined and one in ended
+            ]
         return lost
 
     async def count(self, found: Verified) -> None:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def sender_of(
     sink: Sink, allowed: Destinations, *, clock: Clock, resolve: Resolve | None = None
 ) -> Sender:
-    """The sender for a sink; ConfigError where a secret or a package that it needs is missing."""
+    """Returns the sender for a sink. Raises ConfigError if a secret or a package that it needs is
+    missing.
+    """
     match sink:
         case WebhookSink():
             secret = secret_of(sink.name, "secret_env", sink.secret_env)
@@ -38,7 +40,7 @@ def sender_of(
 
 
 def url_of(sink: WebhookSink | SlackSink) -> str:
-    """The URL of a sink; one from the environment is checked like one in the settings."""
+    """Returns the URL of a sink. One from the environment is checked like one from the settings."""
     if sink.url_env is None:
         return str(sink.url)
     url = secret_of(sink.name, "url_env", sink.url_env)
@@ -50,7 +52,7 @@ def url_of(sink: WebhookSink | SlackSink) -> str:
 
 
 def secret_of(sink: str, field: str, variable: str) -> str:
-    """The value of an environment variable."""
+    """Returns the value of an environment variable. Raises ConfigError if it is not set."""
     found = os.environ.get(variable, "")
     if not found:
         raise ConfigError(f"sinks.{sink}.{field}", f"the variable {variable} is not set")

@@ -21,7 +21,7 @@ LEVELS = {
 
 
 class LogSender:
-    """One structured log line for each notice."""
+    """Writes one structured log line for each notice."""
 
     async def send(self, message: Message) -> None:
         """Logs the notice."""

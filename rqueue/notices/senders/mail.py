@@ -1,4 +1,4 @@
-"""Sends notices by e-mail, in a thread that is interrupted when the time is up."""
+"""Sends notices by e-mail, in a thread that is interrupted after the timeout."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Refused = dict[str, int]
 
 
 class SmtpConnection(smtplib.SMTP):
-    """A connection to a server that is known to its session before the host is looked up, so that
-    it can be interrupted.
+    """A connection that registers with its session before the host is looked up, so that the
+    session can interrupt it at any time.
     """
 
     def __init__(self, call: SmtpSession, **how: Any) -> None:
@@ -48,7 +48,7 @@ class SmtpConnection(smtplib.SMTP):
         super().__init__(sink.host, sink.port, timeout=sink.timeout_sec, **how)
 
     def getreply(self) -> tuple[int, bytes]:
-        """The server's reply; raises TimeoutError where the session was given up."""
+        """Returns the server's reply. Raises TimeoutError if the session was interrupted."""
         if self.call.given_up:
             self.close()
             raise TimeoutError
@@ -70,9 +70,9 @@ class SmtpSession:
         self.given_up = False
 
     def send(self, email: EmailMessage, to: Sequence[str]) -> Refused:
-        """Sends an e-mail to some recipients and returns those that were refused; raises OSError,
-        the base of smtplib's errors, where none has it. Errors after the server has accepted the
-        e-mail are ignored. A session that was given up before sends nothing.
+        """Sends an e-mail to some recipients and returns those that were refused. Raises OSError,
+        the base class of smtplib's errors, if no recipient was accepted. Errors after the server
+        has accepted the e-mail are ignored. An interrupted session sends nothing.
         """
         connection = self.connect()
         try:
@@ -88,7 +88,7 @@ class SmtpSession:
             connection.close()
 
     def connect(self) -> SmtpConnection:
-        """A connection to the server, with TLS from the start where configured."""
+        """Returns a connection to the server, with TLS from the start if configured."""
         return (
             TlsSmtpConnection(self, context=self.context)
             if self.sink.security == "tls"
@@ -96,8 +96,8 @@ class SmtpSession:
         )
 
     def give_up(self) -> None:
-        """Interrupts the thread that waits for the server. During a look-up or a handshake it
-        notices this afterwards, before it reads from the server.
+        """Interrupts the thread that waits for the server. During a look-up or a handshake the
+        thread is not interrupted at once, but before it reads from the server.
         """
         self.given_up = True
         sock = self.connection.sock if self.connection is not None else None
@@ -107,8 +107,8 @@ class SmtpSession:
 
 
 class SmtpSender:
-    """Sends one e-mail for each notice. A repeated one has the same Message-ID and goes only to the
-    recipients that have not had it; repeated by another process, it goes to all.
+    """Sends one e-mail for each notice. A repeated e-mail has the same Message-ID and goes only to
+    the recipients that have not received it. If another process repeats it, it goes to all.
     """
 
     def __init__(self, sink: SmtpSink, *, password: str) -> None:
@@ -121,7 +121,7 @@ class SmtpSender:
         self.remaining: dict[str, Sequence[str]] = {}
 
     async def send(self, message: Message) -> None:
-        """Returns when the server has accepted it; raises Undelivered."""
+        """Sends a message. Returns when the server has accepted it, else raises Undelivered."""
         to = self.remaining.get(message.id, self.sink.to)
         try:
             refused = await self.call(self.email(message), to)
@@ -142,7 +142,7 @@ class SmtpSender:
             self.note(message, refused)
 
     async def call(self, email: EmailMessage, to: Sequence[str]) -> Refused:
-        """Sends an e-mail in a thread; raises OSError, or Undelivered when the time is up."""
+        """Sends an e-mail in a thread. Raises OSError, and Undelivered after the timeout."""
         call = SmtpSession(self.sink, self.password, self.context)
         loop = asyncio.get_running_loop()
         sending = loop.run_in_executor(self.threads, call.send, email, to)
@@ -155,9 +155,9 @@ class SmtpSender:
             call.give_up()
 
     def note(self, message: Message, refused: Refused) -> None:
-        """Logs permanently refused recipients; they are not tried again. Raises Undelivered where
-        some are refused temporarily. That ends, too: a mailbox that is full for days must not block
-        the other recipients' notices.
+        """Logs permanently refused recipients; they are not tried again. Raises Undelivered if some
+        are refused temporarily. The notifier gives up on these after a number of attempts, because
+        a mailbox that is full for days must not block the notices of the other recipients.
         """
         event = message.event
         for recipient, code in refused.items():
@@ -176,7 +176,9 @@ class SmtpSender:
             )
 
     def email(self, message: Message) -> EmailMessage:
-        """A message as an e-mail. Its texts have no line breaks; the policy refuses others."""
+        """Returns a message as an e-mail. Its texts have no line breaks; the policy refuses
+        those.
+        """
         email = EmailMessage(policy=SMTP)
         email["From"] = self.sink.sender
         email["To"] = ", ".join(self.sink.to)
@@ -191,13 +193,14 @@ class SmtpSender:
 
 
 def codes_of(refused: Mapping[str, tuple[int, bytes]]) -> Refused:
-    """The refused recipients, without the server's texts, which may contain anything."""
+    """Returns the refused recipients without the server's texts, which may contain anything."""
     return {recipient: code for recipient, (code, _) in refused.items()}
 
 
 def is_refusal(error: smtplib.SMTPResponseException) -> bool:
-    """Whether a reply refuses this e-mail. Whether the sender and the recipients are accepted
-    depends on the sink's configuration: it is the same for every e-mail, and may be corrected.
+    """Returns whether a reply refuses this e-mail. A refusal of the sender or of the recipients
+    does not count: it depends on the sink's configuration, is the same for every e-mail, and may be
+    corrected.
     """
     if isinstance(error, smtplib.SMTPDataError):
         return error.smtp_code >= PERMANENT
@@ -205,7 +208,9 @@ def is_refusal(error: smtplib.SMTPResponseException) -> bool:
 
 
 def tls_context(sink: SmtpSink) -> ssl.SSLContext:
-    """The trusted certificates; ConfigError where the file has none."""
+    """Returns the TLS context with the trusted certificates. Raises ConfigError if the file
+    contains none.
+    """
     try:
         return ssl.create_default_context(cafile=sink.ca_file and str(sink.ca_file))
     except OSError:

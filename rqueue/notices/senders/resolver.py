@@ -1,5 +1,5 @@
-"""Looks up the host of one sink, in a thread of its own: a slow look-up does not delay
-other sinks.
+"""Looks up the host of one sink in a separate thread, so that a slow look-up does not delay other
+sinks.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class Resolver:
-    """The system's resolver, called once at a time. A look-up cannot be cancelled; on the loop's
-    default threads, abandoned look-ups would block those of the whole process.
+    """Calls the system's resolver, once at a time. A look-up cannot be cancelled. In the default
+    threads of the event loop, abandoned look-ups would block those of the whole process.
     """
 
     def __init__(self, sink: str) -> None:
@@ -19,7 +19,7 @@ class Resolver:
         self.under_way: dict[tuple[str, int], asyncio.Future[list[str]]] = {}
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host; concurrent calls share one look-up."""
+        """Returns the addresses of a host. Concurrent calls for a host share one look-up."""
         asked = host, port
         found = self.under_way.get(asked)
         if found is None:
@@ -32,6 +32,6 @@ class Resolver:
 
 
 def look_up(host: str, port: int) -> list[str]:
-    """The addresses of a host, each once."""
+    """Returns the addresses of a host without duplicates."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(row[4][0]) for row in found))

@@ -12,8 +12,8 @@ CONCURRENCY = 4
 
 
 class Undelivered(Exception):
-    """A message that has not arrived, as far as is known; the reason contains no secret. `refused`
-    where the receiver refuses this message, or some of its recipients.
+    """A message that, as far as is known, has not arrived. The reason contains no secret. `refused`
+    is true if the receiver refuses this message, or some of its recipients.
     """
 
     def __init__(self, why: str, *, refused: bool = False) -> None:
@@ -25,5 +25,7 @@ class Sender(Protocol):
     """Sends messages to one sink."""
 
     async def send(self, message: Message) -> None:
-        """Returns when the message has arrived; raises Undelivered. May be cancelled anywhere."""
+        """Sends a message. Returns when it has arrived, else raises Undelivered. May be cancelled
+        at any point.
+        """
         ...

@@ -28,7 +28,7 @@ OK = range(200, 300)
 
 class WebhookSender:
     """Sends POST requests to one URL. The host is looked up once per request, and the connection
-    goes to the address that was checked. Redirects are not followed, and no proxy is used.
+    goes to the checked address. Redirects are not followed, and no proxy is used.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class WebhookSender:
             raise ConfigError(f"sinks.{sink.name}.url", why)
 
     async def send(self, message: Message) -> None:
-        """Returns when the receiver has accepted it; raises Undelivered."""
+        """Sends a message. Returns when the receiver has accepted it, else raises Undelivered."""
         try:
             async with asyncio.timeout(self.sink.timeout_sec):
                 await self.post(message)
@@ -81,7 +81,7 @@ class WebhookSender:
             return await self.post_to(client, last, body, headers)
 
     def written(self, message: Message) -> tuple[bytes, dict[str, str]]:
-        """The body and the headers."""
+        """Returns the body and the headers of the request."""
         headers = {
             "host": self.target.named,
             "content-type": "application/json",
@@ -101,8 +101,8 @@ class WebhookSender:
     async def post_to(
         self, client: Any, address: str, body: bytes, headers: dict[str, str]
     ) -> None:
-        """Sends the message to one address. The certificate must be the host's, not the
-        address's.
+        """Sends the message to one address. The certificate must be that of the host, not of the
+        address.
         """
         target = self.target
         at = f"[{address}]" if ":" in address else address
@@ -114,7 +114,9 @@ class WebhookSender:
             await self.read(response)
 
     async def read(self, response: Any) -> None:
-        """Reads a response up to its maximum size; its status decides."""
+        """Reads a response up to its maximum size. Raises Undelivered unless the status is a
+        success.
+        """
         size = 0
         async for more in response.aiter_raw():
             size += len(more)
@@ -127,7 +129,9 @@ class WebhookSender:
 
 
 def tls_context(httpx: Any, sink: WebSink) -> ssl.SSLContext:
-    """The trusted certificates; ConfigError where the file has none."""
+    """Returns the TLS context with the trusted certificates. Raises ConfigError if the file
+    contains none.
+    """
     if sink.ca_file is None:
         context: ssl.SSLContext = httpx.create_ssl_context(trust_env=False)
         return context
@@ -139,7 +143,7 @@ def tls_context(httpx: Any, sink: WebSink) -> ssl.SSLContext:
 
 
 def import_httpx(sink: str) -> Any:
-    """httpx, or ConfigError where it is not installed."""
+    """Returns the httpx module. Raises ConfigError if it is not installed."""
     try:
         import httpx  # noqa: PLC0415  # only where there is such a sink
     except ImportError:

@@ -17,7 +17,7 @@ from tests.servers import Server
 
 UNMIGRATED = (
     "archive unavailable, tasks with idempotency keys wait: "
-    "archive: has not the tables of this release: run `rqueue archive migrate`"
+    "archive: lacks tables of this release: run `rqueue archive migrate`"
 )
 
 

@@ -49,7 +49,7 @@ class Planted:
 
     async def write(self, rows: Sequence[Row]) -> list[Any]:
         """The reply to one part."""
-        args, rows = dag_submit.asked(
+        args, rows = dag_submit.part_call(
             self.harness.queue._internals.shard, self.planting, (PLAIN,), rows
         )
         return await ask(self.harness, "dag/submit", args, rows)

@@ -239,7 +239,7 @@ async def test_too_many_lanes_write_nothing(harness: Harness) -> None:
     await harness.queue.enqueue("code")
     plant = a_plant(harness, {"a": []})
     args: dict[str, Any]
-    args, rows = dag_submit.asked(
+    args, rows = dag_submit.part_call(
         harness.queue._internals.shard, plant.planting, (PLAIN,), plant.parts()[0]
     )
     before = await harness.dump()

@@ -114,7 +114,7 @@ async def test_a_queue_has_one_judge_that_is_a_coroutine_function(harness: Harne
     harness.queue.judge(judge)
     with pytest.raises(ConfigError, match="is already set"):
         harness.queue.judge(another)
-    with pytest.raises(ConfigError, match="is an async def"):
+    with pytest.raises(ConfigError, match="judge: must be an async def"):
         harness.queue.judge(lambda *_: True)  # type: ignore[type-var]
 
 
