@@ -1,1 +1,1 @@
-"""Measurements beside raw Redis commands, everything in one run: `make bench`."""
+"""The benchmarks of `make bench`: rqueue compared with raw Redis commands and earlier trees."""

@@ -1,4 +1,4 @@
-"""The archive beside the worker: what ends must reach PostgreSQL as fast as it ends."""
+"""The rate of the archiver, compared with the rate at which a worker completes tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from benchmarks.environment import Environment, timed
 from benchmarks.ours import produce
-from benchmarks.stand import Row, Stand, timed
+from benchmarks.table import Row
 from rqueue import Queue, embedded
 from rqueue.archive.archiver import Archiver
 from rqueue.archive.connection import Archive
@@ -24,35 +25,35 @@ RATE = 10_000
 SLOTS = 100
 
 
-async def rows(stand: Stand, runs: int) -> list[Row]:
-    """Tasks a second out of the outbox into a PostgreSQL on this machine, against the rate at
-    which a worker process ends them; in turn.
+async def rows(env: Environment, runs: int) -> list[Row]:
+    """Tasks a second from the outbox into a PostgreSQL on this machine, compared with the rate at
+    which a worker process completes them; one after the other.
     """
     with database() as url:
         archive = Archive(lambda: url, own=True)
         archiver = Archiver(
-            stand.queue._internals.shard,
-            stand.queue._internals.runtime.reader,
-            Writer(archive, stand.queue.name, SYSTEM),
+            env.queue._internals.shard,
+            env.queue._internals.runtime.reader,
+            Writer(archive, env.queue.name, SYSTEM),
             name="bench",
         )
         pairs = []
         for _ in range(runs):
-            await stand.empty()
-            await produce(stand, TASKS)
-            worked = TASKS / await timed(partial(work, stand))
-            pairs.append((TASKS / await timed(partial(empty, archiver)), worked))
+            await env.empty()
+            await produce(env, TASKS)
+            worked = TASKS / await timed(partial(work, env))
+            pairs.append((TASKS / await timed(partial(drain, archiver)), worked))
         await archive.aclose()
-    ours, theirs = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
-    goal = min(RATE, theirs)
-    target = f">= {RATE:,} or the worker's"
-    return [Row("archive / a worker of 100 slots", "tasks/s", ours, theirs, target,
+    ours, workers = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+    goal = min(RATE, workers)
+    target = f">= {RATE:,} or the worker's rate"
+    return [Row("archiver / worker with 100 slots", "tasks/s", ours, workers, target,
                 ours / goal, ours >= goal)]  # fmt: skip
 
 
 @contextmanager
 def database() -> Iterator[str]:
-    """An embedded PostgreSQL of its own, as durable as it comes."""
+    """A new embedded PostgreSQL with its default durability."""
     folder = Path(tempfile.mkdtemp(prefix="rqueue-bench-"))
     try:
         yield embedded.start_postgres(folder)
@@ -61,8 +62,8 @@ def database() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def work(stand: Stand) -> None:
-    """A real worker ends all that is queued."""
+async def work(env: Environment) -> None:
+    """A worker completes all queued tasks."""
     done = asyncio.Event()
     left = TASKS
 
@@ -72,7 +73,7 @@ async def work(stand: Stand) -> None:
         if not left:
             done.set()
 
-    queue = Queue(stand.queue.name, runtime=stand.queue._internals.runtime)
+    queue = Queue(env.queue.name, runtime=env.queue._internals.runtime)
     queue.task("noop")(noop)
     worker = queue.worker(concurrency=SLOTS)
     running = asyncio.create_task(worker.run())
@@ -81,7 +82,7 @@ async def work(stand: Stand) -> None:
     await running
 
 
-async def empty(archiver: Archiver) -> None:
-    """Archives until nothing is left."""
+async def drain(archiver: Archiver) -> None:
+    """Archives until the outbox is empty."""
     while (await archiver.tick()).tasks:
         continue

@@ -1,4 +1,4 @@
-"""What a task costs the server now, beside what it cost when there was only the core."""
+"""The server time of a task, compared with that of the tree at the tag `core`."""
 
 from __future__ import annotations
 
@@ -11,46 +11,52 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.cycle import TASKS
-from benchmarks.stand import Row, Stand, at_most
+from benchmarks.table import Row, at_most
+
+if TYPE_CHECKING:
+    from benchmarks.environment import Environment
 
 HERE = Path(__file__).parent.parent
-# The tag, and the commit that it names: a clone may have come without tags.
+# The tag and its commit, because a clone may have no tags.
 CORE = ("core", "417dce25c9508e6c8ad6f90bf7c7ed293c2c19f3")
 MICRO = 1e6
-# Short turns, and more of them than other rows have: the ratio is close to its limit.
-TURNS = 5
+# More and shorter runs than other rows have, because the ratio is close to its limit.
+SHORT_RUNS = 5
 
 
-def rows(stand: Stand, runs: int) -> list[Row]:
-    """Plain tasks and those with every gate in use, beside plain ones of the core; none where its
-    tree cannot be had.
+def rows(env: Environment, runs: int) -> list[Row]:
+    """Plain tasks, and tasks with every kind of gate, compared with plain tasks at the tag `core`.
+    No rows if that tree is not available.
     """
     core = tree_of(CORE, "core")
     if core is None:
-        print("the core's tree cannot be had from git here: nothing is measured beside it\n")
+        print("git does not have the tree of the tag core: its rows are left out\n")
         return []
-    url = stand.server.url
+    url = env.server.url
     plain, gated = [], []
     with (
         cycling(core, url, "plain") as then,
         cycling(HERE, url, "plain") as now,
         cycling(HERE, url, "gated") as gates,
     ):
-        for _ in range(TURNS * runs):
+        for _ in range(SHORT_RUNS * runs):
             before = then()
             plain.append((now(), before))
             gated.append((gates(), before))
     unit = "us of Redis/task"
     return [
-        at_most("plain tasks, now / at the core", unit, plain, 1.1),
-        at_most("breaker, limit, capability, budget / plain at the core", unit, gated, 1.6),
+        at_most("plain tasks, now / tag core", unit, plain, 1.1),
+        at_most(
+            "breaker, limit, capability, budget, now / plain tasks, tag core", unit, gated, 1.6
+        ),
     ]
 
 
 def tree_of(names: tuple[str, ...], folder_name: str) -> Path | None:
-    """A release as it was, in a folder of its own; None without git or its history."""
+    """The files of a release in a new folder; None without git or its history."""
     if shutil.which("git") is None:
         return None
     for name in names:
@@ -67,7 +73,7 @@ def tree_of(names: tuple[str, ...], folder_name: str) -> Path | None:
 
 @contextmanager
 def cycling(tree: Path, url: str, kind: str) -> Iterator[Callable[[], float]]:
-    """A process with the code of a tree: each call is a run, and its microseconds a task."""
+    """A process with the code of a tree. Each call is a run and returns its microseconds a task."""
     process = subprocess.Popen(
         [sys.executable, "-P", str(HERE / "benchmarks" / "cycle.py"), url, kind],
         stdin=subprocess.PIPE,

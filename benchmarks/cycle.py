@@ -1,8 +1,8 @@
-"""A program that does the same work with whichever rqueue it finds: this one, or that of the core.
+"""A program that runs tasks with this tree, or with the tree at the tag `core`.
 
-`python -P benchmarks/cycle.py URL plain|gated`, PYTHONPATH at a tree, then at this one. For
-each line that it reads it empties the server, sees tasks through their whole life, and writes the
-seconds that cost it.
+`python -P benchmarks/cycle.py URL plain|gated`, PYTHONPATH has that tree, then
+this one. For each input line it empties the server, submits, claims and completes tasks, and prints
+the processor seconds of the server.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 import uvloop
 from redis import asyncio as aredis
 
-from benchmarks.trees import Offer, Settled, WaitingClaim, exchange_of, shard_of
+from benchmarks.compat import Offer, Settled, WaitingClaim, exchange_of, shard_of
 from rqueue import Queue
 
 TASKS = 5_000
 BATCH = 100
 PAYLOAD = {"data": "x" * 89}
-# Wide enough to bind nobody: what is measured is that they are looked at.
+# Too high to hold a task back: the cost of checking it is measured.
 LIMIT = {"type": "noop", "rate": 1_000_000, "per_sec": 1, "at_once": 1_000_000}
 PLAIN: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-# The settings of a queue with everything in use, and the options of its tasks.
+# The settings of a queue with every kind of gate, and the options of its tasks.
 GATED: tuple[dict[str, Any], dict[str, Any]] = (
     {"breakers": {}, "limits": [LIMIT]},
     {"required_capabilities": ["gpu", "browser"], "estimated_cost_usd": 0.01},
@@ -37,18 +37,18 @@ async def main(url: str, kind: str) -> None:
         await client.flushall()
         async with Queue("core", url=url, archive="postgres", **settings) as queue:
             if kind == "gated":
-                # Breakers are looked at where there is one that counts, if only of another type.
+                # Breakers are checked if any breaker exists, also of another type.
                 await queue.limits.open_breaker("another", 600)
                 await queue.budgets.set(1_000_000)
                 await queue.budgets.set(1_000_000, worker=f"w{number}")
             before = await cpu(client)
-            await live(queue, f"w{number}", options)
+            await run(queue, f"w{number}", options)
             print(await cpu(client) - before, flush=True)
     await client.aclose()
 
 
-async def live(queue: Queue, name: str, options: dict[str, Any]) -> None:
-    """Bulk submits, then a worker's turns: each settles what the one before has claimed."""
+async def run(queue: Queue, name: str, options: dict[str, Any]) -> None:
+    """Bulk submits, then exchanges of a worker: each settles what the one before has claimed."""
     call = queue.call("noop", PAYLOAD, **options)
     for _ in range(TASKS // BATCH):
         await queue.enqueue_many([call] * BATCH)
@@ -59,8 +59,8 @@ async def live(queue: Queue, name: str, options: dict[str, Any]) -> None:
         grants = (await exchange_of(worker)(done, BATCH)).answer.grants
         done = [Settled(grant.task, grant.token, b"") for grant in grants]
         assert len(done) == BATCH
-    turned = await exchange_of(worker)(done, 0)
-    assert turned.words == ["OK"] * BATCH
+    last = await exchange_of(worker)(done, 0)
+    assert last.words == ["OK"] * BATCH
 
 
 async def cpu(client: Any) -> float:

@@ -1,7 +1,7 @@
-"""What a task costs the server now, beside the release before the function library.
+"""The server's cost of a task, compared with v0.1.0, which had no function library.
 
-Counted in instructions by callgrind where valgrind is there, which a busy machine does not move;
-elsewhere as processor time by INFO, in alternating runs.
+With valgrind callgrind counts instructions, which do not depend on the load of the machine; without
+it INFO gives the processor time, in alternating runs.
 """
 
 from __future__ import annotations
@@ -15,47 +15,50 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import redis
 
 from benchmarks.core import HERE, tree_of
 from benchmarks.shapes import TASKS
-from benchmarks.stand import Row, Stand, at_most
+from benchmarks.table import Row, at_most
 from rqueue import embedded
 from tests.servers import Server, pings, redis_program, spawn, wait
 
-# The tag, and the commit that it names: a clone may have come without tags.
+if TYPE_CHECKING:
+    from benchmarks.environment import Environment
+
+# The tag and its commit, because a clone may have no tags.
 BEFORE = ("v0.1.0", "fb58b9de123f112d2d82d23dedac5d69f1b5cd68")
 LIMITS = {
     "single": ("one task at a time: enqueue, claim, start, complete", 0.80),
     "slot": ("a worker with one slot, enqueue included", 0.85),
     "batch": ("batches of 100", 1.0),
 }
-# Under callgrind. What is left between runs is the growth of the server's tables: it falls on
-# whoever runs then, and the median leaves it out.
-TURNS = 3
+# Under callgrind runs differ only by the growth of hash tables, which the median excludes.
+CALLGRIND_RUNS = 3
 THOUSAND, MICRO = 1e3, 1e6
 TOTALS = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 Counter = Callable[[Callable[[], None]], float]
 
 
-def rows(stand: Stand, runs: int) -> list[Row]:
-    """A row for each shape; none where the tree of v0.1.0 cannot be had."""
+def rows(env: Environment, runs: int) -> list[Row]:
+    """A row for each shape; none if the tree of v0.1.0 is not available."""
     before = tree_of(BEFORE, "v0.1.0")
     if before is None:
-        print("the tree of v0.1.0 cannot be had from git here: nothing is measured beside it\n")
+        print("git does not have the tree of v0.1.0: its rows are left out\n")
         return []
     with ExitStack() as stack:
         if shutil.which("valgrind"):
-            url, counter = stack.enter_context(callgrind(stand.server.kind))
-            unit, scale, turns = "thousand instructions/task", 1 / THOUSAND, TURNS
+            url, counter = stack.enter_context(callgrind(env.server.kind))
+            unit, scale, count = "thousand instructions/task", 1 / THOUSAND, CALLGRIND_RUNS
         else:
-            url, counter = stand.server.url, cpu_counter(stand.server.plain_url)
-            unit, scale, turns = "us of Redis/task", MICRO, 5 * runs
+            url, counter = env.server.url, cpu_counter(env.server.plain_url)
+            unit, scale, count = "us of Redis/task", MICRO, 5 * runs
         found = []
         for shape, (what, most) in LIMITS.items():
-            costs = compared(before, url, shape, counter=counter, turns=turns)
+            costs = compared(before, url, shape, counter=counter, runs=count)
             each = scale / TASKS[shape]
             scaled = [(now * each, then * each) for now, then in costs]
             found.append(at_most(f"{what}, now / v0.1.0", unit, scaled, most))
@@ -63,16 +66,16 @@ def rows(stand: Stand, runs: int) -> list[Row]:
 
 
 def compared(
-    before: Path, url: str, shape: str, *, counter: Counter, turns: int
+    before: Path, url: str, shape: str, *, counter: Counter, runs: int
 ) -> list[tuple[float, float]]:
-    """What a run costs now and cost before, in turns."""
-    with living(HERE, url, shape) as now, living(before, url, shape) as then:
-        return [(counter(now), counter(then)) for _ in range(turns)]
+    """The cost of a run now and before, in alternating runs."""
+    with running(HERE, url, shape) as now, running(before, url, shape) as then:
+        return [(counter(now), counter(then)) for _ in range(runs)]
 
 
 @contextmanager
-def living(tree: Path, url: str, shape: str) -> Iterator[Callable[[], None]]:
-    """A process with the code of a tree: each call is a run."""
+def running(tree: Path, url: str, shape: str) -> Iterator[Callable[[], None]]:
+    """A process with the code of a tree; each call is a run."""
     process = subprocess.Popen(
         [sys.executable, "-P", str(HERE / "benchmarks" / "shapes.py"), url, shape],
         stdin=subprocess.PIPE,
@@ -98,14 +101,14 @@ def living(tree: Path, url: str, shape: str) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def callgrind(kind: str) -> Iterator[tuple[str, Counter]]:
-    """A server under callgrind, and what counts the instructions of a run."""
+    """A server under callgrind, and a function that counts the instructions of a run."""
     program = str(embedded.binary()) if kind == "valkey" else redis_program()
     folder = Path(tempfile.mkdtemp(prefix="rqueue-callgrind-"))
     socket, out = folder / "server.sock", folder / "callgrind.out"
     command = [
         "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}",
         program, "--save", "", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder),
-        # The server's cron goes by the clock, which callgrind slows down, and not by the tasks.
+        # The server's cron runs by the clock: callgrind would count it for the tasks.
         "--hz", "1",
     ]  # fmt: skip
     server = spawn(command, folder)
@@ -135,7 +138,7 @@ def callgrind(kind: str) -> Iterator[tuple[str, Counter]]:
 
 
 def cpu_counter(url: str) -> Counter:
-    """What counts the server's processor time for a run, in seconds."""
+    """A function that measures the server's processor time for a run, in seconds."""
 
     def count(run: Callable[[], None]) -> float:
         with redis.Redis.from_url(url, protocol=2) as client:

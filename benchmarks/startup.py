@@ -1,7 +1,7 @@
-"""How long a process takes until it can do something, beside the import of what it is built on.
+"""The start-up time of processes, compared with importing pydantic and redis-py.
 
-Processor time, user and system, of fresh interpreters in alternating turns, with their bytecode
-written before.
+Processor time, user and system, of fresh interpreters in alternating runs, with bytecode already
+written.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.stand import Row, at_most, middle
+from benchmarks.table import Row, at_most, medians
 
-TURNS = 5
+SHORT_RUNS = 5
 MS = 1000
 LIMIT = 1.5
 QUEUE_MS = 20
 BUILT_ON = ("-c", "import pydantic, redis.asyncio")
-# Prints what the queue takes. What the imports have left to Python's collector is collected before:
-# a full collection takes 30 ms, and falls into the queue or not by a few objects more or less.
+# Prints the seconds that the queue takes. The garbage of the imports is collected before: a full
+# collection takes 30 ms, and might otherwise happen while the queue is made.
 FIRST_QUEUE = """
 import gc, time
 from rqueue import Queue
@@ -32,7 +32,7 @@ Queue("shop", url="redis://localhost:1")
 print(time.process_time() - begin)
 """
 COMMAND = ("-m", "rqueue")
-# What is typed before the tab key.
+# Command lines that are completed.
 TYPED = (
     "rqueue ",
     "rqueue dag ",
@@ -43,61 +43,62 @@ TYPED = (
 )
 
 
-class Started(NamedTuple):
-    """A process to be measured: its arguments and variables."""
+class Process(NamedTuple):
+    """A measured process: its arguments and environment variables."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str] = {}
 
 
-def completion(typed: str) -> Started:
-    """The process in which bash asks what may follow."""
+def completion(typed: str) -> Process:
+    """The process that bash starts to complete a command line."""
     at = str(len(typed.split(" ")) - 1)
-    return Started(
+    return Process(
         COMMAND, {"_RQUEUE_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": at}
     )
 
 
-STARTED = {
-    "import rqueue": Started(("-c", "import rqueue")),
-    "rqueue --help": Started((*COMMAND, "--help")),
+MEASURED = {
+    "import rqueue": Process(("-c", "import rqueue")),
+    "rqueue --help": Process((*COMMAND, "--help")),
     **{f"completion of `{typed}`": completion(typed) for typed in TYPED},
 }
-# Without a target: `import pydantic` loads nothing that makes a model, and a queue has settings.
-SHOWN = {
-    "from pydantic import BaseModel": Started(
+# Without a target: `import pydantic` does not load what defines models, and a queue has settings,
+# which are a model.
+NO_TARGET = {
+    "from pydantic import BaseModel": Process(
         ("-c", "import redis.asyncio; from pydantic import BaseModel, Field, TypeAdapter")
     ),
-    "from rqueue import Queue": Started(("-c", "from rqueue import Queue")),
+    "from rqueue import Queue": Process(("-c", "from rqueue import Queue")),
 }
 
 
 def rows(runs: int) -> list[Row]:
-    """A row for each start."""
-    processes = {**STARTED, **SHOWN}
-    base = Started(BUILT_ON)
+    """A row for each process, and one for the first queue."""
+    processes = {**MEASURED, **NO_TARGET}
+    base = Process(BUILT_ON)
     for one in (base, *processes.values()):
         cost(one)
     pairs: dict[str, list[tuple[float, float]]] = {what: [] for what in processes}
     first: list[float] = []
-    for _ in range(TURNS * runs):
-        raw = cost(base)
+    for _ in range(SHORT_RUNS * runs):
+        base_ms = cost(base)
         for what, one in processes.items():
-            pairs[what].append((cost(one), raw))
-        first.append(float(output(Started(("-c", FIRST_QUEUE)))) * MS)
-    found = [at_most(f"{what} / pydantic and redis", "ms", pairs[what], LIMIT) for what in STARTED]
+            pairs[what].append((cost(one), base_ms))
+        first.append(float(output(Process(("-c", FIRST_QUEUE)))) * MS)
+    found = [at_most(f"{what} / pydantic and redis", "ms", pairs[what], LIMIT) for what in MEASURED]
     took = median(first)
     found.append(
         Row("the first Queue(...)", "ms", took, None, f"<= {QUEUE_MS} ms", took / QUEUE_MS,
             took <= QUEUE_MS)
     )  # fmt: skip
-    for what in SHOWN:
-        ours, raw, ratio = middle(pairs[what])
-        found.append(Row(f"{what} / pydantic and redis", "ms", ours, raw, "", ratio, reached=True))
+    for what in NO_TARGET:
+        ours, base_ms, ratio = medians(pairs[what])
+        found.append(Row(f"{what} / pydantic and redis", "ms", ours, base_ms, "", ratio, met=True))
     return found
 
 
-def cost(one: Started) -> float:
+def cost(one: Process) -> float:
     """The processor time of the process, in milliseconds."""
     before = getrusage(RUSAGE_CHILDREN)
     output(one)
@@ -105,7 +106,7 @@ def cost(one: Started) -> float:
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * MS
 
 
-def output(one: Started) -> str:
+def output(one: Process) -> str:
     """What the process prints."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     ran = subprocess.run(

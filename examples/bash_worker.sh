@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A worker in ten lines: runs a command for each task of a type. The command reads the payload on
-# stdin; what it prints is the result, or the error where it fails.
+# A worker in ten lines: runs a command for each task of a type. The command reads the payload from
+# stdin; its output is the result, or the error if it fails.
 #   RQUEUE_REDIS_URL=redis://localhost:6379 RQUEUE_QUEUE=demo examples/bash_worker.sh shout tr a-z A-Z
 
 type=$1 && shift

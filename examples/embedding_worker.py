@@ -1,10 +1,10 @@
-"""An embedding worker: what has completed is turned into vectors, beside the queue.
+"""An embedding worker: computes vectors of completed tasks, independently of the queue.
 
     python examples/embedding_worker.py my-queue          # until Ctrl-C
-    python examples/embedding_worker.py my-queue --once   # what there is, then the end
+    python examples/embedding_worker.py my-queue --once   # process the pending rows, then end
 
 The queue needs an archive (RQUEUE_POSTGRES_URL) and the setting `embedding_jobs`. The vectors here
-are made by hashing words, so that it runs anywhere; hand `work` your model's function instead.
+are made by hashing words, so that it runs anywhere; pass your model's function to `work` instead.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ PAUSE_SEC = 2.0
 
 
 async def hashed(texts: Sequence[str]) -> list[list[float]]:
-    """A vector for each text: every word adds to one place of it. Equal texts, equal vectors."""
+    """A vector for each text: every word adds to one component. Equal texts have equal vectors."""
     return [vector_of(text) for text in texts]
 
 
@@ -39,14 +39,14 @@ def vector_of(text: str) -> list[float]:
 
 
 def text_of(claim: Embedding) -> str:
-    """What is worth finding again of a task: what it was, what it was given, what it gave."""
+    """The text to embed: type, title, tags, payload and output of a task."""
     parts = [claim.type, claim.title or "", *claim.tags]
     parts += [json.dumps(part, ensure_ascii=False) for part in (claim.payload, claim.output)]
     return " ".join(parts)
 
 
 async def work(queue: Queue, embed: Embed, *, worker: str = "embedder", once: bool = False) -> int:
-    """Embeds what there is, and what comes; how many were done when it ends."""
+    """Embeds pending and new tasks. Returns how many were done."""
     embeddings, done = queue.archive.embeddings, 0
     while True:
         claims = await embeddings.claim(worker=worker, n=BATCH)
@@ -57,7 +57,7 @@ async def work(queue: Queue, embed: Embed, *, worker: str = "embedder", once: bo
             continue
         try:
             vectors = await embed([text_of(claim) for claim in claims])
-        except Exception as error:  # whatever the model raises, the tasks are tried again later
+        except Exception as error:  # any error of the model: the tasks are retried later
             for claim in claims:
                 await embeddings.fail(claim, f"{type(error).__name__}: {error}")
             continue
@@ -66,7 +66,7 @@ async def work(queue: Queue, embed: Embed, *, worker: str = "embedder", once: bo
                 await embeddings.done(claim, vector)
                 done += 1
             except LeaseLost:
-                print(f"{claim.task} took too long: another has it now")
+                print(f"{claim.task} lease lost: another worker has it now")
 
 
 async def main(name: str, *, once: bool) -> None:
@@ -77,7 +77,7 @@ async def main(name: str, *, once: bool) -> None:
                 print(f"embedded {done}")
                 return
             except StoreUnavailable as error:
-                print(f"waits: {error}")
+                print(f"waiting: {error}")
                 await asyncio.sleep(PAUSE_SEC)
 
 

@@ -1,4 +1,4 @@
-"""First steps: an embedded server, a few tasks, a worker by hand, a retry, the results."""
+"""First steps: an embedded server, a few tasks, manual claims, a retry, the results."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from rqueue import Lease, Queue, RetryPolicy
 
 
 async def work(queue: Queue) -> None:
-    """Claims until the queue has been silent for a moment."""
+    """Claims until no task has come for half a second."""
     while leases := await queue.claim(worker="demo-worker", n=10, wait=0.5):
         for lease in leases:
             await lease.start()
@@ -14,7 +14,7 @@ async def work(queue: Queue) -> None:
 
 
 async def run(queue: Queue, lease: Lease) -> None:
-    """One attempt: the flaky task fails the first time, all others double their number."""
+    """One attempt: the flaky task fails the first time, the others double their number."""
     task = lease.task
     if task.type == "flaky" and task.attempts == 0:
         state = await lease.fail("error", "the first try always fails")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rqueue.core.counts import read_leases, tally
-from rqueue.core.timers import clock as server_clock
 from rqueue.core.workers import requirements_of, unserved_lanes
 from rqueue.errors import ConfigError, FunctionsMissing, ScriptFault
 from rqueue.finding import Finding, Level
+from rqueue.maintenance.rescorer import server_ms
 from rqueue.notices.store import list_sinks
 from rqueue.process.scheduler import leader
 from rqueue.store.connection import fetch_info, read_info
@@ -142,15 +142,17 @@ def unserved(facts: QueueFacts) -> list[Finding]:
     advice = "start `rqueue worker` with these --type, --agent and --capability"
     found = sorted(facts.unserved.items(), key=lambda item: (-item[1], item[0]))
     lines = [
-        Finding(
-            Level.WARN, what, f"{number} ready tasks that no live worker can run: {asked}", advice
-        )
-        for asked, number in found[:MOST_LINES]
+        f"{number} ready task{plural(number)} that no live worker can run: {required}"
+        for required, number in found[:MOST_LINES]
     ]
-    if len(found) > MOST_LINES:
-        more = f"and {len(found) - MOST_LINES} more kinds of task"
-        lines.append(Finding(Level.WARN, what, more, advice))
-    return lines
+    if left := len(found[MOST_LINES:]):
+        lines.append(f"and {left} more kind{plural(left)} of task")
+    return [Finding(Level.WARN, what, line, advice) for line in lines]
+
+
+def plural(number: int) -> str:
+    """Returns the ending of a noun after a number."""
+    return "" if number == 1 else "s"
 
 
 def pauses(facts: QueueFacts) -> list[Finding]:
@@ -287,9 +289,8 @@ async def read_server(shard: Shard, clock: Clock) -> ServerFacts:
     """Reads the facts about a server that this user may read."""
     connection = shard.runner.connection
     # The first call opens the connection, which takes time; the second one is measured.
-    await connection.call(server_clock, what="TIME")
-    before_ms = clock.now_ms()
-    seconds, micros = await connection.call(server_clock, what="TIME")
+    await server_ms(shard)
+    before_ms, there_ms = clock.now_ms(), await server_ms(shard)
     here_ms = (before_ms + clock.now_ms()) // 2
     facts = await permitted(connection.call(fetch_info, what="INFO"))
     info = read_info(facts) if facts else None
@@ -304,7 +305,7 @@ async def read_server(shard: Shard, clock: Clock) -> ServerFacts:
         replica=replica,
         memory=memory_of(facts) if facts else None,
         persistence=persistence_of(facts, save) if facts else None,
-        skew_ms=int(seconds) * 1000 + int(micros) // 1000 - here_ms,
+        skew_ms=there_ms - here_ms,
         functions=len(shard.runner.moves),
         missing=missing,
         refused=await refused(shard) if missing is None else None,
@@ -338,9 +339,7 @@ async def lag_ms(shard: Shard) -> int | None:
         page = await connection.call(reading(key, start), what="XRANGE")
         for entry in page:
             if entry not in held:
-                seconds, micros = await connection.call(server_clock, what="TIME")
-                now_ms = int(seconds) * 1000 + int(micros) // 1000
-                return max(0, now_ms - int(entry.split("-")[0]))
+                return max(0, await server_ms(shard) - int(entry.split("-")[0]))
         if len(page) < PAGE:
             return None
         after = page[-1]
@@ -363,7 +362,7 @@ async def functions_missing(shard: Shard, *, replica: bool) -> str | None:
     Loads missing functions if this user may; a replica gets them from its primary.
     """
     runner = shard.runner
-    words = runner.moves["queue/permitted"].pack(shard.named["queue/permitted"], {"root": ""})
+    words = runner.moves["queue/permitted"].pack(shard.move_keys["queue/permitted"], {"root": ""})
     move = runner.moves["queue/permitted"]
     try:
         reply = await runner.connection.execute_one(

@@ -1,4 +1,4 @@
-"""Every error that rqueue raises. Fields carry the facts; the message is built from them.
+"""Every error that rqueue raises. Fields contain the facts; the message is built from them.
 
 RQueueError
 ├── SubmitError            the task was not accepted
@@ -49,12 +49,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from datetime import timedelta
-from typing import Literal, SupportsFloat
+from typing import ClassVar, Literal, SupportsFloat
 
 
+@dataclass(init=False, eq=False, repr=False)
 class RQueueError(Exception):
-    """The base class of all errors that rqueue raises. Can be pickled."""
+    """The base class of all errors that rqueue raises. Can be pickled.
+
+    Most errors are dataclasses: their fields, in this order, are also their `args`. `_text` is the
+    message as a format string of the attributes.
+    """
+
+    _text: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(*(getattr(self, each.name) for each in fields(self)))
+
+    def __str__(self) -> str:
+        return self._text.format_map(vars(self)) if self._text else super().__str__()
 
     def __reduce__(self) -> tuple[object, ...]:
         # An error with keyword arguments cannot be rebuilt from its args alone.
@@ -73,103 +87,81 @@ class StoreError(RQueueError):
     """An error of Redis or PostgreSQL."""
 
 
+@dataclass(eq=False, repr=False)
 class StoreUnavailable(StoreError):
     """The server could not be reached or did not answer in time. The call is worth retrying.
 
     The server may have carried out the call.
     """
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-    def __str__(self) -> str:
-        return f"the server did not answer: {self.what}"
+    what: str
+    _text = "the server did not answer: {what}"
 
 
+@dataclass(eq=False, repr=False)
 class ScriptFault(StoreError):
     """A move returned a reply that its caller cannot read: a bug in rqueue, please report it."""
 
-    def __init__(self, script: str, reply: object) -> None:
-        super().__init__(script, reply)
-        self.script = script
-        self.reply = reply
-
-    def __str__(self) -> str:
-        return f"script {self.script} answered {self.reply!r}; please report this"
+    script: str
+    reply: object
+    _text = "script {script} answered {reply!r}; please report this"
 
 
+@dataclass(eq=False, repr=False)
 class FunctionsMissing(StoreError):
     """The server lacks the Lua functions of this release, and this user may not load them."""
 
-    def __init__(self, library: str, reason: str) -> None:
-        super().__init__(library, reason)
-        self.library = library
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"the server does not have the functions {self.library}, and {self.reason}:"
-            " run `rqueue functions load` as a user with FUNCTION LOAD"
-        )
+    library: str
+    reason: str
+    _text = (
+        "the server does not have the functions {library}, and {reason}:"
+        " run `rqueue functions load` as a user with FUNCTION LOAD"
+    )
 
 
+@dataclass(eq=False, repr=False)
 class ConfigError(RQueueError):
     """A setting is missing or wrong. `setting` is its name, `rule` the rule that it breaks."""
 
-    def __init__(self, setting: str, rule: str) -> None:
-        super().__init__(setting, rule)
-        self.setting = setting
-        self.rule = rule
-
-    def __str__(self) -> str:
-        return f"{self.setting}: {self.rule}"
+    setting: str
+    rule: str
+    _text = "{setting}: {rule}"
 
 
 class ArtifactError(RQueueError):
     """An artifact cannot be stored or read."""
 
 
+@dataclass(eq=False, repr=False)
 class ArtifactRefused(ArtifactError):
     """The value cannot be stored as an artifact, or is not a reference to one."""
 
-    def __init__(self, field: str, rule: str) -> None:
-        super().__init__(field, rule)
-        self.field = field
-        self.rule = rule
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.rule}"
+    field: str
+    rule: str
+    _text = "{field}: {rule}"
 
 
+@dataclass(eq=False, repr=False)
 class ArtifactNotFound(ArtifactError):
     """The store has no such artifact: never stored, stored elsewhere, or swept."""
 
-    def __init__(self, artifact: str) -> None:
-        super().__init__(artifact)
-        self.artifact = artifact
-
-    def __str__(self) -> str:
-        return f"{self.artifact} was not found: never stored, stored elsewhere, or swept"
+    artifact: str
+    _text = "{artifact} was not found: never stored, stored elsewhere, or swept"
 
 
+@dataclass(eq=False, repr=False)
 class ArtifactDamaged(ArtifactError):
     """The stored bytes of an artifact differ from those that were put."""
 
-    def __init__(self, artifact: str, rule: str) -> None:
-        super().__init__(artifact, rule)
-        self.artifact = artifact
-        self.rule = rule
-
-    def __str__(self) -> str:
-        return f"{self.artifact} {self.rule}"
+    artifact: str
+    rule: str
+    _text = "{artifact} {rule}"
 
 
 class ArtifactsUnavailable(ArtifactError, StoreUnavailable):
     """The directory or the object store failed. The call is worth retrying."""
 
-    def __str__(self) -> str:
-        return f"the artifact store cannot be used: {self.what}"
+    _text = "the artifact store cannot be used: {what}"
 
 
 # Operations that a role may not allow.
@@ -180,16 +172,13 @@ class SubmitError(RQueueError):
     """The task was not accepted; nothing was written."""
 
 
+@dataclass(eq=False, repr=False)
 class InvalidTask(SubmitError):
     """A field of the task, or an argument, breaks a rule. `field` is its path."""
 
-    def __init__(self, field: str, rule: str) -> None:
-        super().__init__(field, rule)
-        self.field = field
-        self.rule = rule
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.rule}"
+    field: str
+    rule: str
+    _text = "{field}: {rule}"
 
 
 class InvalidGraph(SubmitError):
@@ -204,26 +193,22 @@ class InvalidGraph(SubmitError):
         return f"{self.rule}: {' -> '.join(self.path)}"
 
 
+@dataclass(eq=False, repr=False)
 class SpawnRefused(SubmitError):
     """The running task may not add these tasks to its DAG."""
 
-    def __init__(self, task: str, rule: str) -> None:
-        super().__init__(task, rule)
-        self.task = task
-        self.rule = rule
-
-    def __str__(self) -> str:
-        return f"{self.task} may not spawn this: {self.rule}"
+    task: str
+    rule: str
+    _text = "{task} may not spawn this: {rule}"
 
 
+@dataclass(eq=False, repr=False)
 class Forbidden(SubmitError):
     """The principal's role does not allow it to create tasks, or to change roles."""
 
-    def __init__(self, principal: str, role: str, deed: Deed = "create this") -> None:
-        super().__init__(principal, role, deed)
-        self.principal = principal
-        self.role = role
-        self.deed = deed
+    principal: str
+    role: str
+    deed: Deed = "create this"
 
     def __str__(self) -> str:
         refused = f"{self.principal} has the role {self.role} and may not {self.deed}"
@@ -236,44 +221,35 @@ class Forbidden(SubmitError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class TooManyLanes(SubmitError):
     """The queue has `max_lanes` lanes: sets of type, agent, capabilities and ageing rate."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return (
-            f"the queue already has {self.limit} lanes; use fewer different types, "
-            "capability sets and ageing rates, or raise max_lanes"
-        )
+    limit: int
+    _text = (
+        "the queue already has {limit} lanes; use fewer different types, "
+        "capability sets and ageing rates, or raise max_lanes"
+    )
 
 
+@dataclass(eq=False, repr=False)
 class Overloaded(SubmitError):
     """The queue accepts no new tasks now. Submitted tasks still run."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"no new tasks are accepted: {self.reason}; try again when the queue has drained"
+    reason: str
+    _text = "no new tasks are accepted: {reason}; try again when the queue has drained"
 
 
 class TaskError(RQueueError):
     """The call does not fit the task; nothing was changed."""
 
 
+@dataclass(eq=False, repr=False)
 class TaskNotFound(TaskError):
     """There is no such task: it was never submitted, or its keys have expired."""
 
-    def __init__(self, task: str) -> None:
-        super().__init__(task)
-        self.task = task
-
-    def __str__(self) -> str:
-        return f"{self.task} was not found: never submitted, or ended and expired"
+    task: str
+    _text = "{task} was not found: never submitted, or ended and expired"
 
 
 class WrongState(TaskError):
@@ -313,25 +289,22 @@ class AlreadyDecided(WrongState):
         )
 
 
+@dataclass(eq=False, repr=False)
 class LeaseLost(TaskError):
     """The caller no longer holds the lease: another worker may run the task.
 
     `counted` is true if the cost that the call reported was added to the task's cost anyway.
     """
 
-    def __init__(self, task: str, token: str, counted: bool = False) -> None:
-        super().__init__(task, token, counted)
-        self.task = task
-        self.token = token
-        self.counted = counted
-
-    def __str__(self) -> str:
-        return (
-            f"the lease of {self.task} is no longer held;"
-            " stop working on the task and write nothing for it"
-        )
+    task: str
+    token: str
+    counted: bool = False
+    _text = (
+        "the lease of {task} is no longer held; stop working on the task and write nothing for it"
+    )
 
 
+@dataclass(eq=False, repr=False)
 class BudgetExceeded(TaskError):
     """The attempt costs more than its limit, or more than the budget has left. It fails and is not
     retried.
@@ -339,90 +312,70 @@ class BudgetExceeded(TaskError):
     Raised by `ctx.spend`; the reported cost is counted. Handlers should not catch it.
     """
 
-    def __init__(self, task: str) -> None:
-        super().__init__(task)
-        self.task = task
-
-    def __str__(self) -> str:
-        return (
-            f"{self.task} costs more than its max_cost_usd, or than the budget of its DAG, its"
-            " worker or the day has left; see `rqueue budget list` and `rqueue task`"
-        )
+    task: str
+    _text = (
+        "{task} costs more than its max_cost_usd, or than the budget of its DAG, its"
+        " worker or the day has left; see `rqueue budget list` and `rqueue task`"
+    )
 
 
+@dataclass(eq=False, repr=False)
 class KeyTaken(TaskError):
     """Another live task, `holder`, has the idempotency key of this task."""
 
-    def __init__(self, task: str, holder: str) -> None:
-        super().__init__(task, holder)
-        self.task = task
-        self.holder = holder
-
-    def __str__(self) -> str:
-        return f"the idempotency key of {self.task} now belongs to {self.holder}"
+    task: str
+    holder: str
+    _text = "the idempotency key of {task} now belongs to {holder}"
 
 
 class DagError(RQueueError):
     """The call does not fit the DAG; nothing was changed."""
 
 
+@dataclass(eq=False, repr=False)
 class DagNotFound(DagError):
     """There is no such DAG: it was never committed, or its keys have expired."""
 
-    def __init__(self, dag: str) -> None:
-        super().__init__(dag)
-        self.dag = dag
-
-    def __str__(self) -> str:
-        return f"{self.dag} was not found: never committed, or ended and expired"
+    dag: str
+    _text = "{dag} was not found: never committed, or ended and expired"
 
 
+@dataclass(eq=False, repr=False)
 class DagEnded(DagError):
     """The DAG has ended and can no longer be changed."""
 
-    def __init__(self, dag: str, status: str) -> None:
-        super().__init__(dag, status)
-        self.dag = dag
-        self.status = status
-
-    def __str__(self) -> str:
-        return f"{self.dag} is already {self.status}"
+    dag: str
+    status: str
+    _text = "{dag} is already {status}"
 
 
+@dataclass(eq=False, repr=False)
 class WorkerNotFound(RQueueError):
     """No running worker has this name; nothing was changed."""
 
-    def __init__(self, worker: str) -> None:
-        super().__init__(worker)
-        self.worker = worker
-
-    def __str__(self) -> str:
-        return f"no worker {self.worker} is running; `rqueue workers` lists those that are"
+    worker: str
+    _text = "no worker {worker} is running; `rqueue workers` lists those that are"
 
 
+@dataclass(eq=False, repr=False)
 class OutboxNotEmpty(RQueueError):
     """Ended tasks are not archived yet, so the queue cannot leave the archive."""
 
-    def __init__(self, waiting: int) -> None:
-        super().__init__(waiting)
-        self.waiting = waiting
-
-    def __str__(self) -> str:
-        return (
-            f"{self.waiting} entries in the outbox are not archived yet: let"
-            " `rqueue archiver` archive them first"
-        )
+    waiting: int
+    _text = (
+        "{waiting} entries in the outbox are not archived yet: let"
+        " `rqueue archiver` archive them first"
+    )
 
 
+@dataclass(eq=False, repr=False)
 class NotArchived(RQueueError):
     """A task or a DAG has ended and is not fully archived yet: `waiting` of its tasks are still in
     the outbox.
     """
 
-    def __init__(self, what: str, waiting: int) -> None:
-        super().__init__(what, waiting)
-        self.what = what
-        self.waiting = waiting
+    what: str
+    waiting: int
 
     def __str__(self) -> str:
         waiting = "1 task waits" if self.waiting == 1 else f"{self.waiting} tasks wait"
@@ -432,49 +385,45 @@ class NotArchived(RQueueError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class EventsMissed(RQueueError):
     """Events after `after` may have been deleted: a queue stores a limited number. `oldest` is the
     oldest stored event; call again without `after` to continue from there.
     """
 
-    def __init__(self, after: str, oldest: str) -> None:
-        super().__init__(after, oldest)
-        self.after = after
-        self.oldest = oldest
-
-    def __str__(self) -> str:
-        return f"events after {self.after} were deleted: the oldest stored event is {self.oldest}"
+    after: str
+    oldest: str
+    _text = "events after {after} were deleted: the oldest stored event is {oldest}"
 
 
 class ResultError(RQueueError):
     """There is no result."""
 
 
+@dataclass(eq=False, repr=False)
 class TaskDead(ResultError):
     """The task is dead: it is not retried and waits for a review."""
 
-    def __init__(self, task: str, *, reason: str, message: str) -> None:
-        super().__init__(task, reason, message)
-        self.task = task
-        self.reason = reason
-        self.message = message
-
-    def __str__(self) -> str:
-        return f"{self.task} is dead ({self.reason}): {self.message}"
+    task: str
+    _: KW_ONLY
+    reason: str
+    message: str
+    _text = "{task} is dead ({reason}): {message}"
 
 
+@dataclass(eq=False, repr=False)
 class TaskCancelled(ResultError):
     """The task was cancelled and has no result."""
 
-    def __init__(self, task: str, *, reason: str) -> None:
-        super().__init__(task, reason)
-        self.task = task
-        self.reason = reason
+    task: str
+    _: KW_ONLY
+    reason: str
 
     def __str__(self) -> str:
         return f"{self.task} was cancelled: {self.reason or 'no reason given'}"
 
 
+@dataclass(eq=False, repr=False)
 class SubtaskFailed(ResultError):
     """A spawned task that its parent waited for is dead, cancelled, or expired.
 
@@ -482,55 +431,50 @@ class SubtaskFailed(ResultError):
     same way.
     """
 
-    def __init__(self, task: str, *, state: str, reason: str) -> None:
-        super().__init__(task, state, reason)
-        self.task = task
-        self.state = state
-        self.reason = reason
+    task: str
+    _: KW_ONLY
+    state: str
+    reason: str
 
     def __str__(self) -> str:
         return f"the spawned {self.task} is {self.state}: {self.reason or 'no reason given'}"
 
 
+@dataclass(eq=False, repr=False)
 class DagFailed(ResultError):
     """The DAG did not complete: one of its tasks is dead, or it was cancelled."""
 
-    def __init__(self, dag: str, *, status: str, reason: str = "") -> None:
-        super().__init__(dag, status, reason)
-        self.dag = dag
-        self.status = status
-        self.reason = reason
+    dag: str
+    _: KW_ONLY
+    status: str
+    reason: str = ""
 
     def __str__(self) -> str:
         return f"{self.dag} is {self.status}{': ' * bool(self.reason)}{self.reason}"
 
 
+@dataclass(eq=False, repr=False)
 class ResultMissing(ResultError, ArtifactError):
     """The task has completed, but the artifact that holds its result is missing or damaged."""
 
-    def __init__(self, task: str, *, artifact: str) -> None:
-        super().__init__(task, artifact)
-        self.task = task
-        self.artifact = artifact
-
-    def __str__(self) -> str:
-        return (
-            f"the result of {self.task} is {self.artifact}, which is missing or damaged: restore it"
-            f" from a backup of the artifact store, or run the task again"
-            f" (`rqueue archive restore --task {self.task}`, or another enqueue)"
-        )
+    task: str
+    _: KW_ONLY
+    artifact: str
+    _text = (
+        "the result of {task} is {artifact}, which is missing or damaged: restore it"
+        " from a backup of the artifact store, or run the task again"
+        " (`rqueue archive restore --task {task}`, or another enqueue)"
+    )
 
 
+@dataclass(eq=False, repr=False)
 class ResultTimeout(ResultError, TimeoutError):
     """The task did not end within the timeout of the caller. It is not cancelled."""
 
-    def __init__(self, task: str, *, after: float) -> None:
-        super().__init__(task, after)
-        self.task = task
-        self.after = after
-
-    def __str__(self) -> str:
-        return f"{self.task} has not ended within {self.after:g} s; it is not cancelled"
+    task: str
+    _: KW_ONLY
+    after: float
+    _text = "{task} has not ended within {after:g} s; it is not cancelled"
 
 
 class HandlerSignal(RQueueError):
@@ -544,15 +488,14 @@ class Retry(HandlerSignal):
     ConfigError fails the attempt.
     """
 
+    _text = "{reason}"
+
     def __init__(
         self, after: float | timedelta | None = None, reason: str = "requested by the handler"
     ) -> None:
         self.after = None if after is None else seconds_in(after)
         self.reason = text_in("Retry.reason", reason)
         super().__init__(self.after, reason)
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class RateLimited(HandlerSignal):
@@ -564,6 +507,8 @@ class RateLimited(HandlerSignal):
     a string. In a handler, the ConfigError fails the attempt.
     """
 
+    _text = "{reason}"
+
     def __init__(
         self, retry_after: float | timedelta | None = None, reason: str = "rate limit"
     ) -> None:
@@ -571,9 +516,6 @@ class RateLimited(HandlerSignal):
         self.retry_after = None if retry_after is None else seconds_in(retry_after, given)
         self.reason = text_in("RateLimited.reason", reason)
         super().__init__(self.retry_after, reason)
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class Reject(HandlerSignal):
@@ -583,12 +525,11 @@ class Reject(HandlerSignal):
     attempt.
     """
 
+    _text = "{reason}"
+
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = text_in("Reject.reason", reason)
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 def seconds_in(after: object, name: str = "Retry.after") -> float:
@@ -605,57 +546,6 @@ def seconds_in(after: object, name: str = "Retry.after") -> float:
             name, f"must be a timedelta or a number of seconds >= 0, not {after!r:.100}"
         )
     return seconds
-
-
-__all__ = [
-    "AlreadyDecided",
-    "ArtifactDamaged",
-    "ArtifactError",
-    "ArtifactNotFound",
-    "ArtifactRefused",
-    "ArtifactsUnavailable",
-    "BudgetExceeded",
-    "ConfigError",
-    "DagEnded",
-    "DagError",
-    "DagFailed",
-    "DagNotFound",
-    "EventsMissed",
-    "Forbidden",
-    "FunctionsMissing",
-    "HandlerSignal",
-    "InvalidGraph",
-    "InvalidTask",
-    "KeyTaken",
-    "LeaseLost",
-    "NotArchived",
-    "OutboxNotEmpty",
-    "Overloaded",
-    "RQueueError",
-    "RateLimited",
-    "Reject",
-    "ResultError",
-    "ResultMissing",
-    "ResultTimeout",
-    "Retry",
-    "ScriptFault",
-    "SpawnRefused",
-    "StoreError",
-    "StoreUnavailable",
-    "SubmitError",
-    "SubtaskFailed",
-    "TaskCancelled",
-    "TaskDead",
-    "TaskError",
-    "TaskNotFound",
-    "TooManyLanes",
-    "WorkerNotFound",
-    "WrongState",
-]
-
-# Logs and tracebacks show the module from which users import the errors.
-for _name in __all__:
-    globals()[_name].__module__ = __name__
 
 
 def text_in(name: str, given: object) -> str:

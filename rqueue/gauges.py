@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rqueue.core.counts import Tally
     from rqueue.process.monitor import ServedQueue
     from rqueue.process.scheduler import Scheduler
-    from rqueue.process.service import Figures as Done
+    from rqueue.process.service import ServiceCounters
     from rqueue.store.shard import Shard
     from rqueue.worker.worker import Worker
 
@@ -92,12 +92,12 @@ def add_scheduler(figures: Figures, queue: str, scheduler: Scheduler) -> None:
         figures.count("tasks_failed_total", Reason.CRASH.label, by=number)
     figures.count("tasks_dead_lettered_total", by=reaped.get("dead", 0))
     figures.count("rqueue_poison_pills_total", queue, by=reaped.get("poison", 0))
-    referee = scheduler.figures.get("referee")
-    blamed = referee.work.get("blamed", 0) if referee else 0
+    drainer = scheduler.figures.get("drainer")
+    blamed = drainer.work.get("blamed", 0) if drainer else 0
     figures.count("rqueue_workers_blamed_total", queue, by=blamed)
 
 
-def add_services(figures: Figures, queue: str, services: Mapping[str, Done]) -> None:
+def add_services(figures: Figures, queue: str, services: Mapping[str, ServiceCounters]) -> None:
     """Adds the ticks and counters of services; those of notifiers also by sink."""
     for name, service in list(services.items()):
         figures.count("rqueue_service_ticks_total", queue, name, by=service.ticks)

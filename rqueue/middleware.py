@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from rqueue.errors import ConfigError
-from rqueue.task.attempt.classify import is_cancelled, log_fields, runs
+from rqueue.task.attempt.classify import is_cancelled, is_current, log_fields
 from rqueue.task.spec import Call
 
 if TYPE_CHECKING:
@@ -183,6 +183,6 @@ async def call_logged(step: Middleware, name: str, *facts: Any) -> None:
         # closed coroutine.
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise
-        if isinstance(error, GeneratorExit) and not runs(task):
+        if isinstance(error, GeneratorExit) and not is_current(task):
             raise
         LOG.error("%s of %s failed", name, type(step).__name__, extra=log_fields(error))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rqueue.archive.admin import QueueArchive
     from rqueue.artifacts.admin import QueueArtifacts
-    from rqueue.budgets.admin import QueueBudgets
+    from rqueue.budgets.accounts import QueueBudgets
     from rqueue.core.events import Event
     from rqueue.dags.admin import Dags
     from rqueue.dags.builder import DagBuilder
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rqueue.fleet.admin import Fleet
     from rqueue.fleet.roles import Roles
     from rqueue.limits.admin import Limits
-    from rqueue.notices.admin import Notices
+    from rqueue.notices.store import Notices
     from rqueue.operations import Swept
     from rqueue.process.scheduler import Scheduler
     from rqueue.task.forms import Form
@@ -454,7 +454,7 @@ class Queue:
     @property
     def budgets(self) -> QueueBudgets:
         """Reads and sets the budgets of the day and of workers."""
-        from rqueue.budgets.admin import QueueBudgets  # noqa: PLC0415
+        from rqueue.budgets.accounts import QueueBudgets  # noqa: PLC0415
 
         return QueueBudgets(self._internals.shard)
 
@@ -475,7 +475,7 @@ class Queue:
     @property
     def notices(self) -> Notices:
         """Reads the sinks that receive notices of events."""
-        from rqueue.notices.admin import Notices  # noqa: PLC0415
+        from rqueue.notices.store import Notices  # noqa: PLC0415
 
         return Notices(self._internals.shard)
 

@@ -74,7 +74,7 @@ def archive_services(parts: ServiceParts, archive: Archive, name: str) -> list[S
 def maintenance_services(parts: ServiceParts, archive: Archive) -> list[Service]:
     """Builds the services that maintain the archive itself."""
     from rqueue.archive.maintenance.metrics import Recorder  # noqa: PLC0415
-    from rqueue.archive.maintenance.pruning import Pruner  # noqa: PLC0415 - the archive's package is an extra
+    from rqueue.archive.maintenance.retention import Pruner  # noqa: PLC0415 - the archive's package is an extra
 
     services: list[Service] = [Recorder(parts.shard, archive, parts.settings)]
     if not parts.settings.retention.is_for_ever:

@@ -1,4 +1,6 @@
-"""Backends: the embedded Valkey, Redis 7, a one-node cluster, the fake; PostgreSQL of two kinds."""
+"""Backends: the embedded Valkey, Redis 7, a one-node cluster, fakeredis; two kinds of
+PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +25,26 @@ from redis.asyncio.connection import AbstractConnection
 from rqueue.store.connection import Connection
 from tests import postgres as postgres_servers
 from tests import servers
-from tests.conformance import EveryMove, tests_a_move
 from tests.harness import Harness, build, opened
 from tests.monitored import Watch
+from tests.move_coverage import MoveCoverage, tests_a_move
 from tests.postgres import Cluster, Database, Disk
 from tests.servers import KINDS, Server
 
-# Property tests are judged by what they find, not by how busy the machine is.
+# Property tests have no deadlines, so that a busy machine does not fail them.
 settings.register_profile("steady", deadline=None)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("steady")
-# The driver reads the metadata of its own package anew for each connection, in 3 ms; here
-# thousands are made.
+# The driver reads its own package metadata for each connection, in 3 ms; the tests open thousands.
 redis.utils.get_lib_version = cache(redis.utils.get_lib_version)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Whoever started the run may ignore Ctrl-C, as a shell does for what runs in its background;
-    # what the tests start would inherit that.
+    # The parent process may ignore SIGINT, as shells do for background jobs; processes of the tests
+    # would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--every-move"):
-        config.pluginmanager.register(EveryMove())
+        config.pluginmanager.register(MoveCoverage())
     config.pluginmanager.register(Watch(whole=config.getoption("--every-move")), "watch")
 
 
@@ -67,9 +68,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    # A report parses source. Before Python 3.11.8 ast.parse raises SystemError where the collector
-    # runs meanwhile and what it calls parses too, as the traceback of a finalizer's error does:
-    # an internal error of pytest, which ends the run.
+    # A report parses source. Before Python 3.11.8 ast.parse raises SystemError if the garbage
+    # collector runs meanwhile and a finalizer parses too, as the traceback of its error does: an
+    # internal error of pytest, which ends the run.
     gc.disable()
     try:
         return (yield)
@@ -99,7 +100,9 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def closed(opened_connections: WeakSet[AbstractConnection]) -> Iterator[None]:
-    """No test leaves a connection open: the collector would find it later, and blame another."""
+    """Fails a test that leaves a connection open: the garbage collector would report it in another
+    test.
+    """
     before = set(opened_connections)
     yield
     left = [one for one in opened_connections - before if one.is_connected]
@@ -108,12 +111,12 @@ def closed(opened_connections: WeakSet[AbstractConnection]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def opened_connections() -> Iterator[WeakSet[AbstractConnection]]:
-    """Every connection to a server that was made in this session and is still known."""
+    """Every connection of this session that still exists."""
     made: WeakSet[AbstractConnection] = WeakSet()
     connect: Any = AbstractConnection.connect
 
     async def noted(self: AbstractConnection) -> None:
-        # The fake's has nothing to close.
+        # A fakeredis connection has nothing to close.
         if not isinstance(self, FakeAsyncRedisConnection):
             made.add(self)
         await connect(self)
@@ -125,7 +128,7 @@ def opened_connections() -> Iterator[WeakSet[AbstractConnection]]:
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[Callable[[str], Server]]:
-    """The server of a kind, started at first use and stopped with the session."""
+    """The server of a kind, started at its first use and stopped at the end of the session."""
     # Not tmp_path: the path of a socket must be short.
     folder = Path(tempfile.mkdtemp(prefix="rqueue-tests-"))
     started: dict[str, Server] = {}
@@ -174,7 +177,7 @@ def cluster(running: Callable[[str], Server]) -> Server:
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[aredis.Redis | aredis.RedisCluster]:
-    """A plain client of `server`, to look at keys with."""
+    """A plain client of `server`, to read keys."""
     client = server.client()
     yield client
     await client.aclose()
@@ -182,7 +185,7 @@ async def client(server: Server) -> AsyncIterator[aredis.Redis | aredis.RedisClu
 
 @pytest.fixture
 async def connection(server: Server) -> AsyncIterator[Connection]:
-    """A connection of ours to `server`."""
+    """An rqueue connection to `server`."""
     connection = server.connection()
     yield connection
     await connection.aclose()
@@ -198,21 +201,21 @@ async def harness(connection: Connection, client: aredis.Redis) -> AsyncIterator
 
 @pytest.fixture
 async def alone(valkey: Server) -> AsyncIterator[Harness]:
-    """A queue on the embedded Valkey alone, for what does not depend on the kind of server."""
+    """A queue on the embedded Valkey only, for tests that do not depend on the kind of server."""
     async with opened(valkey) as harness:
         yield harness
 
 
 @pytest.fixture
 async def small(valkey: Server) -> AsyncIterator[Harness]:
-    """A queue on the embedded Valkey alone, with little room for a payload."""
+    """A queue on the embedded Valkey only, with a low limit for payloads."""
     async with opened(valkey, max_payload_bytes=1024) as harness:
         yield harness
 
 
 @pytest.fixture
 async def archived_harness(connection: Connection, client: aredis.Redis) -> AsyncIterator[Harness]:
-    """The same with an archive: what ends goes through the outbox."""
+    """The same with an archive: ended tasks go through the outbox."""
     harness = build(connection, client, archive="postgres")
     yield harness
     await harness.queue.aclose()
@@ -220,7 +223,7 @@ async def archived_harness(connection: Connection, client: aredis.Redis) -> Asyn
 
 @pytest.fixture
 async def fake() -> AsyncIterator[aredis.Redis]:
-    """fakeredis with a server of its own: a script that leaks a global would poison the next."""
+    """fakeredis with its own server: a script that leaks a global would affect the next one."""
     client = fakeredis.FakeAsyncRedis(
         server=fakeredis.FakeServer(version=(7,)), version=(7,), protocol=2
     )
@@ -230,7 +233,9 @@ async def fake() -> AsyncIterator[aredis.Redis]:
 
 @pytest.fixture(scope="session")
 def postgres_folder() -> Iterator[Path]:
-    """Where the session's PostgreSQL servers live; not tmp_path, for short sockets."""
+    """The folder of the session's PostgreSQL servers; not tmp_path, because socket paths must be
+    short.
+    """
     folder = Path(tempfile.mkdtemp(prefix="rqueue-pg-"))
     yield folder
     shutil.rmtree(folder)
@@ -238,7 +243,7 @@ def postgres_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def blank(postgres_folder: Path) -> Callable[[str], Path]:
-    """The data of an empty PostgreSQL of a kind, made at first use, to be copied."""
+    """The data of an empty PostgreSQL of a kind, created at its first use, to be copied."""
     return cache(lambda kind: postgres_servers.blank(kind, postgres_folder / f"{kind}-blank"))
 
 
@@ -246,7 +251,7 @@ def blank(postgres_folder: Path) -> Callable[[str], Path]:
 def running_postgres(
     postgres_folder: Path, blank: Callable[[str], Path]
 ) -> Iterator[Callable[[str], Cluster]]:
-    """The PostgreSQL of a kind, started at first use and stopped with the session."""
+    """The PostgreSQL of a kind, started at its first use and stopped at the end of the session."""
     started: dict[str, Cluster] = {}
 
     def get(kind: str) -> Cluster:
@@ -261,21 +266,23 @@ def running_postgres(
 
 @pytest.fixture
 def postgres(running_postgres: Callable[[str], Cluster], postgres_kind: str) -> Iterator[Database]:
-    """An empty database on each PostgreSQL in turn; the server is shared, so not to be stopped."""
+    """An empty database on each PostgreSQL in turn; the server is shared and must not
+    be stopped.
+    """
     with postgres_servers.database(running_postgres(postgres_kind)) as found:
         yield found
 
 
 @pytest.fixture
 def pg(running_postgres: Callable[[str], Cluster]) -> Iterator[Database]:
-    """An empty database on the embedded PostgreSQL, for what does not depend on the kind."""
+    """An empty database on the embedded PostgreSQL, for tests that do not depend on the kind."""
     with postgres_servers.database(running_postgres("embedded")) as found:
         yield found
 
 
 @pytest.fixture
 def own_pg(postgres_folder: Path, blank: Callable[[str], Path]) -> Iterator[Database]:
-    """A PostgreSQL of the test's own: to be stopped, killed, started, set to read-only."""
+    """A PostgreSQL of the test's own: it may be stopped, killed, restarted, set to read-only."""
     folder = Path(tempfile.mkdtemp(prefix="own-", dir=postgres_folder))
     cluster = postgres_servers.cluster("embedded", folder / "pg", blank("embedded"))
     try:
@@ -288,7 +295,7 @@ def own_pg(postgres_folder: Path, blank: Callable[[str], Path]) -> Iterator[Data
 
 @pytest.fixture
 def full_pg(own_pg: Database, tmp_path: Path) -> Iterator[tuple[Database, Disk]]:
-    """A database whose disk is small: `disk.fill()`, and it has no room; `disk.free()` mends it."""
+    """A database on a small disk: `disk.fill()` fills it, `disk.free()` frees it."""
     with (
         postgres_servers.small_disk(tmp_path / "disk") as disk,
         postgres_servers.on_disk(own_pg.cluster, disk) as found,

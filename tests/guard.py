@@ -1,8 +1,8 @@
-"""The process that ends what a killed test run has started.
+"""A guard process that ends the processes of a killed test run.
 
-A run that is killed stops nothing itself; nor does a worker of xdist. So each of them has a
-guard: a process that reads the ids of what is started from a pipe, and ends what still runs when
-the pipe closes. Run as a file, without the rest of the tests, so that it starts quickly.
+A run that is killed stops nothing itself, nor does a worker of xdist. So each of them has a guard:
+a process that reads process ids from a pipe, and ends those that still run when the pipe closes. It
+runs as a file, without importing the tests, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Process = TypeVar("Process", bound="subprocess.Popen[Any]")
 
 
 def guarded(process: Process, how: signal.Signals = signal.SIGKILL) -> Process:
-    """The process, which is sent this signal when this one has ended, however it ended."""
-    # Without pidfd_open the guard might end another process that was given the number since.
+    """Registers a process, which gets this signal when the present one has ended. Returns it."""
+    # Without pidfd_open the guard might end another process with a reused id.
     if sys.platform == "linux":
         pipe = guard().stdin
         assert pipe is not None
@@ -32,8 +32,8 @@ def guarded(process: Process, how: signal.Signals = signal.SIGKILL) -> Process:
 
 @cache
 def guard() -> subprocess.Popen[bytes]:
-    """The guard of this process, which starts with the first use."""
-    # In a session of its own: a signal to a whole terminal is not for it.
+    """The guard of this process, started at its first use."""
+    # In a session of its own, so that signals to the terminal do not reach it.
     command = [sys.executable, "-I", __file__]
     started = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)
     atexit.register(started.communicate)
@@ -41,7 +41,7 @@ def guard() -> subprocess.Popen[bytes]:
 
 
 def watch(lines: BinaryIO) -> None:
-    """End what still runs of the processes that the lines name, once no more lines can come."""
+    """Ends the registered processes that still run once the pipe is closed."""
     opened: list[tuple[int, signal.Signals]] = []
     for line in lines:
         opened = [(one, how) for one, how in opened if runs(one)]
@@ -55,7 +55,7 @@ def watch(lines: BinaryIO) -> None:
 
 
 def runs(opened: int) -> bool:
-    """Whether a process still runs; what is known of one that does not is closed."""
+    """Whether a process still runs; closes the descriptor of one that does not."""
     if select.select([opened], [], [], 0)[0]:
         os.close(opened)
         return False

@@ -1,4 +1,4 @@
-"""A queue with all its parts on one server, and the hands to age what tests must not wait for."""
+"""A queue with all its parts on one server, with methods that age leases and delays."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rqueue.settings.load import Settings
 from rqueue.store.connection import Connection
 from tests.servers import Server
 
-NAME = "house"
+NAME = "sales"
 
 
 @dataclass(slots=True)
 class Harness:
-    """One queue, its services, and the plain client that looks at keys."""
+    """One queue, its services, and a plain client to read keys."""
 
     queue: Queue
     promoter: Promoter
@@ -49,7 +49,7 @@ class Harness:
         return await self.queue.get(task)
 
     async def age(self, lease: Lease, seconds: float) -> None:
-        """Lets a lease look as if it had not been renewed for so long."""
+        """Ages a lease as if it had not been renewed for that time."""
         entry = await self.client.hget(self.keys.task(lease.id.ulid), "entry")
         await self.client.xclaim(
             self.keys.ready(), "workers", lease.worker, 0, [entry],
@@ -57,18 +57,18 @@ class Harness:
         )  # fmt: skip
 
     async def make_due(self, task: str) -> None:
-        """Lets a task's time come."""
+        """Makes a delayed task due."""
         await self.client.zadd(self.keys.delayed(), {task[-26:]: 1})
 
     async def dump(self) -> dict[str, Any]:
-        """Every key of the queue and what is in it, to see that nothing changed."""
+        """Every key of the queue with its content."""
         found: dict[str, Any] = {}
         for key in sorted(await self.client.keys("rq:*")):
             found[key.decode()] = await self.content(key)
         return found
 
     async def content(self, key: bytes) -> Any:
-        """What a key holds, whatever its type."""
+        """The content of a key of any type."""
         match await self.client.type(key):
             case b"string":
                 return await self.client.get(key)
@@ -91,7 +91,7 @@ class Harness:
 
 @asynccontextmanager
 async def opened(server: Server, **settings: Any) -> AsyncIterator[Harness]:
-    """A house on a server, left in good order."""
+    """A harness on a server, closed at the end."""
     client, connection = server.client(), server.connection()
     harness = build(connection, client, **settings)
     try:
@@ -103,7 +103,7 @@ async def opened(server: Server, **settings: Any) -> AsyncIterator[Harness]:
 
 
 def build(connection: Connection, client: Any, **settings: Any) -> Harness:
-    """A house on a connection."""
+    """A harness on a connection."""
     chosen = Settings(name=NAME, url="redis://nowhere", **settings)
     queue = Queue(NAME, runtime=assemble(chosen, connection))
     reaper = Reaper(

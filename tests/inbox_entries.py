@@ -1,4 +1,4 @@
-"""The inbox as producers and their tests see it: plain commands, and hands to age a reader."""
+"""The inbox for producers and their tests: plain commands, and a function that ages a reader."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from tests.harness import Harness
 
 
 def an_inbox(harness: Harness, reader: str = "r1", queue: Queue | None = None) -> Inbox:
-    """The service, by this name."""
+    """The inbox service with a reader name."""
     queue = queue or harness.queue
     return Inbox(queue._internals.shard, queue.settings, clock=SYSTEM, reader=reader)
 
 
 async def add(harness: Harness, *words: str | bytes) -> str:
-    """Writes an entry as any producer would."""
+    """Writes an entry with plain XADD."""
     entry = await harness.client.execute_command("XADD", harness.keys.inbox(), "*", *words)
     return str(entry.decode())
 
 
 async def send(harness: Harness, *tasks: Any) -> str:
-    """An entry with one field for each of these tasks."""
+    """Writes an entry with one field for each of these tasks."""
     return await add(harness, *(word for task in tasks for word in ("task", json.dumps(task))))
 
 
 async def held(harness: Harness) -> dict[str, str]:
-    """Who holds which entry."""
+    """The consumer of each pending entry."""
     pending = await harness.client.xpending_range(harness.keys.inbox(), GROUP, "-", "+", 1000)
     return {one["message_id"].decode(): one["consumer"].decode() for one in pending}
 
 
 async def readers(harness: Harness) -> set[str]:
-    """The readers that the group knows."""
+    """The readers in the group."""
     found = await harness.client.xinfo_consumers(harness.keys.inbox(), GROUP)
     return {one["name"].decode() for one in found}
 
 
 async def age(harness: Harness, reader: str, *entries: str) -> None:
-    """Lets a reader look as if it had been silent for long."""
+    """Ages pending entries as if their reader had been silent for long."""
     await harness.client.xclaim(
         harness.keys.inbox(), GROUP, reader, 0, list(entries), idle=60_000, justid=True
     )
 
 
 async def left(harness: Harness) -> int:
-    """How many entries are still there."""
+    """The number of entries."""
     return int(await harness.client.xlen(harness.keys.inbox()))
 
 
 async def refused(harness: Harness) -> list[tuple[str, str]]:
-    """What was refused: which task of its entry, and why."""
+    """The rejected tasks: the position in its entry, and the reason."""
     rows = await harness.client.xrange(harness.keys.rejected())
     return [(row[b"at"].decode(), row[b"reason"].decode()) for _, row in rows]
 
 
 async def payloads(harness: Harness) -> list[Any]:
-    """The payloads of all live tasks, in the order they were made."""
+    """The payloads of all live tasks, in order of creation."""
     return [task.payload for task in sorted([one async for one in harness.queue.find()], key=by_id)]
 
 

@@ -1,9 +1,8 @@
-"""What the moves touch while their tests run, as MONITOR shows it, against docs/functions.md.
+"""The keys that moves touch while their tests run, by MONITOR, against docs/functions.md.
 
 A move that touches a key which its page does not name fails the test in which it did. With
-`--every-move` the run fails where the tests of tests/lua have not called each. Commands that a
-function sends stand in MONITOR behind the call of that function, since the server carries out one
-call at a time.
+`--every-move` the run fails if a move was not called in tests/lua. The commands of a function
+follow its call in MONITOR, because the server executes one call at a time.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ ESCAPED = re.compile(r"\\(?:x([0-9a-f]{2})|(.))")
 FUNCTION = re.compile(r"rq_[0-9a-f]+_(\w+)")
 MOVES = {name.replace("/", "_"): name for name in library().moves}
 
-# By move, the commands that it has sent to keys of a pattern.
+# By move, the commands sent to keys of a pattern.
 Seen = Mapping[str, set[tuple[str, str]]]
 
 
 class Monitor:
-    """Everything that a server is sent, from now until it is asked for."""
+    """Everything that a server receives until `lines` is called."""
 
     def __init__(self, server: Server) -> None:
         self.line = socket.socket(socket.AF_UNIX)
@@ -45,15 +44,15 @@ class Monitor:
         self.until(b"+OK\r\n")
 
     def lines(self) -> list[bytes]:
-        """A line for each command; the connection is closed."""
-        # Answered behind all that went before.
+        """A line for each command; closes the connection."""
+        # Its reply follows all earlier lines.
         self.line.sendall(b"RESET\r\n")
         lines = self.until(b"+RESET\r\n").split(b"\r\n")[:-2]
         self.line.close()
         return lines
 
     def until(self, end: bytes) -> bytes:
-        """What the server says up to a line."""
+        """The output of the server up to a line."""
         parts: list[bytes] = []
         while not b"".join(parts[-2:]).endswith(end):
             part = self.line.recv(1 << 20)
@@ -64,12 +63,12 @@ class Monitor:
 
 
 def seen_in(lines: list[bytes]) -> Seen:
-    """What each move has sent to which keys."""
+    """The commands of each move by key pattern."""
     seen: dict[str, set[tuple[str, str]]] = defaultdict(set)
     move: str | None = None
     for line in lines:
         head, _, tail = line.partition(b'] "')
-        # A quote inside a word has a backslash before it.
+        # A quote inside an argument has a backslash before it.
         words = tail[:-1].split(b'" "')
         if not head.endswith(b" lua"):
             move = move_of(words)
@@ -81,7 +80,7 @@ def seen_in(lines: list[bytes]) -> Seen:
 
 
 def move_of(words: list[bytes]) -> str | None:
-    """The move that a command calls, of whatever build; None where it calls none."""
+    """The move that a command calls, of any build; None if it calls none."""
     if words[0].upper() not in (b"FCALL", b"FCALL_RO"):
         return None
     found = FUNCTION.fullmatch(words[1].decode())
@@ -89,7 +88,7 @@ def move_of(words: list[bytes]) -> str | None:
 
 
 def touched_by(words: list[bytes]) -> Iterator[tuple[str, str]]:
-    """The patterns of a command's keys, each with the command."""
+    """The key patterns of a command, each with the command."""
     texts = [word.decode("utf-8", "replace") for word in words]
     if texts[0].upper() not in COMMANDS:
         yield "?", texts[0].upper()
@@ -99,7 +98,7 @@ def touched_by(words: list[bytes]) -> Iterator[tuple[str, str]]:
 
 
 def pattern(key: str) -> str:
-    """A key as the page spells it; the key itself where it is of no pattern."""
+    """The pattern of a key on the page; the key itself if it has none."""
     short = ESCAPED.sub(unescaped, key).partition("}:")[2]
     found = pattern_of(short)
     return found.short if found else short or key
@@ -111,7 +110,7 @@ def unescaped(found: re.Match[str]) -> str:
 
 @cache
 def named() -> Mapping[str, set[tuple[str, str]]]:
-    """What the page names: by move the patterns, each with a command."""
+    """The patterns that the page names, by move, each with a command."""
     found: dict[str, set[tuple[str, str]]] = {}
     for move, section in SECTION.findall(PAGE.read_text("utf-8")):
         found[move] = {
@@ -123,7 +122,7 @@ def named() -> Mapping[str, set[tuple[str, str]]]:
 
 
 def unnamed(seen: Seen) -> list[str]:
-    """What moves have touched that the page does not name, in words."""
+    """The touched keys that the page does not name, as text."""
     return sorted(
         f"{move} sends {command} to {short}, which docs/functions.md does not name"
         for move, touched in seen.items()
@@ -133,8 +132,8 @@ def unnamed(seen: Seen) -> list[str]:
 
 
 class Watch:
-    """A plugin: the moves that a run of pytest has seen, over all its processes. A whole one must
-    have seen them all.
+    """A plugin that collects the moves of a pytest run, over all its processes. A complete run must
+    call every move.
     """
 
     def __init__(self, *, whole: bool) -> None:
@@ -158,5 +157,5 @@ class Watch:
             terminalreporter.write_line(f"no test of tests/lua calls {one}", red=True)
 
     def missing(self) -> list[str]:
-        """The moves that a whole run has not seen."""
+        """The moves that a complete run has not called."""
         return sorted(set(MOVES.values()) - self.seen) if self.whole else []

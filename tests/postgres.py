@@ -1,4 +1,6 @@
-"""Real PostgreSQL servers for the tests: Debian's and the embedded one, as root and as anyone."""
+"""Real PostgreSQL servers for the tests: Debian's and the embedded one, as root and as a plain
+user.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ KINDS = ("embedded", "debian")
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 START_SEC = 60.0
 NUMBERS = itertools.count()
-# What a test writes survives the server, and need not survive the machine.
+# Data must survive the server, not the machine.
 HASTE = {"fsync": "off", "full_page_writes": "off"}
 
 
 @dataclass(slots=True)
 class Cluster:
-    """One server of a kind, which may be stopped, killed and started again."""
+    """One server of a kind, which may be stopped, killed and restarted."""
 
     bin: Path
     folder: Path
@@ -39,29 +41,29 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """The database that every cluster begins with."""
+        """The database that every cluster has."""
         return self.url_of("postgres")
 
     def url_of(self, database: str) -> str:
         return postgres.url(self.folder).replace("/rqueue?", f"/{database}?")
 
     def start(self, **options: str) -> None:
-        """Run it, with its options and these; it answers when this returns."""
+        """Starts it with its options and these; returns when it answers."""
         until = time.monotonic() + START_SEC
         while not self.began(options):
-            # Children of one that was killed may still hold its memory.
+            # Subprocesses of a killed server may still hold its shared memory.
             if time.monotonic() > until:
                 log = (self.folder / "server.log").read_text()[-2000:]
                 raise RuntimeError(f"PostgreSQL did not start: {log}")
             time.sleep(0.1)
 
     def began(self, options: dict[str, str]) -> bool:
-        """Start a process, and wait until it answers or is gone."""
+        """Starts a process and waits until it answers or has ended."""
         data = self.folder / "data"
         given = {"listen_addresses": "", "unix_socket_directories": str(self.folder)}
         given |= {"max_connections": "200", **self.options, **options}
         words = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
-        before = [*postgres.plainly(data), str(self.bin / "postgres")]
+        before = [*postgres.run_as_owner(data), str(self.bin / "postgres")]
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*before, "-D", str(data), "-p", postgres.PORT, *words],
@@ -70,7 +72,7 @@ class Cluster:
                 stderr=log,
                 env=watcher.environment(),
             )
-        # In good order enough to take its children and its memory with it.
+        # An orderly end, with its subprocesses and shared memory.
         guarded(self.process, signal.SIGQUIT)
         while self.process.poll() is None:
             if watcher.accepts(str(self.folder / postgres.SOCKET)):
@@ -79,11 +81,11 @@ class Cluster:
         return False
 
     def stop(self) -> None:
-        """Stop it in good order; clients are sent away."""
+        """Stops it in order and disconnects clients."""
         self.end(signal.SIGINT)
 
     def kill(self) -> None:
-        """kill -9 of the server and all its processes: none of them finishes what it has begun."""
+        """Kills the server and all its processes."""
         self.freeze()
         self.signal(signal.SIGKILL, children_first=True)
         self.end(signal.SIGKILL)
@@ -95,16 +97,16 @@ class Cluster:
             self.process = None
 
     def freeze(self) -> None:
-        """Let it neither work nor say so: its sockets stay open and take what is sent to them."""
+        """Freezes it: its sockets stay open and accept data."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on where it was."""
+        """Continues a frozen server."""
         self.signal(signal.SIGCONT)
 
     def signal(self, what: signal.Signals, *, children_first: bool = False) -> None:
         """Sends a signal to the server and all its processes; by default to the server first, so
-        that it starts no new one.
+        that it starts no new ones.
         """
         assert self.process is not None
         pid = self.process.pid
@@ -116,7 +118,7 @@ class Cluster:
                 os.kill(int(child), what)
 
     def restart(self, **options: str) -> None:
-        """Stop it, and run it with these options."""
+        """Restarts it with these options."""
         self.stop()
         self.start(**options)
 
@@ -126,7 +128,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """An empty database on a server, as tests use it."""
+    """An empty database on a server."""
 
     cluster: Cluster
     name: str
@@ -136,34 +138,34 @@ class Database:
         return self.cluster.url_of(self.name)
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
-        """A plain connection that commits by itself; the caller closes it."""
+        """A plain connection with autocommit; the caller closes it."""
         return self.cluster.connect(self.name)
 
     def psql(self, text: str, *values: object) -> list[tuple[object, ...]]:
-        """The rows of one statement, from a connection of its own."""
+        """The rows of one statement, from a new connection."""
         with self.connect() as line:
             found = line.execute(text.encode(), values)
             return found.fetchall() if found.description else []
 
     def start(self, **options: str) -> None:
-        """Start the whole server; for one that no other test uses."""
+        """Starts the server; only if no other test uses it."""
         self.cluster.start(**options)
 
     def stop(self) -> None:
-        """Stop the whole server; for one that no other test uses."""
+        """Stops the server; only if no other test uses it."""
         self.cluster.stop()
 
     def restart(self, **options: str) -> None:
-        """Stop the whole server and start it with these options."""
+        """Restarts the server with these options."""
         self.cluster.restart(**options)
 
     def kill(self) -> None:
-        """End the whole server without a word to anyone."""
+        """Kills the server."""
         self.cluster.kill()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """A server that answers nobody, for as long as this is open."""
+        """Freezes the server for the duration of the block."""
         self.cluster.freeze()
         try:
             yield
@@ -171,7 +173,7 @@ class Database:
             self.cluster.thaw()
 
     def set_read_only(self, on: bool) -> None:
-        """Refuse, or take, writes from every connection that begins a transaction from now on."""
+        """Refuses, or permits, writes of new transactions."""
         with self.cluster.connect() as line:
             value = sql.Literal("on" if on else "off")
             line.execute(
@@ -180,7 +182,7 @@ class Database:
             line.execute("SELECT pg_reload_conf()")
 
     def drop_connections(self) -> None:
-        """Cut every connection to this database, as a failing network does; each has ended."""
+        """Terminates every connection to this database, as a failing network does."""
         with self.cluster.connect() as line:
             line.execute(
                 "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
@@ -189,7 +191,7 @@ class Database:
 
 
 def blank(kind: str, folder: Path) -> Path:
-    """A new cluster on disk, to make servers of."""
+    """A new cluster on disk, as a template for servers."""
     data = folder / "data"
     data.mkdir(mode=0o700, parents=True)
     if os.geteuid() == 0:
@@ -197,13 +199,13 @@ def blank(kind: str, folder: Path) -> Path:
         os.chown(data, nobody.pw_uid, nobody.pw_gid)
     words = ["-D", str(data), "-U", postgres.NAME, "--auth=trust", "--encoding=UTF8"]
     small = ["--no-locale", "--no-sync", "--wal-segsize=1"]
-    command = [*postgres.plainly(data), str(programs(kind) / "initdb"), *words, *small]
+    command = [*postgres.run_as_owner(data), str(programs(kind) / "initdb"), *words, *small]
     subprocess.run(command, check=True, capture_output=True, env=watcher.environment())
     return data
 
 
 def cluster(kind: str, folder: Path, data: Path, **options: str) -> Cluster:
-    """A running server of a kind in a new folder, made of a copy of a blank one."""
+    """A running server of a kind in a new folder, a copy of a template."""
     folder.mkdir(mode=0o700, parents=True)
     subprocess.run(["cp", "-a", str(data), str(folder / "data")], check=True)
     made = Cluster(programs(kind), folder, {**HASTE, **options})
@@ -215,8 +217,8 @@ def cluster(kind: str, folder: Path, data: Path, **options: str) -> Cluster:
 def database(
     server: Cluster, tablespace: str = "pg_default", *, like: Database | None = None
 ) -> Iterator[Database]:
-    """A new database, with the search path that an embedded one has, for a while; empty, or a copy
-    of one that nobody is connected to.
+    """A new database with the search path of the embedded one, dropped at the end; empty, or a copy
+    of one without connections.
     """
     name = f"test_{next(NUMBERS)}"
     own, space = sql.Identifier(name), sql.Identifier(tablespace)
@@ -232,7 +234,7 @@ def database(
 
 
 def programs(kind: str) -> Path:
-    """The binaries of a kind: a laptop may be without Debian's, CI may not."""
+    """The binaries of a kind: Debian's may be missing on a laptop, not in CI."""
     if kind == "embedded":
         return postgres.programs(Path("nowhere"))
     if not (DEBIAN / "postgres").exists():
@@ -248,12 +250,12 @@ def missing(what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A small file system of its own, to be full when a test says so."""
+    """A small file system that a test can fill."""
 
     folder: Path
 
     def fill(self) -> None:
-        """Leave no room for another page."""
+        """Fills it up to the last page."""
         with (
             (self.folder / "ballast").open("wb", buffering=0) as ballast,
             suppress(OSError),
@@ -262,13 +264,13 @@ class Disk:
                 ballast.write(bytes(4096))
 
     def free(self) -> None:
-        """Give the room back."""
+        """Frees the space."""
         (self.folder / "ballast").unlink()
 
 
 @contextmanager
 def small_disk(folder: Path, size_mb: int = 48) -> Iterator[Disk]:
-    """A disk in memory that may be filled for real; needs the right to mount."""
+    """A disk in memory that can be filled; needs the right to mount."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "rqueue-tests", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:

@@ -1,4 +1,4 @@
-"""Processes that do not outlive the test that started them."""
+"""Processes that end with the test that started them."""
 
 from __future__ import annotations
 

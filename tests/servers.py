@@ -1,4 +1,4 @@
-"""Real servers for the tests: started once, in a directory of their own, without persistence."""
+"""Real servers for the tests: started once, in their own directories, without persistence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_PERSISTENCE = ("--save", "", "--appendonly", "no")
 
 @dataclass(slots=True)
 class Server:
-    """One running server, as tests use it."""
+    """One running server."""
 
     kind: str
     url: str
@@ -42,7 +42,7 @@ class Server:
         return aredis.Redis.from_url(self.plain_url, protocol=2)
 
     def connection(self, *, timeout_sec: float = 40) -> Connection:
-        """A connection of ours; the caller closes it."""
+        """An rqueue connection; the caller closes it."""
         return connect(self.url, timeout_sec=timeout_sec)
 
     @property
@@ -50,12 +50,12 @@ class Server:
         return self.url.replace("redis+cluster://", "redis://")
 
     def flush(self) -> None:
-        """Forget all data."""
+        """Deletes all data."""
         with redis.Redis.from_url(self.plain_url, protocol=2) as client:
             client.flushall()
 
     def stop(self) -> None:
-        """End the server; nothing is kept."""
+        """Ends the server without saving."""
         self.process.kill()
         self.process.wait()
 
@@ -77,7 +77,7 @@ def start_port(kind: str, folder: Path, port: int, *options: str) -> Server:
     program = str(embedded.binary()) if kind == "valkey" else redis_program()
     config = [word for word in options[:1] if not word.startswith("--")]
     rest = options[len(config) :]
-    # Sentinel keeps nothing and knows no word about it.
+    # Sentinel has no persistence options.
     keep = () if "--sentinel" in rest else NO_PERSISTENCE
     where = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder))
     process = spawn([program, *config, *where, *keep, *rest], folder)
@@ -85,7 +85,7 @@ def start_port(kind: str, folder: Path, port: int, *options: str) -> Server:
 
 
 def start_cluster(folder: Path, options: tuple[str, ...]) -> Server:
-    """A cluster of one node that holds every slot: enough to catch a slot mistake."""
+    """A cluster of one node that holds every slot: enough to detect keys of different slots."""
     program = shutil.which("redis-server") or str(embedded.binary())
     port, bus = free_ports(2)
     where = ("--port", str(port), "--bind", "127.0.0.1")
@@ -99,7 +99,7 @@ def start_cluster(folder: Path, options: tuple[str, ...]) -> Server:
 
 
 def raw(client: redis.Redis, *words: str) -> bytes:
-    """A command's answer, whatever redis-py makes of it, as bytes."""
+    """The reply of a command as bytes, in whatever form redis-py returns it."""
     answer = client.execute_command(*words)
     if isinstance(answer, dict):
         return b"\n".join(f"{name}:{value}".encode() for name, value in answer.items())
@@ -117,7 +117,7 @@ def spawn(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def ready(server: Server) -> Server:
-    """The server, once it answers."""
+    """Waits until the server answers."""
     with redis.Redis.from_url(server.plain_url, protocol=2) as client:
         wait(lambda: pings(client), server)
     return server
@@ -141,7 +141,7 @@ def wait(true: object, server: Server) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now."""
+    """Ports that are free now."""
     lines = [socket.socket() for _ in range(count)]
     for line in lines:
         line.bind(("127.0.0.1", 0))
@@ -152,7 +152,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def redis_program() -> str:
-    """Redis 7: a laptop may be without it, CI may not."""
+    """Redis 7: it may be missing on a laptop, not in CI."""
     program = shutil.which("redis-server")
     if program is None:
         if os.environ.get("RQUEUE_TEST_REDIS") == "required" or os.environ.get("CI") == "true":

@@ -1,1 +1,1 @@
-"""What the Makefile runs besides the tests."""
+"""Programs that the Makefile runs: the docs generator, the Lua linter, the build hook."""

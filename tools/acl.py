@@ -1,7 +1,7 @@
-"""The users of a queue for the server's ACL: what each role may send, made from its moves.
+"""The ACL users of a queue: the rights of each role, derived from its moves.
 
-Inside a function the server checks every command against the ACL of who called it. So each role
-has the commands of its moves, found by `tools.lua`, and those that its clients send themselves.
+Inside a function the server checks every command against the ACL of the caller. So each role has
+the commands of its moves, found by `tools.lua`, and those that its clients send directly.
 """
 
 from __future__ import annotations
@@ -18,30 +18,29 @@ from tools.lua.touches import touches, writes
 
 PREFIX = "rqueue-"
 
-# What the driver sends to connect and to find its way in a cluster. Not CLIENT SETINFO: Redis 7.0
-# does not know it and would refuse the whole line, and a client goes on without it.
+# What the driver sends to connect, and to read the slots of a cluster. CLIENT SETINFO is left out:
+# Redis 7.0 does not have it and would refuse the whole line, and clients tolerate the error.
 CONNECTING = {"client|setname", "cluster|slots", "command", "ping", "select", "time"}
 
-# Moves that look at a queue and change nothing that matters: some note what they have found.
-LOOKING = {
+# Moves that read. Some of them also update indexes of gates.
+READING = {
     "breaker/read", "budget/read", "dag/edges", "dag/list", "dag/read", "notice/list",
     "queue/counts", "queue/overview", "queue/permitted", "role/list", "scheduler/silent_leases",
     "slowdown/list", "task/dependents", "task/explain", "task/outputs", "task/read", "task/why",
     "worker/list",
 }  # fmt: skip
 # What clients read without a function.
-LOOKS = {
+READ_COMMANDS = {
     "exists", "get", "hget", "hgetall", "xinfo|consumers", "xinfo|stream", "xrange", "xread",
     "xrevrange", "zrevrangebyscore", "zscan",
 }  # fmt: skip
 
-# New tasks and DAGs, and to wait for their ends by mail; what one call could not reach, the next
-# does.
+# Submitting tasks and DAGs, waiting for their results, and continuing calls that return `more`.
 SUBMITTING = {
     "dag/commit", "dag/drop", "dag/submit", "queue/answer", "task/submit", "task/unblock",
     "task/watch",
 }  # fmt: skip
-STEERING = {
+OPERATING = {
     "breaker/close", "breaker/open", "budget/set", "dag/budget", "dag/cancel", "dag/pause",
     "dag/resume", "queue/pause", "queue/resume", "role/drop", "role/set", "slowdown/lift",
     "task/cancel", "task/discard", "task/edit", "task/escalate", "task/reschedule", "task/revive",
@@ -66,38 +65,38 @@ SERVING = {
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Who uses a server: the moves that it calls, and what its clients send beside them."""
+    """A role: the moves that it calls, and the commands that its clients send directly."""
 
     name: str
     moves: frozenset[str] = frozenset()
-    # To keys of the queue.
+    # Direct commands to keys of the queue.
     plain: frozenset[str] = frozenset()
-    # Commands without a key.
+    # Direct commands without a key.
     keyless: frozenset[str] = frozenset()
-    # To the one key in which clients record the library that they use.
+    # Commands to the key in which clients record the library that they use.
     recording: frozenset[str] = field(default=frozenset({"hset"}))
 
 
 ROLES = (
     Role(
         "producer",
-        frozenset(LOOKING | SUBMITTING | STEERING),
-        frozenset(LOOKS | {"blpop", "xadd"}),
+        frozenset(READING | SUBMITTING | OPERATING),
+        frozenset(READ_COMMANDS | {"blpop", "xadd"}),
         frozenset({"wait"}),
     ),
     Role(
         "worker",
-        frozenset(LOOKING | SUBMITTING | WORKING),
-        frozenset(LOOKS | {"blpop"}),
+        frozenset(READING | SUBMITTING | WORKING),
+        frozenset(READ_COMMANDS | {"blpop"}),
         frozenset({"wait"}),
     ),
     Role(
         "scheduler",
-        frozenset(LOOKING | SUBMITTING | SERVING),
-        frozenset(LOOKS | {"getrange", "srandmember", "zcount", "zrange"}),
+        frozenset(READING | SUBMITTING | SERVING),
+        frozenset(READ_COMMANDS | {"getrange", "srandmember", "zcount", "zrange"}),
         frozenset({"info"}),
     ),
-    Role("reader", frozenset(LOOKING), frozenset(LOOKS), frozenset({"info"})),
+    Role("reader", frozenset(READING), frozenset(READ_COMMANDS), frozenset({"info"})),
     Role(
         "migrator",
         keyless=frozenset({"function|delete", "function|list", "function|load"}),
@@ -107,18 +106,18 @@ ROLES = (
 
 
 def users() -> str:
-    """The file: one user a line, as `aclfile` wants it. Nobody may log in as it is."""
+    """The content of the ACL file: one user a line. All users are off."""
     return "".join(f"user {PREFIX}{role.name} off {' '.join(rules(role))}\n" for role in ROLES)
 
 
 def rules(role: Role) -> Iterator[str]:
-    """A user's rules: nothing, then what the role needs."""
+    """The rules of a user: everything is removed, then what the role needs is granted."""
     yield from ("resetchannels", "-@all")
     allowed = CONNECTING | role.keyless | role.plain | commands(role.moves)
     if role.name == "reader":
         yield f"%R~{QUEUE.root}*"
         yield from granted({"fcall_ro"} | {one for one in allowed if not is_write(one)})
-        yield from noting(role)
+        yield from index_rights(role)
     elif role.moves:
         yield f"~{QUEUE.root}*"
         yield from granted({"fcall", "fcall_ro"} | allowed)
@@ -127,18 +126,18 @@ def rules(role: Role) -> Iterator[str]:
     yield selector(role.recording, [USED])
 
 
-def noting(role: Role) -> Iterator[str]:
-    """What moves note while they look: each command for those keys alone."""
-    # The server takes every key of FCALL for one that is written.
+def index_rights(role: Role) -> Iterator[str]:
+    """The writes of reading moves: each command for the keys that need it only."""
+    # The server treats every key of FCALL as written.
     routes = {key for name in role.moves for key in keys_of_call(name)}
     yield selector({"fcall"}, sorted(routes))
-    noted: dict[str, set[str]] = defaultdict(set)
+    written: dict[str, set[str]] = defaultdict(set)
     for name in role.moves:
         for pattern, words in touches()[name].keys.items():
-            noted[pattern] |= {word.lower() for word in words if writes(word)}
+            written[pattern] |= {word.lower() for word in words if writes(word)}
     for one in patterns():
-        if noted[one.name]:
-            yield selector(noted[one.name], [one.glob])
+        if written[one.name]:
+            yield selector(written[one.name], [one.glob])
 
 
 def is_write(command: str) -> bool:
@@ -147,7 +146,7 @@ def is_write(command: str) -> bool:
 
 
 def commands(moves: Iterable[str]) -> set[str]:
-    """What moves send, in the words of the ACL."""
+    """The commands of moves, spelled as in ACL rules."""
     return {word.lower() for name in moves for word in touches()[name].commands}
 
 
@@ -160,15 +159,15 @@ def keys_of_call(name: str) -> list[str]:
 
 
 def selector(words: Iterable[str], keys: Iterable[str]) -> str:
-    """Commands for these keys alone."""
+    """A selector: commands for these keys only."""
     return f"({' '.join([*(f'~{key}' for key in keys), *granted(words)])})"
 
 
 def granted(words: Iterable[str]) -> list[str]:
-    """Each command with a plus."""
+    """The rules that grant these commands."""
     return [f"+{word}" for word in sorted(words)]
 
 
 def unassigned() -> list[str]:
-    """The moves that no role calls, and those of a role that there are not."""
+    """The moves that no role has, and those of a role that do not exist."""
     return sorted(set().union(*(role.moves for role in ROLES)) ^ set(touches()))

@@ -1,4 +1,4 @@
-"""The wheel's build hook: assembles lua/ into the one file that the package reads."""
+"""The wheel's build hook: assembles lua/ into the one file that the package loads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class LibraryHook(BuildHookInterface[Any]):
-    """Adds the assembled Lua library to a wheel. An editable install assembles its own."""
+    """Adds the assembled Lua library to a wheel. An editable install assembles it at run time."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return
         root = Path(self.root)
-        # By path: the package itself cannot be imported before its dependencies are there.
+        # By path: the package cannot be imported before its dependencies are installed.
         builder = runpy.run_path(str(root / "rqueue" / "store" / "assemble.py"))
         self.folder = tempfile.TemporaryDirectory()
         built = Path(self.folder.name) / builder["FILE"]

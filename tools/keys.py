@@ -11,13 +11,13 @@ from rqueue.store.keys import Keys
 
 TYPES = frozenset({"string", "hash", "list", "set", "zset", "stream"})
 QUEUE = Keys("rq", "queue")
-# Keys of releases before this one, which are still deleted, by what each became.
+# Keys of earlier releases that are still deleted, with the pattern that replaced each.
 FORMER = {"turned:": "turned"}
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One method of Keys: the key with its parameters in their places, its type, what it holds."""
+    """One method of Keys: the key with its parameters in their places, its type and its content."""
 
     name: str
     key: str
@@ -31,19 +31,19 @@ class Pattern:
 
     @property
     def glob(self) -> str:
-        """The key as ACL rules spell it."""
+        """The key as a glob of ACL rules."""
         head, hole, _ = self.key.partition("<")
         return f"{head}*" if hole else head
 
     def matches(self, text: str, *, begins: bool = False) -> bool:
-        """Whether a key is one of these, by what stands after the root; `begins`: more follows."""
+        """Whether a key has this pattern, by its text after the root; `begins`: more may follow."""
         head, hole, _ = self.short.partition("<")
         return text.startswith(head) if hole else text == head and not begins
 
 
 @cache
 def patterns() -> tuple[Pattern, ...]:
-    """Every pattern, in the order of the methods."""
+    """All patterns, in the order of the methods."""
     cls: Any = Keys
     methods = {name: one for part in cls.__mro__ for name, one in vars(part).items()}
     found = []
@@ -56,13 +56,13 @@ def patterns() -> tuple[Pattern, ...]:
 
 
 def key(method: Any) -> str:
-    """The key as it looks, with the parameters' names in their places."""
+    """The key with the names of the parameters in their places."""
     words = list(inspect.signature(method).parameters)[1:]
     return str(method(QUEUE, *(f"<{word}>" for word in words)))
 
 
 def pattern_of(text: str, *, begins: bool = False) -> Pattern | None:
-    """The pattern of a key, by what stands after the root."""
+    """The pattern of a key, by its text after the root."""
     for head, name in FORMER.items():
         if text.startswith(head):
             text, begins = name, False

@@ -1,7 +1,7 @@
-"""Runs luacheck over every Lua file, and over the library as it is assembled.
+"""Runs luacheck on every Lua file, and on the assembled library.
 
-A file by itself knows the names of all modules; the assembled library shows what is unused.
-Without luacheck there is nothing to do.
+For single files the names of all modules are declared; the assembled library shows what is unused.
+Does nothing if luacheck is not installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LUA = ROOT / "lua"
 
 
 def main() -> int:
-    """The worse of luacheck's two verdicts."""
+    """The higher of the two exit codes of luacheck."""
     program = shutil.which("luacheck")
     if program is None:
         print("luacheck is not installed: Lua is not linted", file=sys.stderr)
@@ -29,16 +29,16 @@ def main() -> int:
     # Fields of a module are set in its own file; KEYS and ARGV are a move's parameters.
     names = ["--globals", *modules, "--read-globals", "KEYS", "ARGV", "--"]
     files = sorted(str(path) for path in LUA.rglob("*.lua"))
-    apart = subprocess.run([*command, *names, *files], check=False)
+    files_run = subprocess.run([*command, *names, *files], check=False)
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "library.lua"
-        # The first line is for the server alone.
+        # The first line is not Lua: it names the library.
         whole.write_text(build(LUA).source.partition("\n")[2], "utf-8")
         # A parameter may have the name of a module that its function does not call, see
         # tests/architecture/test_lua.py; a move need not use its KEYS.
-        lenient = ["--no-max-line-length", "--ignore", "431", "212/KEYS", "212/ARGV", "--"]
-        together = subprocess.run([*command, *lenient, str(whole)], check=False)
-    return max(apart.returncode, together.returncode)
+        options = ["--no-max-line-length", "--ignore", "431", "212/KEYS", "212/ARGV", "--"]
+        library_run = subprocess.run([*command, *options, str(whole)], check=False)
+    return max(files_run.returncode, library_run.returncode)
 
 
 if __name__ == "__main__":

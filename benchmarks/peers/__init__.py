@@ -1,1 +1,1 @@
-"""rqueue beside other task queues on the same machine, in the same run: `make bench-peers`."""
+"""The benchmarks of `make bench-peers`: rqueue compared with other task queues."""

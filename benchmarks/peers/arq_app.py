@@ -1,4 +1,4 @@
-"""arq: a poll every millisecond instead of 500, since polls bound both its rate and its latency.
+"""arq: a poll every millisecond instead of 500, because polls limit its rate and its latency.
 
 uvloop, logs from WARNING on; results are kept, as they are by default. Two processes are two
 workers.
@@ -14,8 +14,8 @@ from typing import Any
 from arq import create_pool, func
 from arq.connections import RedisSettings
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import SLOTS, URL, chunks, program, use_uvloop
+from benchmarks.peers import counters
+from benchmarks.peers.app import SLOTS, URL, chunks, program, use_uvloop
 
 POLL_SEC = 0.001
 AT_ONCE = 20
@@ -25,19 +25,19 @@ use_uvloop()
 
 
 async def noop(ctx: Any, number: int) -> None:
-    tally.noop(number)
+    counters.noop(number)
 
 
 async def stamp(ctx: Any, number: int) -> None:
-    tally.stamp(number)
+    counters.stamp(number)
 
 
 async def nap(ctx: Any, number: int) -> None:
-    await tally.nap_async(number)
+    await counters.nap_async(number)
 
 
 class WorkerSettings:
-    """As the arq command reads it."""
+    """The settings that the arq command reads."""
 
     functions = [func(noop, name="noop"), func(stamp, name="stamp"), func(nap, name="nap")]  # noqa: RUF012 - arq's form
     redis_settings = RedisSettings.from_dsn(URL)

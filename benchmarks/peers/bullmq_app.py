@@ -1,6 +1,6 @@
 """bullmq, the Python package: as many slots as the shape has, uvloop, hiredis.
 
-It brings no command: a worker is this file. Ended jobs are kept, as they are by default. Two
+It has no command: a worker is this file. Ended jobs are kept, as they are by default. Two
 processes are two workers.
 """
 
@@ -15,20 +15,20 @@ from typing import Any
 import uvloop
 from bullmq import Queue, Worker
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import SLOTS, URL, chunks, module, use_uvloop
+from benchmarks.peers import counters
+from benchmarks.peers.app import SLOTS, URL, chunks, module, use_uvloop
 
 
-class Line:
-    """The producer's queue, made at the first call: it wants a running loop."""
+class Producer:
+    """The producer's queue, created at the first call because it needs a running loop."""
 
     queue: Any = None
 
 
 def queue() -> Any:
-    if Line.queue is None:
-        Line.queue = Queue("bench", {"connection": URL})
-    return Line.queue
+    if Producer.queue is None:
+        Producer.queue = Queue("bench", {"connection": URL})
+    return Producer.queue
 
 
 use_uvloop()
@@ -51,9 +51,9 @@ async def process(job: Any, token: str) -> None:
     """The processor of all three tasks."""
     number = int(job.data["number"])
     if job.name == "nap":
-        await tally.nap_async(number)
+        await counters.nap_async(number)
     else:
-        {"noop": tally.noop, "stamp": tally.stamp}[job.name](number)
+        {"noop": counters.noop, "stamp": counters.stamp}[job.name](number)
 
 
 async def work() -> None:

@@ -1,9 +1,9 @@
-"""celery: the threads pool in the shapes, a prefork pool of two as its own best.
+"""celery: the threads pool in the shapes, a prefork pool of two as its best configuration.
 
 A prefetch of 4 a slot (its default; 1 and 100 were not better); no gossip, mingle or heartbeat;
 logs from WARNING on. Results are off, as they are without a backend. Two processes of five slots
 are two workers. The nap acknowledges late: a task acknowledged early is lost with its worker by
-intent.
+design.
 """
 
 # mypy: disable-error-code="import-not-found,import-untyped"
@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from celery import Celery
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import URL, program
+from benchmarks.peers import counters
+from benchmarks.peers.app import URL, program
 
 PREFETCH = 4
 
 app = Celery("bench", broker=URL)
 TASKS = {
-    "noop": app.task(tally.noop, name="noop", ignore_result=True),
-    "stamp": app.task(tally.stamp, name="stamp", ignore_result=True),
+    "noop": app.task(counters.noop, name="noop", ignore_result=True),
+    "stamp": app.task(counters.stamp, name="stamp", ignore_result=True),
     "nap": app.task(
-        tally.nap, name="nap", acks_late=True, reject_on_worker_lost=True, ignore_result=True
+        counters.nap, name="nap", acks_late=True, reject_on_worker_lost=True, ignore_result=True
     ),
 }
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import URL, program
+from benchmarks.peers import counters
+from benchmarks.peers.app import URL, program
 
 PREFETCH = 200
 
 broker = RedisBroker(url=URL)
 dramatiq.set_broker(broker)
 TASKS = {
-    "noop": dramatiq.actor(tally.noop, actor_name="noop", queue_name="bench"),
-    "stamp": dramatiq.actor(tally.stamp, actor_name="stamp", queue_name="bench"),
-    "nap": dramatiq.actor(tally.nap, actor_name="nap", queue_name="bench"),
+    "noop": dramatiq.actor(counters.noop, actor_name="noop", queue_name="bench"),
+    "stamp": dramatiq.actor(counters.stamp, actor_name="stamp", queue_name="bench"),
+    "nap": dramatiq.actor(counters.nap, actor_name="nap", queue_name="bench"),
 }
 
 

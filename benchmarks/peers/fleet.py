@@ -1,4 +1,4 @@
-"""A peer's workers as real processes: started, watched, stopped, killed."""
+"""A peer's workers as processes: start, processor time, stop, kill."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Fleet:
                 for command in self.commands
             ]
 
-    def fallen(self) -> str | None:
-        """The end of the log, once a worker has exited by itself."""
+    def exited(self) -> str | None:
+        """Exit code and end of the log if a worker has exited by itself, else None."""
         codes = [code for process in self.started if (code := process.poll()) is not None]
         if not codes:
             return None
@@ -69,7 +69,7 @@ class Fleet:
         return {pid: running[pid][1] for pid in self.pids() if pid in running}
 
     def stop(self) -> None:
-        """Asks politely, then does not ask."""
+        """SIGTERM, then SIGKILL after STOP_SEC."""
         for process in self.started:
             if process.poll() is None:
                 process.terminate()
@@ -81,10 +81,10 @@ class Fleet:
         self.kill()
 
     def kill(self) -> None:
-        """Kill -9 for all, supervisors first, so that none is started anew."""
+        """SIGKILL for all, supervisors first, so that none is restarted."""
         pids = self.pids()
         for process in self.started:
-            # The session is the fleet's own; it also holds the orphans of a supervisor that left.
+            # The session also has the processes whose supervisor has exited.
             send(lambda at=process.pid: os.killpg(at, signal.SIGKILL))
         for pid in pids:
             send(lambda at=pid: os.kill(at, signal.SIGKILL))
@@ -94,7 +94,7 @@ class Fleet:
 
 
 def send(signalling: object) -> None:
-    """Sends a signal to what may be gone."""
+    """Sends a signal to processes that may have ended."""
     assert callable(signalling)
     try:
         signalling()
@@ -112,7 +112,7 @@ def processes() -> dict[int, tuple[int, float]]:
             stat = (entry / "stat").read_text()
         except OSError:
             continue
-        # The name may hold spaces and brackets; what follows it does not.
+        # The name may contain spaces and brackets; what follows it does not.
         words = stat.rpartition(")")[2].split()
         found[int(entry.name)] = (int(words[1]), (int(words[11]) + int(words[12])) / TICKS)
     return found

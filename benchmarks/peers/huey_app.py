@@ -1,4 +1,4 @@
-"""huey: blocking reads; threads in the shapes, ten processes as its own best.
+"""huey: blocking reads; threads in the shapes, ten processes as its best configuration.
 
 Results are on by default, and a task without a result stores none. One consumer has threads or
 processes, not both: two processes of five slots are two consumers. No periodic tasks.
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from huey import RedisHuey
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import URL, program
+from benchmarks.peers import counters
+from benchmarks.peers.app import URL, program
 
 huey = RedisHuey("bench", url=URL)
 TASKS = {
-    "noop": huey.task(name="noop")(tally.noop),
-    "stamp": huey.task(name="stamp")(tally.stamp),
-    "nap": huey.task(name="nap")(tally.nap),
+    "noop": huey.task(name="noop")(counters.noop),
+    "stamp": huey.task(name="stamp")(counters.stamp),
+    "nap": huey.task(name="nap")(counters.nap),
 }
 
 

@@ -1,7 +1,8 @@
-"""The yardstick: a plain redis-py stream loop, no queue at all.
+"""The baseline: a plain redis-py stream loop without a queue.
 
-XREADGROUP COUNT 100 (blocking when the stream is empty), the task in line, one XACK and one XDEL
-for all that were read. It has no slots: a process is one loop in every shape. uvloop, hiredis.
+XREADGROUP COUNT 100 (blocking when the stream is empty), the tasks one after the other, one XACK
+and one XDEL for all that were read. It has no slots: a process is one loop in every shape. uvloop,
+hiredis.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import uvloop
 from redis import asyncio as aredis
 from redis.exceptions import ResponseError
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import URL, chunks, module, use_uvloop
+from benchmarks.peers import counters
+from benchmarks.peers.app import URL, chunks, module, use_uvloop
 
 STREAM, GROUP, BATCH, BLOCK_MS = "raw", "workers", 100, 1000
-TASKS = {b"noop": tally.noop, b"stamp": tally.stamp}
+TASKS = {b"noop": counters.noop, b"stamp": counters.stamp}
 
 use_uvloop()
 client: Any = aredis.Redis.from_url(URL, protocol=2)
@@ -40,7 +41,7 @@ async def send_one(kind: str, number: int) -> None:
 
 
 async def consume(name: str) -> None:
-    """Reads, works and acknowledges for ever."""
+    """Reads, runs and acknowledges tasks without end."""
     try:
         await client.xgroup_create(STREAM, GROUP, "0", mkstream=True)
     except ResponseError as error:

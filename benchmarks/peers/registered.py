@@ -1,7 +1,7 @@
-"""Makes a queue know many workers: `python -m benchmarks.peers.registered COUNT`.
+"""Registers many workers with a queue: `python -m benchmarks.peers.registered COUNT`.
 
-Each has claimed and completed a task, so that it is a consumer of the group, and has parked a
-claim for more of that type, which outlasts the measurement: no process has to renew it.
+Each has claimed and completed a task, so that it is a consumer of the group, and has a waiting
+claim for that type that lasts longer than the measurement, so that no process has to repeat it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from rqueue.core.claim import WaitingClaim
 from rqueue.core.leases import Settled
 from rqueue.task.lane import Offer
 
-PARK_MS = 900_000
+WAIT_MS = 900_000
 
 
 async def register(count: int) -> None:
-    """All claim before one parks: what is enqueued for the next would be brought to it."""
+    """All claim before the first one waits, because a waiting claim would get the next task."""
     await send_all(other.type, list(range(count)))
-    waiters = [worker(f"registered-{at}") for at in range(count)]
-    given = [(await waiter.claim(1, start=True)).grants[0] for waiter in waiters]
-    for waiter, grant in zip(waiters, given, strict=True):
+    claims = [worker(f"registered-{at}") for at in range(count)]
+    grants = [(await claim.claim(1, start=True)).grants[0] for claim in claims]
+    for claim, grant in zip(claims, grants, strict=True):
         done = [Settled(grant.task, grant.token, b"")]
-        turned = await waiter.exchange(done, 1, wait_ms=PARK_MS)
-        if turned.words != ["OK"] or not turned.answer.wait_ms:
-            raise SystemExit(f"{waiter.consumer} is not parked: {turned}")
+        answer = await claim.exchange(done, 1, wait_ms=WAIT_MS)
+        if answer.words != ["OK"] or not answer.answer.wait_ms:
+            raise SystemExit(f"{claim.consumer} does not wait: {answer}")
 
 
 def worker(name: str) -> WaitingClaim:
-    """A worker's own conversation."""
+    """The claim of a worker."""
     return WaitingClaim(queue._internals.shard, name, Offer.of([other.type]), name=name, lasts=True)
 
 

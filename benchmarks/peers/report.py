@@ -1,4 +1,4 @@
-"""What was measured, as Markdown, and its place in docs/performance.md."""
+"""The results as Markdown, and their place in docs/performance.md."""
 
 from __future__ import annotations
 
@@ -7,53 +7,53 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.peers.findings import FULL, Findings, Size
+from benchmarks.peers.catalogue import SHAPES
 from benchmarks.peers.measures import LOST_SEC, Dispatch, Drained, Recovery
-from benchmarks.peers.roster import SHAPES
-from benchmarks.peers.verdicts import Cells, verdicts
+from benchmarks.peers.results import FULL, Results, Size
+from benchmarks.peers.targets import Cells, target_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.peers.growth import Growth
-    from benchmarks.peers.rest import Rest
+    from benchmarks.peers.idle import IdleCost
 
 BEGIN, END = "<!-- bench-peers: begin -->", "<!-- bench-peers: end -->"
-HEADING = "## Beside other task queues\n\n`make bench-peers` writes what stands here."
+HEADING = "## Compared with other task queues\n\nWritten by `make bench-peers`."
 
 
-def markdown(found: Findings) -> str:
-    """All tables, then how they compare with what is to be reached."""
+def markdown(found: Results) -> str:
+    """All tables, then the targets."""
     parts = [conditions(found)]
     parts += [drained_table(name, rows) for name, rows in found.drained.items() if rows]
     if found.dispatch:
         parts.append(dispatch_table(found.dispatch))
     if found.recovery:
         parts.append(recovery_table(found.recovery))
-    if found.rest:
-        parts.append(rest_table(found.rest))
+    if found.idle:
+        parts.append(idle_table(found.idle))
     if found.growth:
         parts.append(growth_table(found.growth))
-    lines = verdicts(found)
+    lines = target_lines(found)
     if lines:
-        parts.append("### To reach\n\n" + table(["", "found", "to reach", ""], lines))
+        parts.append("### Targets\n\n" + table(["", "measured", "target", ""], lines))
     return "\n\n".join(parts) + "\n"
 
 
-def conditions(found: Findings) -> str:
-    """Where, with what and how often this was measured."""
+def conditions(found: Results) -> str:
+    """The machine, the releases and the size of the run."""
     named = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     python, cores = platform.python_version(), os.cpu_count()
     where = f"Python {python}, {cores} cores, Redis {found.server} on TCP; {named}."
-    return f"{weight(found.size)}\n\n{where}"
+    return f"{size_line(found.size)}\n\n{where}"
 
 
-def weight(size: Size) -> str:
-    """How much a run of this size says."""
-    runs = "one run of each" if size.runs == 1 else f"the median of {size.runs} runs"
+def size_line(size: Size) -> str:
+    """The number of runs and tasks."""
+    runs = "One run of each" if size.runs == 1 else f"Median of {size.runs} runs"
     less = size.runs < FULL.runs or size.tasks < FULL.tasks
-    head = "**A quick run: the figures move more than those of a full one.** " if less else ""
-    return f"{head}Shown is {runs}; {size.tasks:,} tasks for a peer of middling rate."
+    head = "**A quick run: its figures vary more than those of a full run.** " if less else ""
+    return f"{head}{runs}; {size.tasks:,} tasks for a peer with share 1."
 
 
 def drained_table(shape: str, rows: Mapping[str, Drained]) -> str:
@@ -80,29 +80,29 @@ def recovery_table(rows: Mapping[str, Recovery]) -> str:
         [name, f"{row.lost} not done after {LOST_SEC:.0f} s" if row.lost else f"{row.seconds:.0f}"]
         for name, row in ranked
     ]
-    return f"### Killed with -9 at work\n\n{table(['', 'all done after, s'], body)}"
+    return f"### Workers killed with kill -9\n\n{table(['', 'all done after, s'], body)}"
 
 
-def rest_table(rows: Mapping[str, Rest]) -> str:
+def idle_table(rows: Mapping[str, IdleCost]) -> str:
     body = [[what, f"{row.redis:.1f}", f"{row.workers:.1f}"] for what, row in rows.items()]
     head = ["% of a core", "Redis", "workers"]
-    return f"### While nothing starts or ends, rqueue\n\n{table(head, body)}"
+    return f"### While no task starts or ends, rqueue\n\n{table(head, body)}"
 
 
 def growth_table(rows: Sequence[Growth]) -> str:
     head = ["", "tasks/s", "", "Redis us/task", "", "worker us/task", ""]
     body = [
         [row.what,
-         *beside(row.grown.rate, row.plain.rate),
-         *beside(row.grown.redis_us, row.plain.redis_us),
-         *beside(row.grown.worker_us, row.plain.worker_us)]
+         *with_ratio(row.grown.rate, row.plain.rate),
+         *with_ratio(row.grown.redis_us, row.plain.redis_us),
+         *with_ratio(row.grown.worker_us, row.plain.worker_us)]
         for row in rows
     ]  # fmt: skip
-    told = "Behind each figure: its ratio to that of the plain run."
-    return f"### What the cost grows with, rqueue\n\n{told}\n\n{table(head, body)}"
+    note = "Each figure is followed by its ratio to that of the plain run."
+    return f"### Growth of the cost, rqueue\n\n{note}\n\n{table(head, body)}"
 
 
-def beside(grown: float, plain: float) -> Cells:
+def with_ratio(grown: float, plain: float) -> Cells:
     return [whole(grown), f"{grown / plain:.2f}"]
 
 
@@ -117,7 +117,7 @@ def table(head: Cells, body: Iterable[Cells]) -> str:
 
 
 def write(page: Path, text: str) -> None:
-    """Puts the text between the page's markers; a page without them gets them at its end."""
+    """Writes the text between a page's markers; a page without markers gets them at its end."""
     old = page.read_text("utf-8")
     block = f"{BEGIN}\n{text.strip()}\n{END}"
     before, begin, rest = old.partition(BEGIN)
@@ -125,6 +125,6 @@ def write(page: Path, text: str) -> None:
     if begin and end:
         page.write_text(f"{before}{block}{after}", "utf-8")
     elif BEGIN in old or END in old:
-        raise ValueError(f"{page}: one of the two markers is missing; put both or none")
+        raise ValueError(f"{page}: it has one of the two markers; it must have both or none")
     else:
         page.write_text(f"{old.rstrip()}\n\n{HEADING}\n\n{block}\n", "utf-8")

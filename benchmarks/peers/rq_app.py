@@ -1,7 +1,7 @@
-"""rq: SimpleWorker, which runs a job without a fork for each; four processes as its own best.
+"""rq: SimpleWorker, which does not fork for each job; four processes as its best configuration.
 
-A worker has one slot: the shapes give it processes alone, and none has 100 slots. Results are
-kept, as they are by default; logs from WARNING on.
+A worker has one slot: a shape sets its number of processes only, and 100 slots are not supported.
+Results are kept, as they are by default; logs from WARNING on.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -11,18 +11,18 @@ from __future__ import annotations
 from redis import Redis
 from rq import Queue
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import URL, Unable, chunks, program
+from benchmarks.peers import counters
+from benchmarks.peers.app import URL, Unsupported, chunks, program
 
 queue = Queue("bench", connection=Redis.from_url(URL))
-TASKS = {"noop": tally.noop, "stamp": tally.stamp, "nap": tally.nap}
+TASKS = {"noop": counters.noop, "stamp": counters.stamp, "nap": counters.nap}
 MANY = 50
 OWN = 4
 
 
 def workers(slots: int, processes: int) -> list[list[str]]:
     if slots > MANY:
-        raise Unable("a worker has one slot")
+        raise Unsupported("a worker has one slot")
     kind = ["--worker-class", "rq.worker.SimpleWorker"]
     return [program("rq", "worker", "bench", "--url", URL, *kind, "--quiet")] * processes
 

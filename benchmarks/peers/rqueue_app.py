@@ -1,12 +1,12 @@
 """rqueue with everything on: leases, state, results, priorities, and the outbox (archive).
 
-Beside the three tasks that every peer has there are those of the measurements that only it takes.
+It has the three tasks of every peer, and those of the measurements of rqueue only.
 """
 
 from __future__ import annotations
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import SLOTS, URL, chunks, module
+from benchmarks.peers import counters
+from benchmarks.peers.app import SLOTS, URL, chunks, module
 from rqueue import Queue
 
 queue = Queue("bench", url=URL, archive="postgres")
@@ -14,32 +14,32 @@ queue = Queue("bench", url=URL, archive="postgres")
 
 @queue.task("noop")
 async def noop(number: int) -> None:
-    tally.noop(number)
+    counters.noop(number)
 
 
 @queue.task("stamp")
 async def stamp(number: int) -> None:
-    tally.stamp(number)
+    counters.stamp(number)
 
 
 @queue.task("nap")
 async def nap(number: int) -> None:
-    await tally.nap_async(number)
+    await counters.nap_async(number)
 
 
 @queue.task("doze")
 async def doze(number: int) -> None:
-    await tally.doze(number, SLOTS)
+    await counters.doze(number, SLOTS)
 
 
 @queue.task("hold")
 async def hold(number: int) -> None:
-    await tally.hold(number)
+    await counters.hold(number)
 
 
 @queue.task("other")
 async def other(number: int) -> None:
-    """What registered workers wait for."""
+    """The type of the waiting claims of registered workers."""
 
 
 TASKS = {task.type: task for task in (noop, stamp, nap, doze, hold, other)}

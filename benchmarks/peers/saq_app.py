@@ -12,8 +12,8 @@ from typing import Any
 
 from saq import Queue
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import SLOTS, URL, chunks, program, use_uvloop
+from benchmarks.peers import counters
+from benchmarks.peers.app import SLOTS, URL, chunks, program, use_uvloop
 
 AT_ONCE = 20
 
@@ -22,15 +22,15 @@ queue = Queue.from_url(URL, name="bench")
 
 
 async def noop(ctx: Any, *, number: int) -> None:
-    tally.noop(number)
+    counters.noop(number)
 
 
 async def stamp(ctx: Any, *, number: int) -> None:
-    tally.stamp(number)
+    counters.stamp(number)
 
 
 async def nap(ctx: Any, *, number: int) -> None:
-    await tally.nap_async(number)
+    await counters.nap_async(number)
 
 
 settings = {"queue": queue, "functions": [noop, stamp, nap], "concurrency": SLOTS}

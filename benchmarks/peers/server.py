@@ -1,4 +1,4 @@
-"""A fresh Redis 7 on a free port, without persistence; it needs nothing of rqueue."""
+"""A fresh Redis 7 on a free port, without persistence. It does not use rqueue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_SEC = 20.0
 
 @contextmanager
 def fresh(folder: Path) -> Iterator[redis.Redis]:
-    """A client of a new server, which ends with the block."""
+    """A client of a new server, which is stopped at the end of the block."""
     port = free_port()
     where = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
     keep = ["--save", "", "--appendonly", "no"]
@@ -47,13 +47,13 @@ def program() -> str:
 
 def version() -> str:
     """The server's release."""
-    said = subprocess.run([program(), "--version"], check=True, capture_output=True, text=True)
-    found = re.search(r"v=(\S+)", said.stdout)
-    return found[1] if found else said.stdout.strip()
+    output = subprocess.run([program(), "--version"], check=True, capture_output=True, text=True)
+    found = re.search(r"v=(\S+)", output.stdout)
+    return found[1] if found else output.stdout.strip()
 
 
 def address(client: redis.Redis) -> str:
-    """The server's URL, as every peer takes it."""
+    """The server's URL."""
     return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
 
 
@@ -72,7 +72,7 @@ def wait(client: redis.Redis, process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """A port that is free now."""
     with socket.socket() as line:
         line.bind(("127.0.0.1", 0))
         return int(line.getsockname()[1])

@@ -12,8 +12,8 @@ from typing import Any
 
 from streaq import Worker
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import SLOTS, URL, chunks, program
+from benchmarks.peers import counters
+from benchmarks.peers.app import SLOTS, URL, chunks, program
 
 PREFETCH = 100
 
@@ -27,17 +27,17 @@ worker: Any = Worker(
 
 
 async def noop(number: int) -> None:
-    tally.noop(number)
+    counters.noop(number)
 
 
 async def stamp(number: int) -> None:
-    tally.stamp(number)
+    counters.stamp(number)
 
 
 TASKS = {
     "noop": worker.task(name="noop", silent=True)(noop),
     "stamp": worker.task(name="stamp", silent=True)(stamp),
-    "nap": worker.task(name="nap", silent=True)(tally.nap_async),
+    "nap": worker.task(name="nap", silent=True)(counters.nap_async),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from taskiq_redis import ListQueueBroker
 
-from benchmarks.peers.surroundings import URL
+from benchmarks.peers.app import URL
 from benchmarks.peers.taskiq_tasks import Tasks
 
 broker = ListQueueBroker(url=URL, queue_name="bench")

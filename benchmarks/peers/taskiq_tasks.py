@@ -1,6 +1,6 @@
-"""What both brokers of taskiq share.
+"""The tasks of both taskiq brokers.
 
-Chosen: async tasks, uvloop (taken by itself when installed), no parsing of arguments, logs from
+Chosen: async tasks, uvloop (used automatically when installed), no parsing of arguments, logs from
 WARNING on; no prefetch beyond the slots (its default; 100 was not better). Results are off, as
 they are by default.
 """
@@ -12,18 +12,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from benchmarks.peers import tally
-from benchmarks.peers.surroundings import chunks, program
+from benchmarks.peers import counters
+from benchmarks.peers.app import chunks, program
 
 AT_ONCE = 20
 
 
 async def noop(number: int) -> None:
-    tally.noop(number)
+    counters.noop(number)
 
 
 async def stamp(number: int) -> None:
-    tally.stamp(number)
+    counters.stamp(number)
 
 
 class Tasks:
@@ -34,7 +34,7 @@ class Tasks:
         self.of = {
             "noop": broker.register_task(noop, task_name="noop"),
             "stamp": broker.register_task(stamp, task_name="stamp"),
-            "nap": broker.register_task(tally.nap_async, task_name="nap"),
+            "nap": broker.register_task(counters.nap_async, task_name="nap"),
         }
 
     def workers(self, slots: int, processes: int) -> list[list[str]]:
@@ -52,7 +52,7 @@ class Tasks:
         await self.of[kind].kiq(number)
 
     async def start(self) -> None:
-        """Once, as a producer is meant to."""
+        """Starts the broker once, as a producer should."""
         if not self.started:
             await self.broker.startup()
             self.started = True

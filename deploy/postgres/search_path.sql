@@ -1,2 +1,2 @@
--- So that `SELECT * FROM tasks` means the archive's: its tables are in a schema of their own.
+-- The archive's tables are in the schema rqueue; with this, `SELECT * FROM tasks` finds them.
 ALTER DATABASE rqueue SET search_path = rqueue, public;

@@ -2,14 +2,14 @@
 --
 -- Deletes outbox entries whose rows are committed, and lets the keys of their tasks expire. The
 -- keys of a dead task stay until it is resolved, those of a task of a DAG until the DAG ends, and
--- those of a DAG until its own row says that it has ended. An entry that does not exist changes
+-- those of a DAG until its own row contains its end. An entry that does not exist changes
 -- nothing.
 --
 -- KEYS  1 outbox      stream  ended tasks for the archive
 -- ARGV  1 root        prefix of every key of the shard
 --       2 group       the consumer group
 --       3 ttl         how long the keys of an ended task are kept, ms
---       4 dags        ULIDs of the DAGs whose rows say that they have ended, separated by spaces
+--       4 dags        ULIDs of the DAGs whose rows contain their end, separated by spaces
 -- EACH  entry         id of an outbox entry
 -- FLAGS allow-oom
 -- REPLY OK <tasks>
@@ -23,9 +23,9 @@ for dag in string.gmatch(dags, "%S+") do
   written[dag] = true
 end
 
--- Whether the DAG of a task has ended. A DAG whose row says so begins to expire, after dag/forget
--- has processed its tasks. A DAG that ended after the archiver read its facts waits for the entry
--- of the task that it ended with.
+-- Whether the DAG of a task has ended. A DAG whose row contains this begins to expire, after
+-- dag/forget has processed its tasks. A DAG that ended after the archiver read its facts waits for
+-- the entry of the task that it ended with.
 local function has_ended(dag)
   local row = redis.call("HMGET", root .. "dag:" .. dag, "status", "finished")
   if row[1] and not row[2] then

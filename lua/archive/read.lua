@@ -18,7 +18,7 @@ local first, stride = 4, 1
 
 local none = {}
 
--- Reads a key beside the hash only if the task's flags say that it exists.
+-- Reads a key beside the hash only if the task's flags have its letter.
 local function read_flagged(flags, letter, command, name, ...)
   return tasks.has_flag(flags, letter) and redis.call(command, root .. name, ...) or none
 end

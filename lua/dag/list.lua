@@ -8,7 +8,7 @@
 --       2 from        position of the first
 --       3 limit       how many DAGs
 -- FLAGS allow-oom
--- REPLY OK <DAGs looked at> [<dag> <hash>]...
+-- REPLY OK <DAGs checked> [<dag> <hash>]...
 
 local dags = KEYS[1]
 local root, from, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

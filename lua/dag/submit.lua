@@ -1,8 +1,8 @@
 -- submit: - -> CREATED | PENDING
 --
--- Writes tasks of a DAG, a part of them in each call. Nobody sees them until the DAG is committed;
--- a DAG that is refused, or not written completely, is dropped. A repeated call changes nothing.
--- Dependencies inside the DAG are written before their dependents.
+-- Writes tasks of a DAG, a part of them in each call. They are not visible until the DAG is
+-- committed; a DAG that is refused, or not written completely, is dropped. A repeated call changes
+-- nothing. Dependencies inside the DAG are written before their dependents.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard

@@ -2,7 +2,7 @@
 --
 -- Ends tasks that have not ended. The holder of a lease is fenced from then on. Dependents are
 -- cancelled too, or their dependency counts as met; what one call does not reach stays in
--- `cancelling`, and every call continues with what is there.
+-- `cancelling`, and every call continues with it.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard
@@ -37,11 +37,11 @@ while how.left > 0 do
     break
   end
   for i = 1, #found, 2 do
-    local parent = string.match(found[i], "^children (.+)$")
+    local ended = string.match(found[i], "^children (.+)$")
     local rule, why = string.match(found[i + 1], "^(%S+) (.*)$")
-    if parent and how.left > 0 then
-      cancel.cascade(root, now, parent, rule, why, how)
-    elseif not parent then
+    if ended and how.left > 0 then
+      cancel.cascade(root, now, ended, rule, why, how)
+    elseif not ended then
       cancel.one(root, now, found[i], why, rule, how)
       how.left = how.left - 1
     end

@@ -14,7 +14,7 @@
 --       6 n           free slots
 --       7 start       1: the tasks become RUNNING at once, earlier deliveries too
 --       8 version     the lane version that `lanes` was made from
---       9 lanes       JSON [[number, rate, type, alone, limits, rules], ...] the worker may serve;
+--       9 lanes       JSON [[number, rate, type, exclusive_ms, limits, rules], ...] to serve;
 --                     rules of a lane of tenants: {name, fair, step, steps, each, own, most}:
 --                     whether tenants take turns, how far a turn moves a tenant, the limits of each
 --                     and of single ones, and how many of them one claim checks

@@ -11,15 +11,15 @@
 
 local root, task, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-local dependents, heirs = root .. "dependents:" .. task, root .. "heirs:" .. task
-local reply = { "OK", redis.call("ZCARD", dependents) + redis.call("HLEN", heirs) }
+local dependents, triggered = root .. "dependents:" .. task, root .. "heirs:" .. task
+local reply = { "OK", redis.call("ZCARD", dependents) + redis.call("HLEN", triggered) }
 local sole = redis.call("HGET", root .. "task:" .. task, "down")
 if sole then
   reply[2] = reply[2] + 1
   reply[3] = sole
 end
 local pages = { redis.call("ZRANGE", dependents, 0, limit - 1),
-  redis.call("HRANDFIELD", heirs, limit) }
+  redis.call("HRANDFIELD", triggered, limit) }
 for _, page in ipairs(pages) do
   for _, id in ipairs(page) do
     if #reply < limit + 2 then

@@ -9,7 +9,7 @@
 --       4 request     names this call: a repetition gets the same reply and changes nothing
 --       5 memo_ms     how long that reply is kept
 -- EACH  task          its id
---       life          the life that the reviewer saw; "" where nobody can read it
+--       life          the life that the reviewer saw; "" where it is not known
 --       review        JSON of the decision, see revive.add_review; "" for none
 -- FLAGS allow-oom
 -- REPLY OK [OK | GONE | STATE:<found> | DECIDED:<found>]...
@@ -24,7 +24,7 @@ if kept then
 end
 local now, reply, ended, done = values.now_ms(), { "OK" }, {}, false
 for at = first, #ARGV, stride do
-  local id, life, said = ARGV[at], tonumber(ARGV[at + 1]), values.decoded(ARGV[at + 2])
+  local id, life, review = ARGV[at], tonumber(ARGV[at + 1]), values.decoded(ARGV[at + 2])
   local row = tasks.read(root, id)
   local late = row.state and revive.already_decided(root, id, row, life)
   local word = "OK"
@@ -35,9 +35,9 @@ for at = first, #ARGV, stride do
   else
     done = true
     redis.call("ZREM", root .. "dead", id)
-    revive.add_review(root, now, id, row.more.life or 1, said, "cancel", how.reviews)
+    revive.add_review(root, now, id, row.more.life or 1, review, "cancel", how.reviews)
     redis.call("HSET", root .. "task:" .. id, "state", "CANCELLED", "why", reason,
-      "settled", "discard", "discarded", now, "reviewed", now, "resolution", said.resolution)
+      "settled", "discard", "discarded", now, "reviewed", now, "resolution", review.resolution)
     lanes.count(root, row.lane, "DEAD_LETTERED", -1)
     lanes.count(root, row.lane, "CANCELLED", 1)
     if how.archive then

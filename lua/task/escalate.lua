@@ -1,6 +1,6 @@
 -- escalate: no move
 --
--- Passes dead tasks on to someone who may decide about them. They stay dead and are marked.
+-- Marks dead tasks for a reviewer who may decide about them. They stay dead.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
@@ -21,7 +21,7 @@ if kept then
 end
 local now, reply, done = values.now_ms(), { "OK" }, false
 for at = first, #ARGV, stride do
-  local id, life, said = ARGV[at], tonumber(ARGV[at + 1]), values.decoded(ARGV[at + 2])
+  local id, life, review = ARGV[at], tonumber(ARGV[at + 1]), values.decoded(ARGV[at + 2])
   local row = tasks.read(root, id)
   local late = row.state and revive.already_decided(root, id, row, life)
   local word = "OK"
@@ -32,8 +32,8 @@ for at = first, #ARGV, stride do
   else
     done = true
     redis.call("HSET", root .. "task:" .. id, "reviewed", now, "resolution", "escalate")
-    revive.add_review(root, now, id, life, said, "escalate", how.reviews)
-    event.emit(root, how.events, "task.escalated", id, said.cause or "")
+    revive.add_review(root, now, id, life, review, "escalate", how.reviews)
+    event.emit(root, how.events, "task.escalated", id, review.cause or "")
   end
   reply[#reply + 1] = word
 end

@@ -1,7 +1,7 @@
 -- expire: PENDING | READY | RETRYING -> DEAD_LETTERED | CANCELLED
 --
--- Ends waiting tasks whose deadline has passed and that asked for this. A leased task continues and
--- is checked again after `again_ms`, since it may wait again by then; so is a task that is not
+-- Ends waiting tasks whose deadline has passed and whose options say so. A leased task continues
+-- and is checked again after `again_ms`, since it may wait again by then; so is a task that is not
 -- committed yet.
 --
 -- KEYS  1 ready       stream  one entry per task that may run

@@ -41,7 +41,7 @@ for at = first, #ARGV, stride do
   if held then
     how.freed = true
     if ARGV[at + 11] == "1" and row[1] ~= "CLAIMED" then
-      late.owe(root, id, token)
+      late.expect_report(root, id, token)
     end
     reply[#reply + 1] = fail.attempt(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],

@@ -8,12 +8,12 @@
 -- ARGV  1 root        prefix of every key of the shard
 --       2 keep        how many log lines are kept
 --       3 archive     1: the cost of a run whose lease has ended goes to the archive
---       4 request     "", or the name of a call by hand: a repetition gets the same reply
+--       4 request     "", or the name of a manual call: a repetition gets the same reply
 --       5 memo_ms     how long the reply to such a call is kept
 -- EACH  task          its id
 --       token         the claim's token
 --       seq           number of this note in its attempt, rising: a repetition is not stored twice;
---                     "" for one by hand
+--                     "" for a manual one
 --       progress      JSON, "" for nothing new
 --       checkpoint    JSON, "" for nothing new
 --       line          a log line, "" for none

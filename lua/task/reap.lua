@@ -23,7 +23,7 @@
 --       breaker       "" where this does not count, see lua/task/fail.lua
 --       failed_by     names of the workers on which it failed; "" leaves them unchanged
 --       poison        1: dead because it fails on every worker; else ""
---       alone         signature of its lane for exclusive tasks; "" to stay
+--       exclusive     signature of its lane for exclusive tasks; "" to keep its lane
 -- FLAGS allow-oom
 -- REPLY OK <more> [READY | RETRYING | DEAD_LETTERED | HELD]...
 
@@ -38,7 +38,7 @@ local how = { archive = archive, keep = keep, events = events, ended = {},
   touched = {} }
 local lost = {}
 for at = first, #ARGV, stride do
-  local id, token, alone = ARGV[at], ARGV[at + 1], ARGV[at + 11]
+  local id, token, exclusive_lane = ARGV[at], ARGV[at + 1], ARGV[at + 11]
   local held, row = lease.held(root, id, token)
   local was, entry = row[3], row[4]
   local silent = held and redis.call("XPENDING", ready, "workers", "IDLE", idle_ms, entry, entry, 1)
@@ -50,13 +50,14 @@ for at = first, #ARGV, stride do
     reply[#reply + 1] = "READY"
   else
     event.note_lost(root, id, silent[1][2], lost, events)
-    late.owe(root, id, token)
+    late.expect_report(root, id, token)
     reply[#reply + 1] = fail.attempt(root, now, id, row, { delay = ARGV[at + 2],
       attempts = ARGV[at + 3], reclaims = ARGV[at + 4], reason = ARGV[at + 5],
       record = ARGV[at + 6], failed_by = ARGV[at + 9], poison = ARGV[at + 10],
       settled = "reap" }, how)
     breaker.trip(root, now, ARGV[at + 7], ARGV[at + 8], id .. " " .. token, events)
-    local lane = alone ~= "" and lanes.number_of(root, { signature = alone }, max_lanes, now)
+    local lane = exclusive_lane ~= ""
+      and lanes.number_of(root, { signature = exclusive_lane }, max_lanes, now)
     if lane and lane ~= was then
       redis.call("HSET", root .. "task:" .. id, "lane", lane)
       lanes.count(root, was, reply[#reply], -1)

@@ -24,7 +24,7 @@ for _, member in ipairs(due) do
   local free = row[1] == "CLAIMED" or row[1] == "RUNNING" and row[6] ~= "recall"
   if free and string.match(row[2], "^%d+") == epoch then
     if row[1] == "RUNNING" then
-      late.owe(root, id, row[2])
+      late.expect_report(root, id, row[2])
     end
     lease.release(root, id, row, "recall", how)
     recalled = recalled + 1

@@ -23,7 +23,7 @@ for at = first, #ARGV, stride do
   if held then
     how.freed = true
     if row[1] ~= "CLAIMED" then
-      late.owe(root, id, token)
+      late.expect_report(root, id, token)
     end
     lease.release(root, id, row, "release " .. token, how)
     reply[#reply + 1] = "OK"

@@ -25,7 +25,7 @@
 
 local root, task, life, def = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local delay, tries, terms = tonumber(ARGV[5]), tonumber(ARGV[6]), calls.read_options(root, ARGV[7])
-local steps, page, said = tonumber(ARGV[8]), tonumber(ARGV[9]), values.decoded(ARGV[10])
+local steps, page, review = tonumber(ARGV[8]), tonumber(ARGV[9]), values.decoded(ARGV[10])
 local request, memo_ms = ARGV[11], ARGV[12]
 
 local now, key, row = values.now_ms(), root .. "task:" .. task, tasks.read(root, task)
@@ -35,7 +35,7 @@ if kept then
 elseif not row.state or not tasks.is_visible(root, row) then
   return { "GONE" }
 elseif not life then
-  local left = revive.register_parents(root, task, row, page, how)
+  local left = revive.register_dependencies(root, task, row, page, how)
   indexes.enter(root, how)
   event.emit_ready(root, terms.events, how.readied)
   local more = answer.touched(root, now, how.touched, tries)
@@ -50,11 +50,11 @@ if refused then
   return refused
 end
 
-local due = tonumber(said.not_before) or delay > 0 and now + delay or nil
+local due = tonumber(review.not_before) or delay > 0 and now + delay or nil
 status.revive(root, now, task, row.flags, terms.events)
 revive.begin_life(root, now, task, row, def, terms.events)
-said.not_before = due
-revive.add_review(root, now, task, life, said, "retry", terms.reviews)
+review.not_before = due
+revive.add_review(root, now, task, life, review, "retry", terms.reviews)
 if not many then
   redis.call("HDEL", key, "parents")
 end

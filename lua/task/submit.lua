@@ -26,10 +26,10 @@
 local root, max_lanes, tries, how = ARGV[1], ARGV[3], ARGV[4], ARGV[5]
 local who, most, ready, first, stride = ARGV[6], ARGV[7], KEYS[1], 8, 4
 local refused, why, archive = calls.refusal(root, who, most)
-local alone = not refused and #ARGV == first + stride - 1 and ARGV[first + 3] == ""
+local single = not refused and #ARGV == first + stride - 1 and ARGV[first + 3] == ""
   and plain.one(root, ARGV[2], tries, ARGV[first], ARGV[first + 1], ARGV[first + 2])
-if alone then
-  return alone
+if single then
+  return single
 end
 
 local now, places, touched = values.now_ms(), {}, {}
@@ -43,28 +43,28 @@ for at = first, #ARGV, stride do
   local place = places[ARGV[at + 1]] or lanes.parse_place(kinds, ARGV[at + 1])
   places[ARGV[at + 1]] = place
   local kind, points = place.kind, place.score
-  local key, word, detail, more, ask = keys[(at - first) / stride + 1], nil, "", ""
+  local key, word, detail, more, call_options = keys[(at - first) / stride + 1], nil, "", ""
   if here[id] or (any_known and redis.call("EXISTS", key) == 1) then
     word = "KNOWN"
   elseif refused then
     word, detail = refused, why
   elseif options ~= "" then
-    more, ask = string.match(options, "^([^\n]*)\n(.*)$")
+    more, call_options = string.match(options, "^([^\n]*)\n(.*)$")
     word, detail = special.submit(root, now, { id = id, kind = kind, max_lanes = max_lanes,
-      score = points, def = def, more = more, ask = ask, how = how, key = place.key,
-      archive = archive })
+      score = points, def = def, more = more, call_options = call_options, how = how,
+      tenant = place.tenant, archive = archive })
   elseif not lanes.number_of(root, kind, max_lanes, now) then
     word = "LANES"
   end
   if not word or word == "PENDING" then
-    here[id], made = place.key or true, made + 1
+    here[id], made = place.tenant or true, made + 1
     if kind.price ~= "" then
       accounts.write_price(key, kind.price, options == "")
     end
   end
   if not word then
     local scores, entry = kind.scores, redis.call("XADD", ready, "*", "task", id)
-    plain.write(root, id, key, entry, kind.number, points, def, place.key)
+    plain.write(root, id, key, entry, kind.number, points, def, place.tenant)
     touched[kind.number] = true
     if more == "" then
       scores[#scores + 1], scores[#scores + 2] = points, id

@@ -15,11 +15,11 @@ local root, limit, tries, events = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now, how = values.now_ms(), indexes.collector(limit)
 while how.left > 0 do
-  local parent = redis.call("SRANDMEMBER", root .. "unblocking")
+  local completed = redis.call("SRANDMEMBER", root .. "unblocking")
   local ended = redis.call("SRANDMEMBER", root .. "telling")
-  if parent then
-    if unblock.dependents(root, parent, how) then
-      redis.call("SREM", root .. "unblocking", parent)
+  if completed then
+    if unblock.dependents(root, completed, how) then
+      redis.call("SREM", root .. "unblocking", completed)
     end
   elseif ended then
     local state = redis.call("HGET", root .. "task:" .. ended, "state")

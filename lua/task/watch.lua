@@ -1,7 +1,7 @@
 -- watch: no move
 --
 -- Registers a mailbox that is notified when tasks or DAGs end. For those that have ended already,
--- the reply says so.
+-- the reply has their state.
 --
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard

@@ -6,8 +6,8 @@
 -- KEYS  1 ready       stream  routes the call to the shard
 -- ARGV  1 root        prefix of every key of the shard
 --       2 task        its id
---       3 lane        JSON [number, rate, type, alone, limits, rules]: its lane as a claim receives
---                     it
+--       3 lane        JSON [number, rate, type, exclusive_ms, limits, rules]: its lane, as a claim
+--                     receives it
 --       4 limit       how many of its dependencies are listed
 -- FLAGS allow-oom
 -- REPLY OK <now> <state> [word, what, until]... | GONE | LANES; "price" blocks nothing, it is the

@@ -1,6 +1,6 @@
 -- drain: no move
 --
--- Asks all current runs of a worker to drain: they get no more tasks, and end when their running
+-- Drains all current runs of a worker: they get no more tasks, and end when their running
 -- tasks have finished. A run that starts later under the same name is not affected. With `why` the
 -- worker is blamed for its failures, which is emitted as an event and stored.
 --

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from typing_extensions import TypedDict
 
-from rqueue.archive.reader import Wanted
-from rqueue.archive.reports import AgentEvent, Spent, WantedEvents, events, spend
-from rqueue.archive.words import BYS, WORDS, By
+from rqueue.archive.filters import BYS, WORDS, By, TaskFilter
+from rqueue.archive.reports import AgentEvent, EventFilter, Spent, events, spend
 from rqueue.core import outbox
 from rqueue.errors import ConfigError, InvalidTask, TaskNotFound
 from rqueue.producer import arguments
@@ -24,11 +23,10 @@ if TYPE_CHECKING:
     from rqueue.archive.connection import Archive
     from rqueue.archive.maintenance.embeddings import Embeddings
     from rqueue.archive.maintenance.metrics import Period, QueueMetrics
-    from rqueue.archive.maintenance.pruning import Pruned
     from rqueue.archive.maintenance.restore import Restorer
+    from rqueue.archive.maintenance.retention import Pruned, Retention
     from rqueue.archive.maintenance.verify import Verified
     from rqueue.archive.reader import ArchiveReader
-    from rqueue.archive.retention import Retention
     from rqueue.clock import Clock
     from rqueue.dead.rebuild import Restored
     from rqueue.operations import Operations
@@ -46,7 +44,7 @@ MAX_TEXT = 1_000
 MOST = 1_000_000_000
 
 
-class Sought(TypedDict, total=False):
+class SearchOptions(TypedDict, total=False):
     """Search options; all given conditions must match.
 
     `status` is one word or several, of any document form: COMPLETED, dead-letter, dead, cancelled.
@@ -126,16 +124,16 @@ class QueueArchive:
         return found
 
     async def search(
-        self, *, limit: int | None = None, **sought: Unpack[Sought]
+        self, *, limit: int | None = None, **sought: Unpack[SearchOptions]
     ) -> AsyncIterator[Task]:
         """Yields the matching tasks, the latest end first, read in pages."""
         most = None if limit is None else arguments.number_of("limit", limit, most=MOST)
-        async for task in self._reader.find(event_filter_of(sought), limit=most):
+        async for task in self._reader.find(task_filter_of(sought), limit=most):
             yield task
 
-    async def count(self, **sought: Unpack[Sought]) -> int:
+    async def count(self, **sought: Unpack[SearchOptions]) -> int:
         """Returns the number of matching tasks."""
-        return await self._reader.count(event_filter_of(sought))
+        return await self._reader.count(task_filter_of(sought))
 
     async def spend(
         self,
@@ -172,7 +170,7 @@ class QueueArchive:
         """Yields the events of agents, newest first, for memories, reports and audits. They are
         recorded only while the queue's setting `agent_events` is on.
         """
-        wanted = WantedEvents(
+        wanted = EventFilter(
             agent=None if agent is None else arguments.label_of("agent", agent),
             task=None if task is None else TaskId.parse(task).uuid,
             since=moment_of("since", since),
@@ -214,7 +212,7 @@ class QueueArchive:
         """Deletes rows that are older than the given retention, by default the queue's; `dry_run`
         only counts them.
         """
-        from rqueue.archive.maintenance.pruning import pruning_of  # noqa: PLC0415 - an extra
+        from rqueue.archive.maintenance.retention import pruning_of  # noqa: PLC0415 - an extra
 
         now = self._clock.now()
         pruning = pruning_of(self._archive, self._settings, retention, now=now)
@@ -259,14 +257,14 @@ class QueueArchive:
         return found
 
 
-def event_filter_of(sought: Sought) -> Wanted:
+def task_filter_of(sought: SearchOptions) -> TaskFilter:
     """Returns the filter of these options. Raises InvalidTask."""
-    unknown = sorted(sought.keys() - Sought.__annotations__.keys())
+    unknown = sorted(sought.keys() - SearchOptions.__annotations__.keys())
     if unknown:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
     type, tag, text = sought.get("type"), sought.get("tag"), sought.get("text")
     agent, worker = sought.get("agent"), sought.get("worker")
-    return Wanted(
+    return TaskFilter(
         states=states_of(sought.get("status")),
         type=None if type is None else arguments.name_of("type", type),
         tag=None if tag is None else arguments.label_of("tag", tag),

@@ -127,11 +127,11 @@ class Archiver:
                 return
             # Until the entries are archived: after an error they are read again in small parts.
             self.limits[number] = FIRST
-            written, over = Written(), set[str]()
+            written, ended_dags = Written(), set[str]()
             async for batch in self.batches(entries):
                 written.add(await self.writer.write(batch))
-                over.update(batch.over)
-            tasks = await archived(self.shard, entries, over)
+                ended_dags.update(batch.ended_dags)
+            tasks = await archived(self.shard, entries, ended_dags)
             done.tasks += tasks
             done.repeated += written.repeated
             done.conflicts += written.conflicts
@@ -165,7 +165,7 @@ class Archiver:
             batch.refused.append(Refused(entry, line, kept, str(error)))
             return
         if not row.is_typed:
-            row = await self.typed(row, kept)
+            row = await self.with_type(row, kept)
         batch.ended.append(Ended(row, entry, line, kept))
 
     async def pages(self, entries: Sequence[Entry]) -> AsyncIterator[Iterable[Found]]:
@@ -181,7 +181,7 @@ class Archiver:
             yield zip(names[done:], lines[done:], kept, strict=False)
             done += len(kept)
 
-    async def typed(self, row: Row, kept: EndedTask) -> Row:
+    async def with_type(self, row: Row, kept: EndedTask) -> Row:
         """Returns the row with the type of the task's lane, for a definition that cannot be
         decoded.
         """
@@ -200,7 +200,7 @@ class Archiver:
         for dag, fields in zip(dags, await read_dags(self.shard, dags), strict=True):
             if fields:
                 batch.dags.append(dag_facts(dag, fields))
-                batch.over += [dag] if "finished" in fields else []
+                batch.ended_dags += [dag] if "finished" in fields else []
         return batch
 
 

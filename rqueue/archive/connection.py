@@ -84,13 +84,13 @@ class Archive:
         shows.
 
         The pool's own `check` makes a round trip to the server each time (0.6 ms measured on one
-        machine, 4 us for a look at the socket), and waits for seconds between two dead connections.
-        The socket shows that a server has restarted. A server that no longer answers is detected by
-        the timeout of the call. The look is cheap enough for the archiver too.
+        machine, 4 us for a check of the socket), and waits for seconds between two dead
+        connections. The socket shows that a server has restarted. A server that no longer answers
+        is detected by the timeout of the call. The check is cheap enough for the archiver too.
         """
         for _ in range(POOL_SIZE):
             connection = await pool.getconn(self.timeout_sec)
-            if not is_cut(connection):
+            if not is_broken(connection):
                 return connection
             await connection.close()
             await pool.putconn(connection)
@@ -119,7 +119,7 @@ class Archive:
         except ImportError as error:
             rule = "needs psycopg: pip install 'rqueue[archive]'"
             raise ConfigError("archive", rule) from error
-        from rqueue.archive.wire import Wire, probing  # noqa: PLC0415 - an extra
+        from rqueue.archive.wire import Wire, probe_options  # noqa: PLC0415 - an extra
 
         check(url)
         wait = max(1, round(self.timeout_sec))
@@ -132,7 +132,7 @@ class Archive:
             timeout=self.timeout_sec,
             # The pool does not reconnect in the background for longer than a call may take.
             reconnect_timeout=self.timeout_sec,
-            kwargs={"connect_timeout": wait, "application_name": "rqueue", **probing(url)},
+            kwargs={"connect_timeout": wait, "application_name": "rqueue", **probe_options(url)},
         )
 
     async def aclose(self) -> None:
@@ -144,7 +144,7 @@ class Archive:
             await found.close()
 
 
-def is_cut(connection: AsyncConnection[Any]) -> bool:
+def is_broken(connection: AsyncConnection[Any]) -> bool:
     """Returns whether the server has closed the connection or has sent unexpected data."""
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)

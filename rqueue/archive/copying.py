@@ -40,6 +40,11 @@ def number_in(fields: Mapping[str, str], name: str, digits: int = BIGINT_DIGITS)
     return found if found.isdecimal() and found.isascii() and len(found) <= digits else "0"
 
 
+def storable(text: str) -> str:
+    """Returns the text without NUL characters, which PostgreSQL cannot store."""
+    return text.replace("\0", "\ufffd")
+
+
 def escaped(text: str) -> str:
     """Escapes a text for COPY."""
     return text.translate(ESCAPES)

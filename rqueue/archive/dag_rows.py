@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
+from rqueue.archive.copying import storable
 from rqueue.dags.store import dag_of
 from rqueue.store.replies import UNREADABLE, moment, natural
 from rqueue.task.codec import MAX_INT
+from rqueue.task.dag import DagSpec
+from rqueue.task.fields import MICRO
 from rqueue.task.ids import number_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rqueue.archive.connection import Archive
     from rqueue.archive.reader import ArchiveReader
     from rqueue.task.dag import Dag
     from rqueue.task.ids import DagId
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 # The largest value of a PostgreSQL integer.
 MAX_COUNT = 2**31 - 1
 FACTS = "SELECT d.facts FROM rqueue.dags d WHERE d.id = %(id)s AND d.queue = %(queue)s"
+# Fields of the hash that are options of the DAG.
+OPTIONS = ("title", "created_by", "on_failure", "spawn")
 
 
 def dag_facts(ulid: str, fields: Mapping[str, str]) -> dict[str, object]:
@@ -43,11 +49,6 @@ def dag_facts(ulid: str, fields: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def storable(text: str) -> str:
-    """Returns the text without NUL characters, which PostgreSQL cannot store."""
-    return text.replace("\0", "\ufffd")
-
-
 async def read_dag(reader: ArchiveReader, dag: DagId) -> Dag | None:
     """Returns a DAG in its state when its last task was archived; None if the archive does not have
     it or its row is invalid.
@@ -60,6 +61,29 @@ async def read_dag(reader: ArchiveReader, dag: DagId) -> Dag | None:
         return dag_of(dag, flat)
     except UNREADABLE:
         return None
+
+
+class DagPast(NamedTuple):
+    """The options of a DAG, the DAG that was to follow it, and its number of tasks."""
+
+    spec: DagSpec
+    following: str | None
+    total: int
+
+
+async def dag_past(archive: Archive, queue: str, dag: DagId) -> DagPast:
+    """Returns the archived properties of a DAG; defaults if it has no row."""
+    async with archive.connection() as connection:
+        cursor = await connection.execute(FACTS, {"id": dag.uuid, "queue": queue})
+        row = await cursor.fetchone()
+    facts: dict[str, str] = row[0] if row else {}
+    given: dict[str, Any] = {name: facts[name] for name in OPTIONS if facts.get(name)}
+    if facts.get("threshold"):
+        given["failure_threshold"] = float(facts["threshold"])
+    if facts.get("budget"):
+        given["budget_usd"] = int(facts["budget"]) / MICRO
+    total = number_in(facts, "total") or 0
+    return DagPast(DagSpec.parse(given), facts.get("follow") or None, total)
 
 
 def number_in(fields: Mapping[str, str], name: str, most: int = MAX_INT) -> int | None:

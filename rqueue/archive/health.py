@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rqueue.archive.schema import applied, migrations
 from rqueue.errors import RQueueError
 from rqueue.finding import Finding, Level
 
 if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
     from rqueue.archive.connection import Archive
 
 
@@ -60,8 +62,8 @@ def judge_outbox(facts: OutboxFacts) -> Finding:
     advice = "start `rqueue archiver`, or a scheduler with postgres_url set"
     if facts.oldest_ms is None:
         return Finding(Level.OK, what, "no task waits for the archive")
-    waiting = f"{facts.waiting} ended tasks wait for the archive"
-    found = f"{waiting}, the oldest for {facts.oldest_ms / 1000:.1f} s"
+    waiting = counted(facts.waiting, "ended task waits", "ended tasks wait")
+    found = f"{waiting} for the archive, the oldest for {facts.oldest_ms / 1000:.1f} s"
     if facts.most and facts.waiting >= facts.most:
         return Finding(Level.FAIL, what, f"{found}; new tasks are refused (max_outbox)", advice)
     if facts.oldest_ms > LATE_MS:
@@ -78,18 +80,26 @@ def judge_archive(facts: ArchiveFacts) -> list[Finding]:
         advice = "check that PostgreSQL runs, and postgres_url; ended tasks wait in the outbox"
         return [Finding(Level.FAIL, what, facts.fault, advice)]
     if facts.missing:
-        found = f"{facts.version}, {facts.missing} migrations are missing"
+        missing = counted(facts.missing, "migration is missing", "migrations are missing")
+        found = f"{facts.version}, {missing}"
         return [Finding(Level.FAIL, what, found, MIGRATE)]
     findings = [Finding(Level.OK, what, f"{facts.version}, tables are up to date")]
     if facts.quarantined:
-        found = f"{facts.quarantined} could not be stored as rows"
+        items = counted(facts.quarantined, "item", "items")
+        found = f"{items} could not be stored as rows"
         advice = "SELECT task, reason, at FROM rqueue.quarantine"
         findings.append(Finding(Level.WARN, f"queue {facts.queue}: quarantine", found, advice))
     if facts.conflicts:
-        found = f"{facts.conflicts} have a second, different end; the first end is kept"
+        ends = counted(facts.conflicts, "life has", "lives have")
+        found = f"{ends} a second, different end; the first end is kept"
         advice = "SELECT id, life, state, at FROM rqueue.conflicts; check for a failover"
         findings.append(Finding(Level.WARN, f"queue {facts.queue}: conflicts", found, advice))
     return findings
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Returns a number with the singular or the plural of a phrase."""
+    return f"{number} {one if number == 1 else many}"
 
 
 COUNTS = """
@@ -107,9 +117,16 @@ async def read_health(archive: Archive, queue: str) -> ArchiveFacts:
             missing = {step.version for step in migrations()} - await applied(connection)
             if missing:
                 return ArchiveFacts(queue, version, missing=len(missing))
-            cursor = await connection.execute(COUNTS, {"queue": queue})
-            row = await cursor.fetchone()
+            quarantined, conflicts = await read_counts(connection, queue)
     except RQueueError as error:
         return ArchiveFacts(queue, fault=str(error))
-    quarantined, conflicts = row or (0, 0)
     return ArchiveFacts(queue, version, 0, quarantined, conflicts)
+
+
+async def read_counts(connection: AsyncConnection[Any], queue: str) -> tuple[int, int]:
+    """Returns the number of a queue's items in quarantine, and of second ends that differ from the
+    archived ones.
+    """
+    cursor = await connection.execute(COUNTS, {"queue": queue})
+    row = await cursor.fetchone()
+    return row or (0, 0)

@@ -68,7 +68,7 @@ class QuickRow:
 
     ulid: str
     text: bytes
-    told: OutboxItem
+    item: OutboxItem
     plain: PlainTask
 
     life: ClassVar[int] = 1
@@ -89,7 +89,7 @@ class QuickRow:
 
     def without_json(self) -> Row:
         """Returns the row as `row_of` makes it, with raw bytes only."""
-        return row_of(self.told, self.plain.unpacked()).without_json()
+        return row_of(self.item, self.plain.unpacked()).without_json()
 
 
 def quick_row(line: OutboxItem, kept: EndedTask | PlainTask) -> QuickRow | None:
@@ -103,13 +103,13 @@ def quick_row(line: OutboxItem, kept: EndedTask | PlainTask) -> QuickRow | None:
     lane, entry, created, score = words[:4]
     token, epoch, holder, claimed, started, owner, finished = words[-7:]
     definition, result = kept.definition or b"".join(words[4:-7]), kept.result
-    asked, output = asked_of(definition), output_of(result)
-    if asked is None or output is None:
+    named, output = type_and_priority(definition), result_columns(result)
+    if named is None or output is None:
         return None
     ulid = line.task.decode()
     head = b"1 COMPLETED %b %d " % (finished, len(definition))
     text = LINE % (
-        b"%032x" % int(ulid.translate(TO_BASE_32), 32), asked[0], owner, asked[1], epoch, created,
+        b"%032x" % int(ulid.translate(TO_BASE_32), 32), named[0], owner, named[1], epoch, created,
         claimed if started == b"0" else started, finished, hexlify(definition), output,
         hexlify(RECORD % (lane, entry, score, token, holder, finished)),
         hexlify(sha256(head + definition + result).digest()[:16]),
@@ -117,7 +117,7 @@ def quick_row(line: OutboxItem, kept: EndedTask | PlainTask) -> QuickRow | None:
     return QuickRow(ulid, text, line, kept)
 
 
-def asked_of(definition: bytes) -> tuple[bytes, bytes] | None:
+def type_and_priority(definition: bytes) -> tuple[bytes, bytes] | None:
     """Returns the type and the priority of a definition; None if it has other options."""
     if has_nul(definition):
         return None
@@ -133,7 +133,7 @@ def asked_of(definition: bytes) -> tuple[bytes, bytes] | None:
     return name.encode(), repr(priority).encode()
 
 
-def output_of(result: bytes) -> bytes | None:
+def result_columns(result: bytes) -> bytes | None:
     """Returns the two columns of a result; None if it is not JSON that PostgreSQL can store."""
     if not result:
         return b"\\N\tf"

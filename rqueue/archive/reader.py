@@ -1,129 +1,26 @@
-"""Reads ended tasks from the archive. Filters become SQL conditions; values given by callers are
-passed as parameters, never as part of the statement.
-"""
+"""Reads ended tasks from the archive."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.archive.connection import SEARCH_SEC
-from rqueue.archive.dag_rows import number_in
 from rqueue.archive.rows import stored_in
-from rqueue.core.reader import Stored
-from rqueue.errors import InvalidTask
 from rqueue.store.replies import UNREADABLE
-from rqueue.task.artifact import placeholder_in
-from rqueue.task.codec import decode
-from rqueue.task.dag import DagSpec
 from rqueue.task.fields import MICRO
-from rqueue.task.ids import DagId, TaskId, external_key, ulid_of
+from rqueue.task.ids import TaskId, external_key, ulid_of
 from rqueue.task.lane import Lane
 from rqueue.task.spec import TaskSpec
 from rqueue.task.task import Tokens
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from uuid import UUID
 
     from rqueue.archive.connection import Archive
+    from rqueue.archive.filters import TaskFilter
     from rqueue.clock import Clock
-    from rqueue.task.state import State
     from rqueue.task.task import Task
-
-
-NEWEST = "NOT EXISTS (SELECT FROM rqueue.task_lives n WHERE n.id = t.id AND n.life > t.life)"
-# A payload that PostgreSQL cannot store as JSON is searched in the raw definition.
-PAYLOAD = "coalesce((t.spec -> 'p')::text, encode(t.definition, 'escape'))"
-# Characters that may follow the backslash of a JSON escape, and a prefix that matches up to a
-# position that is not inside an escape.
-ESCAPED = frozenset("bfnrtu\\")
-ALIGNED = r"(^|[^\\])(\\\\)*"
-# Characters that may have a meaning in a regular expression.
-ODD = re.compile(r"[^\w\s]")
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A filter; all given conditions must match. `since` and `until` bound the end of the task,
-    `until` is excluded. `agent` is the task's agent or the worker that ran it. `text` occurs in the
-    error or the payload, ignoring case. With `all_lives`, all lives match, not only the newest.
-    """
-
-    states: frozenset[State] = frozenset()
-    type: str | None = None
-    tag: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    text: str | None = None
-    agent: str | None = None
-    worker: str | None = None
-    dag: UUID | None = None
-    all_lives: bool = False
-
-    def condition(self, queue: str) -> tuple[str, dict[str, object]]:
-        """Returns the condition for rows `t` of rqueue.task_lives, and its parameters."""
-        given: dict[str, object] = {"queue": queue}
-        parts = ["t.queue = %(queue)s"]
-        for name, (value, part) in self.tests().items():
-            if value is not None:
-                given[name] = value
-                parts.append(part)
-        if self.text is not None:
-            part, words = containing(self.text)
-            given |= words
-            parts.append(part)
-        if not self.all_lives:
-            parts.append(NEWEST)
-        return " AND ".join(parts), given
-
-    def tests(self) -> dict[str, tuple[object, str]]:
-        """Returns the conditions on columns by name: the value, None for any, and its SQL."""
-        states = [state.value for state in sorted(self.states)] or None
-        return {
-            "states": (states, "t.state = ANY(%(states)s)"),
-            "type": (self.type, "t.type = %(type)s"),
-            "tags": (None if self.tag is None else [self.tag], "t.tags @> %(tags)s::text[]"),
-            "since": (self.since, "t.finished_at >= %(since)s"),
-            "until": (self.until, "t.finished_at < %(until)s"),
-            "agent": (self.agent, "(t.agent_name = %(agent)s OR t.worker = %(agent)s)"),
-            "worker": (self.worker, "t.worker = %(worker)s"),
-            # A single task is a DAG of one task, under its own id.
-            "dag": (self.dag, "(t.dag_id = %(dag)s OR t.id = %(dag)s)"),
-        }
-
-
-def containing(text: str) -> tuple[str, dict[str, object]]:
-    """Returns the condition that the error or a string in the payload contains a text, and its
-    parameters. A text with quotes but no backslash may also match the JSON text of the payload
-    across several strings.
-    """
-    quoted = in_json(text)
-    given: dict[str, object] = {"text": like(text), "quoted": like(quoted)}
-    within = f"{PAYLOAD} ILIKE %(quoted)s ESCAPE '\\'"
-    if quoted[0].lower() in ESCAPED:
-        # Evaluated only if the first condition is true: an "n" may belong to an escape such as \\n.
-        given["aligned"] = ALIGNED + ODD.sub(r"\\\g<0>", quoted)
-        within = f"({within} AND {PAYLOAD} ~* %(aligned)s)"
-    found = ["t.error ILIKE %(text)s ESCAPE '\\'", within]
-    if quoted != text and "\\" not in text:
-        found.append(f"{PAYLOAD} ILIKE %(text)s ESCAPE '\\'")
-    return f"({' OR '.join(found)})", given
-
-
-def like(text: str) -> str:
-    """Returns a LIKE pattern that matches any value that contains the text literally."""
-    for odd in ("\\", "%", "_"):
-        text = text.replace(odd, f"\\{odd}")
-    return f"%{text}%"
-
-
-def in_json(text: str) -> str:
-    """Returns the text as it is written within a JSON string."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 # Number of keys in a page. Their contents are read in portions of at most PORTION tasks or about
@@ -216,7 +113,7 @@ class ArchiveReader:
         given = {"queue": self.queue, "id": id, "life": life, "limit": limit}
         return self.tasks_of(await self.rows(LIVES, given))
 
-    async def find(self, wanted: Wanted, *, limit: int | None = None) -> AsyncIterator[Task]:
+    async def find(self, wanted: TaskFilter, *, limit: int | None = None) -> AsyncIterator[Task]:
         """Yields the matching tasks, the latest end first, read in pages. Tasks that end meanwhile
         may be missed; no task is yielded twice.
         """
@@ -231,14 +128,14 @@ class ArchiveReader:
             last = keys[-1]
             left = None if left is None else left - len(keys)
 
-    async def count(self, wanted: Wanted) -> int:
+    async def count(self, wanted: TaskFilter) -> int:
         """Returns the number of matching tasks."""
         condition, given = wanted.condition(self.queue)
         statement = f"SELECT count(*) FROM rqueue.task_lives t WHERE {condition}"
         ((number,),) = await self.search(statement, given)
         return int(number)
 
-    async def keys(self, wanted: Wanted, last: Key | None, limit: int) -> list[Key]:
+    async def keys(self, wanted: TaskFilter, last: Key | None, limit: int) -> list[Key]:
         """Returns a page of matching lives; `last` is the last key of the previous page."""
         condition, given = wanted.condition(self.queue)
         given["limit"] = limit
@@ -321,96 +218,3 @@ def portions(keys: Sequence[Key]) -> Iterator[list[Key]]:
 def task_id(id: UUID) -> TaskId:
     """Returns the task id of a row's UUID."""
     return TaskId.from_ulid(ulid_of(id.int))
-
-
-# The last life of each task.
-LAST = """
-SELECT DISTINCT ON (id) id, life, state, definition, result, record, dag_id
-FROM rqueue.task_lives WHERE queue = %(queue)s AND {}
-ORDER BY id, life DESC
-"""
-BY_ID, BY_DAG = LAST.format("id = ANY(%(ids)s)"), LAST.format("dag_id = %(dag)s")
-DAG = "SELECT facts FROM rqueue.dags WHERE queue = %s AND id = %s"
-KEPT = {"title": "title", "created_by": "created_by", "on_failure": "on_failure", "spawn": "spawn"}
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """The last life of a task: its final state, definition, result and record."""
-
-    id: TaskId
-    life: int
-    state: str
-    definition: bytes
-    result: bytes
-    record: bytes
-    dag: DagId | None = None
-
-    def spec(self) -> tuple[TaskSpec, str | None]:
-        """Returns the spec with all dependencies, and why it is unreadable, or None."""
-        found: dict[str, Any] = json.loads(self.record)
-        parents = [str(one).encode(errors="replace") for one in found.get("parents", ())]
-        asked = Stored(
-            dict(found.get("task", {})), self.definition, dependency_list=parents
-        ).requested()
-        return asked["spec"], asked["unreadable"]
-
-    @property
-    def is_stowed(self) -> bool:
-        """Whether the result is an artifact, which is too large to be embedded in a new task."""
-        try:
-            return placeholder_in(self.result) is not None
-        except InvalidTask:
-            return True
-
-    def output(self) -> Any:
-        """Returns the decoded result; None without a result."""
-        return decode(self.result, field="result") if self.result else None
-
-
-class DagPast(NamedTuple):
-    """The options of a DAG, the DAG that was to follow it, and its number of tasks."""
-
-    spec: DagSpec
-    following: str | None
-    total: int
-
-
-async def by_id(archive: Archive, queue: str, tasks: Sequence[TaskId]) -> dict[TaskId, Past]:
-    """Returns the archived tasks of these ids."""
-    return await read(archive, BY_ID, {"queue": queue, "ids": [task.uuid for task in tasks]})
-
-
-async def by_dag(archive: Archive, queue: str, dag: DagId) -> dict[TaskId, Past]:
-    """Returns the archived tasks of a DAG, ordered by id."""
-    return await read(archive, BY_DAG, {"queue": queue, "dag": dag.uuid})
-
-
-async def read(archive: Archive, statement: str, facts: dict[str, Any]) -> dict[TaskId, Past]:
-    """Returns the tasks that a statement selects."""
-    async with archive.within(SEARCH_SEC) as connection:
-        cursor = await connection.execute(statement.encode(), facts)
-        found = [past_in(row) for row in await cursor.fetchall()]
-    return {past.id: past for past in found}
-
-
-def past_in(row: Sequence[Any]) -> Past:
-    """Returns a row as a Past."""
-    id, life, state, definition, result, record, dag = row
-    place = None if dag is None else DagId.from_ulid(TaskId.parse(dag).ulid)
-    return Past(TaskId.parse(id), life, state, definition, result or b"", record, place)
-
-
-async def dag_past(archive: Archive, queue: str, dag: DagId) -> DagPast:
-    """Returns the archived properties of a DAG; defaults if it has no row."""
-    async with archive.connection() as connection:
-        cursor = await connection.execute(DAG, [queue, dag.uuid])
-        row = await cursor.fetchone()
-    facts: dict[str, str] = row[0] if row else {}
-    given: dict[str, Any] = {ours: facts[name] for name, ours in KEPT.items() if facts.get(name)}
-    if facts.get("threshold"):
-        given["failure_threshold"] = float(facts["threshold"])
-    if facts.get("budget"):
-        given["budget_usd"] = int(facts["budget"]) / MICRO
-    total = number_in(facts, "total") or 0
-    return DagPast(DagSpec.parse(given), facts.get("follow") or None, total)

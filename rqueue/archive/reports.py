@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqueue.archive.connection import SEARCH_SEC
+from rqueue.archive.copying import storable
 from rqueue.archive.reader import task_id
 from rqueue.dead.reviews import Review
 from rqueue.errors import InvalidTask
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from rqueue.archive.connection import Archive
+    from rqueue.archive.filters import By
     from rqueue.archive.reader import ArchiveReader
-    from rqueue.archive.words import By
 
 
 COLUMNS: dict[By, str] = {
@@ -134,7 +135,7 @@ class AgentEvent(Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class WantedEvents:
+class EventFilter:
     """A filter of events; all given conditions must match. `until` is excluded."""
 
     agent: str | None = None
@@ -153,7 +154,7 @@ class WantedEvents:
 
 
 async def events(
-    reader: ArchiveReader, wanted: WantedEvents, *, limit: int | None = None
+    reader: ArchiveReader, wanted: EventFilter, *, limit: int | None = None
 ) -> AsyncIterator[AgentEvent]:
     """Yields the matching events, newest first, read in pages."""
     given = {"queue": reader.queue, **wanted.parameters()}
@@ -215,7 +216,7 @@ ORDER BY at, entry, task_id LIMIT %(limit)s
 TEXTS = ("by", "cause", "note", "type", "reason", "error", "fingerprint")
 
 
-class Asked(NamedTuple):
+class ReviewFilter(NamedTuple):
     """A filter of reviews: of a queue, from `since` to before `until`, of all tasks or of one."""
 
     queue: str
@@ -250,7 +251,7 @@ async def write_reviews(archive: Archive, queue: str, reviews: Sequence[Review])
 
 def row_of(queue: str, review: Review) -> dict[str, Any]:
     """Returns a review as a row; empty texts are NULL."""
-    texts = {name: storable(getattr(review, name)) for name in TEXTS}
+    texts = {name: storable(getattr(review, name)) or None for name in TEXTS}
     return {
         **texts,
         "queue": queue,
@@ -258,20 +259,13 @@ def row_of(queue: str, review: Review) -> dict[str, Any]:
         "task": review.task.uuid,
         "life": review.life,
         "at": review.at,
-        "resolution": storable(review.resolution) or "",
+        "resolution": storable(review.resolution),
         "not_before": review.not_before,
         "diff": json.dumps(review.diff) if review.diff else None,
     }
 
 
-def storable(text: str) -> str | None:
-    """Returns the text without NUL characters, which PostgreSQL cannot store; None for an empty
-    one.
-    """
-    return text.replace("\0", "\ufffd") or None
-
-
-async def read_reviews(archive: Archive, wanted: Asked) -> AsyncIterator[Review]:
+async def read_reviews(archive: Archive, wanted: ReviewFilter) -> AsyncIterator[Review]:
     """Yields the matching reviews, oldest first."""
     facts: dict[str, Any] = {**wanted._asdict(), "limit": PAGE}
     facts["only"] = None if wanted.only is None else wanted.only.uuid

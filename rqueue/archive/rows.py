@@ -52,14 +52,14 @@ PIECES = tuple(f"def{digit}" for digit in range(8))
 BESIDE = ("failures", "notes", "logs", "parents", "steps")
 
 
-def whole_of(kept: EndedTask, task: bytes) -> bytes:
+def quarantine_data(kept: EndedTask, task: bytes) -> bytes:
     """Returns all stored data of a task as JSON, for a quarantined item."""
     names = ("flat", "definition", "result", *BESIDE)
-    found = {name: shown(getattr(kept, name)) for name in names}
-    return json.dumps({"id": shown(task), **found}).encode()
+    found = {name: as_text(getattr(kept, name)) for name in names}
+    return json.dumps({"id": as_text(task), **found}).encode()
 
 
-def shown(part: bytes | Sequence[bytes]) -> str | list[str]:
+def as_text(part: bytes | Sequence[bytes]) -> str | list[str]:
     """Returns bytes as text from which `bytes_of` restores them."""
     if isinstance(part, bytes):
         return part.decode(errors="surrogateescape")
@@ -74,7 +74,7 @@ def record_of(kept: EndedTask, fields: Mapping[str, str]) -> bytes:
     for name in BESIDE:
         found = getattr(kept, name)
         if found:
-            record[name] = shown(found)
+            record[name] = as_text(found)
     return json.dumps(record, separators=(",", ":")).encode()
 
 
@@ -145,24 +145,24 @@ def failure_line(id: str, type: str, record: AttemptRecord, *, error: str, model
     return "\t".join(columns) + "\n"
 
 
-def spent(kept: EndedTask) -> dict[str, str]:
+def cost_columns(kept: EndedTask) -> dict[str, str]:
     """Returns the cost columns of this life, without late costs, and the model."""
-    said = {word.decode(errors="replace"): kept.notes[2 * at + 1].decode(errors="replace")
+    totals = {word.decode(errors="replace"): kept.notes[2 * at + 1].decode(errors="replace")
             for at, word in enumerate(kept.notes[::2])}  # fmt: skip
     found = {
-        "cost_micro_usd": own(said, "micro_usd", ""),
-        "tokens_input": own(said, "tokens_in", "_in"),
-        "tokens_output": own(said, "tokens_out", "_out"),
+        "cost_micro_usd": own_total(totals, "micro_usd", ""),
+        "tokens_input": own_total(totals, "tokens_in", "_in"),
+        "tokens_output": own_total(totals, "tokens_out", "_out"),
     }
-    if "model" in said:
-        found["model"] = escaped(said["model"][:MAX_NAME])
+    if "model" in totals:
+        found["model"] = escaped(totals["model"][:MAX_NAME])
     return found
 
 
-def own(said: Mapping[str, str], name: str, part: str) -> str:
+def own_total(totals: Mapping[str, str], name: str, part: str) -> str:
     """Returns the total of all lives without earlier lives and late costs."""
     total, *others = (
-        int(number_in(said, one, PART_DIGITS)) for one in (name, f"before{part}", f"late{part}")
+        int(number_in(totals, one, PART_DIGITS)) for one in (name, f"before{part}", f"late{part}")
     )
     return str(max(0, total - sum(others)))
 
@@ -178,6 +178,10 @@ COLUMNS = (
 )  # fmt: skip
 # The type of a task whose definition cannot be read.
 UNKNOWN = "unknown"
+
+
+# A task and the number of one of its lives.
+Life = tuple[TaskId, int]
 
 
 class Unfit(Exception):
@@ -255,18 +259,26 @@ def end_in(line: OutboxItem) -> EndLine:
     return end
 
 
+def life_in(line: OutboxItem) -> Life | None:
+    """Returns the life whose end a line of the outbox contains; None if it contains none."""
+    try:
+        return TaskId.parse(line.task.decode()), end_in(line).life
+    except (Unfit, *UNREADABLE):
+        return None
+
+
 def row_of(line: OutboxItem, kept: EndedTask, lane_type: str | None = None) -> Row:
     """Returns the row of an ended task. Raises Unfit if its data is missing or invalid. `lane_type`
     is the type of its lane, used if the definition cannot be decoded.
     """
     try:
-        return made_of(line, kept, lane_type)
+        return checked_row(line, kept, lane_type)
     except UNREADABLE as error:
         # Only the type of an unforeseen error: its text may contain data of the task.
         raise Unfit(f"{type(error).__name__} while reading the task") from error
 
 
-def made_of(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
+def checked_row(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
     """Returns the row. Raises Unfit or one of UNREADABLE if a required part is invalid."""
     end = end_in(line)
     words = [word.decode(errors="surrogateescape") for word in kept.flat]
@@ -283,16 +295,16 @@ def made_of(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
         "id": f"{number:032x}",
         "life": str(end.life),
         "state": state.value,
-        **moments(fields, number >> 80),
-        **counters(fields),
-        **content(kept, fields, lane_type),
+        **time_columns(fields, number >> 80),
+        **counter_columns(fields),
+        **content_columns(kept, fields, lane_type),
     }
     if kept.notes:
-        columns |= spent(kept)
+        columns |= cost_columns(kept)
     if fields.get("flags"):
-        columns |= place(fields)
+        columns |= reference_columns(fields)
     if state is not State.COMPLETED:
-        columns |= ending(fields, state)
+        columns |= reason_columns(fields, state)
     columns["digest"] = digest(end, fields, kept)
     row = Row(ulid, end.life, columns)
     if kept.failures:
@@ -304,7 +316,7 @@ def made_of(line: OutboxItem, kept: EndedTask, lane_type: str | None) -> Row:
     return row
 
 
-def moments(fields: Mapping[str, str], made_ms: int) -> dict[str, str]:
+def time_columns(fields: Mapping[str, str], made_ms: int) -> dict[str, str]:
     """Returns the times of the life in milliseconds of the server, and the worker."""
     try:
         claimed, started, owner = holder_in(fields.get("holder", "0 0 "))
@@ -322,8 +334,8 @@ def moments(fields: Mapping[str, str], made_ms: int) -> dict[str, str]:
     return found
 
 
-def counters(fields: Mapping[str, str]) -> dict[str, str]:
-    """Returns the counters of a task; costs are 0 until `spent` replaces them."""
+def counter_columns(fields: Mapping[str, str]) -> dict[str, str]:
+    """Returns the counters of a task; costs are 0 until `cost_columns` replaces them."""
     epoch = fields.get("token", "0").partition(":")[0]
     return {
         "epoch": number_in({"epoch": epoch}, "epoch", INT_DIGITS),
@@ -337,7 +349,9 @@ def counters(fields: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def content(kept: EndedTask, fields: Mapping[str, str], lane_type: str | None) -> dict[str, str]:
+def content_columns(
+    kept: EndedTask, fields: Mapping[str, str], lane_type: str | None
+) -> dict[str, str]:
     """Returns the definition, the result and the record as bytes, and the columns that SQL filters
     by.
     """
@@ -356,11 +370,11 @@ def content(kept: EndedTask, fields: Mapping[str, str], lane_type: str | None) -
         is_json = kept.result == b"null" or json_of(kept.result) is not None
         found["is_output"] = "t" if is_json and not has_nul(kept.result) else "f"
     if not options.keys() <= PLAIN:
-        found |= asked(options)
+        found |= option_columns(options)
     return found
 
 
-def asked(options: Mapping[str, Any]) -> dict[str, str]:
+def option_columns(options: Mapping[str, Any]) -> dict[str, str]:
     """Returns the columns of options that plain tasks do not have."""
     found: dict[str, str] = {}
     if isinstance(options.get("agent_name"), str):
@@ -376,7 +390,7 @@ def asked(options: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def place(fields: Mapping[str, str]) -> dict[str, str]:
+def reference_columns(fields: Mapping[str, str]) -> dict[str, str]:
     """Returns the DAG of a task, and the hashes of its idempotency key and its external id."""
     found: dict[str, str] = {}
     try:
@@ -395,7 +409,7 @@ def place(fields: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def ending(fields: Mapping[str, str], state: State) -> dict[str, str]:
+def reason_columns(fields: Mapping[str, str], state: State) -> dict[str, str]:
     """Returns why the task did not complete."""
     found: dict[str, str] = {}
     if "reason" in fields:

@@ -72,7 +72,7 @@ def month_of(made_ms: int, now: datetime) -> Month | None:
     return Month(made.year, made.month) if made.year >= FIRST_YEAR else None
 
 
-def coming(now: datetime) -> list[Month]:
+def this_and_next(now: datetime) -> list[Month]:
     """Returns the current and the next month."""
     this = Month(now.year, now.month)
     return [this, this.next()]
@@ -87,7 +87,7 @@ async def known_months(connection: AsyncConnection[Any]) -> set[str]:
     return {name for (name,) in await cursor.fetchall()}
 
 
-async def months_of_others(connection: AsyncConnection[Any], now: datetime) -> list[Month]:
+async def months_in_default(connection: AsyncConnection[Any], now: datetime) -> list[Month]:
     """Returns the months that have rows in the default partition. Rows get there while no process
     with the right to create a partition writes to the archive.
     """
@@ -135,7 +135,7 @@ async def make_month(connection: AsyncConnection[Any], month: Month) -> None:
         await connection.execute(sql.SQL(step).format(**names))
 
 
-def over(now: datetime) -> str:
+def last_month(now: datetime) -> str:
     """Returns the name of last month's partition; those of older months sort before it."""
     last = Month(now.year, now.month)
     return Month(last.year - (last.month == 1), (last.month - 2) % 12 + 1).table
@@ -148,7 +148,7 @@ async def drop_empty(connection: AsyncConnection[Any], now: datetime) -> int:
     """
     dropped = 0
     for name in sorted(await known_months(connection)):
-        if not MONTH.fullmatch(name) or name >= over(now):
+        if not MONTH.fullmatch(name) or name >= last_month(now):
             continue
         try:
             # Reading may be refused too: old grants do not cover a partition created after them.
@@ -243,7 +243,7 @@ async def check(connection: AsyncConnection[Any]) -> None:
     """Raises ConfigError if migrations of this release are missing."""
     done, known = await applied(connection), {step.version for step in migrations()}
     if known - done:
-        rule = f"lacks tables of this release ({len(known - done)} migrations are missing)"
+        rule = f"lacks tables of this release (migrations missing: {len(known - done)})"
         raise ConfigError("archive", f"{rule}: run `rqueue archive migrate`")
 
 
@@ -265,6 +265,6 @@ async def migrate_all(archive: Archive, now: datetime) -> list[Migration]:
     async with archive.within(None) as connection:
         await connection.set_autocommit(True)
         done = await migrate(connection)
-        waiting = await months_of_others(connection, now)
-        await make_months(connection, [*waiting, *coming(now)])
+        waiting = await months_in_default(connection, now)
+        await make_months(connection, [*waiting, *this_and_next(now)])
     return done

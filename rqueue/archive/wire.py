@@ -34,11 +34,11 @@ def check(url: str) -> None:
         # `from None`: a traceback would print the cause, which contains the URL.
         raise ConfigError("postgres_url", RULE) from None
     ports = str(parts.get("port") or "").split(",")
-    if is_split(url) or not all(port.isdecimal() for port in ports if port):
+    if has_split_password(url) or not all(port.isdecimal() for port in ports if port):
         raise ConfigError("postgres_url", RULE)
 
 
-def is_split(url: str) -> bool:
+def has_split_password(url: str) -> bool:
     """Returns whether the URL was split inside the password, at an unescaped @ or /. The rest of
     the password would then be a host or a database name, which errors contain.
     """
@@ -139,8 +139,8 @@ def limited(wire: Wire, limit_sec: float | None) -> Iterator[None]:
             timer.cancel()
 
 
-def probing(url: str) -> dict[str, int]:
+def probe_options(url: str) -> dict[str, int]:
     """Returns the options for TCP probes that the URL does not set itself."""
     with translated():
-        said = conninfo_to_dict(url)
-    return {name: value for name, value in PROBED.items() if name not in said}
+        given = conninfo_to_dict(url)
+    return {name: value for name, value in PROBED.items() if name not in given}

@@ -14,8 +14,7 @@ import psycopg
 
 from rqueue.archive import copying
 from rqueue.archive.copying import INT_DIGITS, MAX_NAME, PART_DIGITS
-from rqueue.archive.maintenance.stored_lives import has_row
-from rqueue.archive.rows import Unfit, whole_of
+from rqueue.archive.rows import Unfit, life_in, quarantine_data
 from rqueue.archive.schema import known_months, make_months, month_of, prepare
 from rqueue.archive.wire import NO_RIGHT, is_row_error
 from rqueue.store.replies import UNREADABLE, moment, natural
@@ -56,13 +55,13 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Items that are written together. `over` are those of its DAGs that have ended."""
+    """Items that are written together. `ended_dags` are those of its DAGs that have ended."""
 
     ended: list[Ended] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     dags: list[Mapping[str, object]] = field(default_factory=list)
-    over: list[str] = field(default_factory=list)
+    ended_dags: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -119,11 +118,14 @@ log = logging.getLogger("rqueue.archive")
 # Ids with a common prefix of SPAN characters were created within half a minute.
 SPAN, LENGTH = 7, 26
 # The row of a DAG whose facts PostgreSQL refuses.
-NOTHING_KNOWN = {
+UNKNOWN_DAG = {
     "title": None, "status": "unknown", "created_by": None, "created_at": None,
     "finished_at": None, "tasks": None, "dead": None, "cancelled": None, "budget": None,
     "spent": 0, "facts": "{}",
 }  # fmt: skip
+
+
+ROW = "SELECT FROM rqueue.task_lives WHERE queue = %s AND id = %s AND life = %s"
 
 
 class Writer:
@@ -152,10 +154,10 @@ class Writer:
         written = Written()
         async with self.archive.within(self.archive.work_sec) as connection:
             await connection.set_autocommit(True)
-            await self.make_room(connection, batch.ended)
+            await self.make_partitions(connection, batch.ended)
             for ended in by_end(batch.ended):
                 await self.insert(connection, ended, written)
-            await self.keep_dags(connection, batch.dags)
+            await self.write_dags(connection, batch.dags)
             async with connection.transaction():
                 for each in batch.refused:
                     await self.quarantine(connection, each, written)
@@ -223,7 +225,7 @@ class Writer:
                 await cursor.execute(statement, [self.queue])
         return written
 
-    async def keep_dags(
+    async def write_dags(
         self, connection: AsyncConnection[Any], dags: Sequence[Mapping[str, object]]
     ) -> None:
         """Writes the rows of DAGs; of a refused one, only the fields that are always valid."""
@@ -236,9 +238,9 @@ class Writer:
                 raise
             if len(dags) > 1:
                 for dag in dags:
-                    await self.keep_dags(connection, [dag])
+                    await self.write_dags(connection, [dag])
                 return
-            await connection.execute(copying.DAGS, {**facts[0], **NOTHING_KNOWN})
+            await connection.execute(copying.DAGS, {**facts[0], **UNKNOWN_DAG})
             log.warning("facts of a DAG refused", extra={"dag": str(facts[0]["id"])})
 
     async def quarantine(
@@ -250,22 +252,24 @@ class Writer:
         if not refused.kept.flat and await has_row(connection, self.queue, refused.line):
             written.repeated += 1
             return
-        task, name = name_of(refused.line.task), refused.line.task
-        line, kept = refused.line.value, whole_of(refused.kept, name)
+        task, name = task_name(refused.line.task), refused.line.task
+        line, kept = refused.line.value, quarantine_data(refused.kept, name)
         facts = [self.queue, refused.entry, task, line, kept, refused.reason]
         cursor = await connection.execute(copying.QUARANTINE, facts)
         written.quarantined += cursor.rowcount
         if cursor.rowcount:
             log.warning("quarantined: %s", refused.reason, extra={"task": task})
 
-    async def make_room(self, connection: AsyncConnection[Any], ended: Sequence[Ended]) -> None:
+    async def make_partitions(
+        self, connection: AsyncConnection[Any], ended: Sequence[Ended]
+    ) -> None:
         """Creates the missing partitions for these rows. Without the right to do so, the rows go to
         the default partition, and the next migration moves them.
         """
         if self.months is None:
             self.months = await known_months(connection)
         now = self.clock.now()
-        ends = {end for span in {each.row.ulid[:SPAN] for each in ended} for end in ends_of(span)}
+        ends = {end for span in {each.row.ulid[:SPAN] for each in ended} for end in id_range(span)}
         wanted = {month_of(number_of(end) >> 80, now) for end in ends}
         missing = [month for month in wanted if month and month.table not in self.months]
         if not missing:
@@ -278,15 +282,24 @@ class Writer:
         self.months |= {month.table for month in missing}
 
 
-def name_of(task: bytes) -> str:
+async def has_row(connection: AsyncConnection[Any], queue: str, line: OutboxItem) -> bool:
+    """Returns whether the life in a line of the outbox has a row."""
+    life = life_in(line)
+    if life is None:
+        return False
+    cursor = await connection.execute(ROW, [queue, life[0].uuid, life[1]])
+    return cursor.rowcount > 0
+
+
+def task_name(task: bytes) -> str:
     """Returns the name of a task whose id may be invalid; a long name is cut and ends with its
     hash.
     """
-    name = task.decode(errors="replace").replace("\0", "\ufffd")
+    name = copying.storable(task.decode(errors="replace"))
     return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…{sha256(task).hexdigest()[:16]}"
 
 
-def ends_of(span: str) -> tuple[str, str]:
+def id_range(span: str) -> tuple[str, str]:
     """Returns the first and the last id with this prefix. All others are in the same months."""
     return span.ljust(LENGTH, "0"), span.ljust(LENGTH, "Z")
 
@@ -328,9 +341,9 @@ def is_late(line: OutboxItem) -> bool:
 
 def late_in(line: OutboxItem) -> Late:
     """Parses the late cost in a line. Raises Unfit if it is invalid."""
-    life, _, said = line.value.split(b" ", 2) if line.value.count(b" ") > 1 else (b"", b"", b"")
+    life, _, data = line.value.split(b" ", 2) if line.value.count(b" ") > 1 else (b"", b"", b"")
     try:
-        found: Any = json.loads(said)
+        found: Any = json.loads(data)
         token = label(found["token"])
         return Late(
             UUID(int=number_of(line.task.decode())),

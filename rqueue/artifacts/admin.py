@@ -16,7 +16,7 @@ from rqueue.producer.earlier import archive_unknown
 from rqueue.task.artifact import id_of
 from rqueue.task.ids import ArtifactId, ulid_of
 from rqueue.task.state import FINAL, State
-from rqueue.worker.context.artifacts import Reading
+from rqueue.worker.context.artifacts import ArtifactReader
 
 if TYPE_CHECKING:
     from rqueue.artifacts.shelf import Shelf
@@ -45,7 +45,7 @@ class SweptArtifacts:
     more: bool = False
 
 
-class QueueArtifacts(Reading):
+class QueueArtifacts(ArtifactReader):
     """`queue.artifacts`. An artifact that is put here belongs to no task and stays until it is
     deleted.
     """
@@ -65,7 +65,7 @@ class QueueArtifacts(Reading):
         return (await self._place.put(data, name=name, media_type=media_type)).at(self)
 
     async def list(self, task: str) -> Sequence[Artifact]:
-        """The artifacts that a task has put, and its result if that is an artifact."""
+        """Returns the artifacts that a task has put, and its result if that is an artifact."""
         found = await self._operations.get(task)
         result = () if found.result_artifact is None else (found.result_artifact,)
         return [artifact.at(self) for artifact in (*found.attached, *result)]
@@ -97,36 +97,36 @@ class Sweep:
         # Fails immediately, not after hours, if the archive cannot be read.
         await self.archived([])
         swept = SweptArtifacts()
-        async for page in self.candidates(before, await self.named()):
+        async for page in self.candidates(before, await self.referenced()):
             if len(swept.found) >= MOST:
                 swept.more = True
                 break
             swept.found += await self.orphans(page)
         if swept.found:
             # Checked again: a task that has ended since the first read may refer to an artifact.
-            named = await self.named()
-            swept.found = [id for id in swept.found if id not in named]
+            referenced = await self.referenced()
+            swept.found = [id for id in swept.found if id not in referenced]
         for start in range(0, 0 if dry_run else len(swept.found), PAGE):
             gone = swept.found[start : start + PAGE]
             await self.place.delete(gone)
             swept.deleted += len(gone)
         return swept
 
-    async def named(self) -> set[ArtifactId]:
-        """The artifacts that anything in Redis refers to."""
+    async def referenced(self) -> set[ArtifactId]:
+        """Returns the artifacts that anything in Redis refers to."""
         return {id async for id in mentioned(self.operations.shard)}
 
     async def candidates(
-        self, before: ArtifactId, named: Set[ArtifactId]
+        self, before: ArtifactId, referenced: Set[ArtifactId]
     ) -> AsyncIterator[dict[ArtifactId, TaskId | None]]:
-        """Pages of the artifacts below an id that may be swept and are not referred to, each with
-        the task that put it.
+        """Yields pages of the artifacts below an id that may be swept and are not referred to, each
+        with the task that put it.
         """
         page: dict[ArtifactId, TaskId | None] = {}
-        async for id, is_told in self.kept(before):
-            if id in named:
+        async for id, has_metadata in self.stored(before):
+            if id in referenced:
                 continue
-            page |= await self.candidate(id) if is_told else {id: None}
+            page |= await self.candidate(id) if has_metadata else {id: None}
             if len(page) >= PAGE:
                 yield page
                 page = {}
@@ -134,7 +134,7 @@ class Sweep:
             yield page
 
     async def candidate(self, id: ArtifactId) -> dict[ArtifactId, TaskId | None]:
-        """An artifact and the task that put it, None if the writer died before it wrote the
+        """Returns an artifact and the task that put it, None if the writer died before it wrote the
         metadata. Empty if the artifact may not be swept.
         """
         try:
@@ -148,7 +148,9 @@ class Sweep:
         return {id: artifact.task} if is_swept(artifact, self.place.queue) else {}
 
     async def orphans(self, owners: dict[ArtifactId, TaskId | None]) -> list[ArtifactId]:
-        """The artifacts whose task has ended or expired and that the archive does not refer to."""
+        """Returns the artifacts whose task has ended or expired and that the archive does not refer
+        to.
+        """
         states = await self.states([task for task in owners.values() if task is not None])
         ended = {
             id: task
@@ -158,8 +160,10 @@ class Sweep:
         kept = await self.archived([task for task in ended.values() if task is not None])
         return [id for id in ended if id not in kept]
 
-    async def kept(self, before: ArtifactId) -> AsyncIterator[tuple[ArtifactId, bool]]:
-        """The ids below one, oldest first, each with whether it has metadata, complete or not."""
+    async def stored(self, before: ArtifactId) -> AsyncIterator[tuple[ArtifactId, bool]]:
+        """Yields the ids below one, oldest first, each with whether it has metadata, complete or
+        not.
+        """
         names = [name async for page in self.place.medium.pages(before) for name in page]
         for stem, group in groupby(sorted(names), key=lambda name: name.removesuffix(FACTS)):
             try:
@@ -171,7 +175,7 @@ class Sweep:
                 yield id, any(name.endswith(FACTS) for name in group)
 
     async def archived(self, tasks: Sequence[TaskId]) -> set[ArtifactId]:
-        """The artifacts and results of these tasks according to the archive. Raises
+        """Returns the artifacts and results of these tasks according to the archive. Raises
         StoreUnavailable if it cannot be read, and ConfigError if it is not configured here; nothing
         is deleted then.
         """
@@ -188,26 +192,26 @@ class Sweep:
         return found
 
     async def states(self, tasks: Sequence[TaskId]) -> dict[TaskId, State]:
-        """The states of the tasks that exist in Redis."""
+        """Returns the states of the tasks that exist in Redis."""
         ulids = list(dict.fromkeys(task.ulid for task in tasks))
         found = await self.operations.reader.read(ulids)
         return {task.id: task.state for task in found if task is not None}
 
 
 def is_swept(artifact: Artifact, queue: str) -> bool:
-    """Whether a queue's sweep may delete it: only if a task of this queue has put it. Artifacts of
-    producers are deleted by them, those of another queue by its own sweep.
+    """Returns whether a queue's sweep may delete it: only if a task of this queue has put it.
+    Artifacts of producers are deleted by them, those of another queue by its own sweep.
     """
     return artifact.task is not None and artifact.queue == queue
 
 
 def is_orphan(state: State | None) -> bool:
-    """Whether an unreferenced artifact is unused: its task has ended or no longer exists. A live
-    task may still add a reference.
+    """Returns whether an unreferenced artifact is unused: its task has ended or no longer exists. A
+    live task may still add a reference.
     """
     return state is None or state in FINAL
 
 
 def first_of(ms: int) -> ArtifactId:
-    """The smallest id of a millisecond; ids of older artifacts are below it."""
+    """Returns the smallest id of a millisecond; ids of older artifacts are below it."""
     return ArtifactId.from_ulid(ulid_of(ms << 80))

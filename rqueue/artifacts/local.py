@@ -32,9 +32,9 @@ class Part:
         self.dropped = False
         self.lock = Lock()
 
-    def opened(self, begun: Callable[[Path], IO[bytes]]) -> IO[bytes]:
-        """The file, which `begun` opens."""
-        file = begun(self.path)
+    def opened(self, open_file: Callable[[Path], IO[bytes]]) -> IO[bytes]:
+        """Returns the file, which `open_file` opens."""
+        file = open_file(self.path)
         # The lock does not cover the opening: on a hanging disk it would block `drop`.
         with self.lock:
             self.file = file
@@ -44,7 +44,7 @@ class Part:
         return file
 
     def drop(self) -> None:
-        """Closes and removes it; a finished file was renamed and is not affected."""
+        """Closes and removes the file. A finished file was renamed and is not affected."""
         with self.lock:
             self.dropped = True
             file = self.file
@@ -57,7 +57,7 @@ class Part:
 
 
 class Local:
-    """Files by name. Writes are atomic: to a temporary file, which is synced and renamed."""
+    """Files by name. Writes are atomic: a temporary file is written, synced and renamed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -66,15 +66,15 @@ class Local:
         """Stores the chunks as one file; nothing is stored if they raise."""
         part = Part(self.path / f"{PART}{name}.{secrets.token_hex(4)}")
         try:
-            file = await self.done(part.opened, self.begun)
+            file = await self.in_thread(part.opened, self.temporary)
             async for piece in pieces:
-                await self.done(file.write, piece)
-            await self.done(self.finished, file, self.path / name)
+                await self.in_thread(file.write, piece)
+            await self.in_thread(self.finished, file, self.path / name)
         finally:
             part.drop()
 
     async def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        """The chunks of a file; raises FileNotFoundError."""
+        """Yields the chunks of a file. Raises FileNotFoundError."""
         try:
             file = await asyncio.to_thread((self.path / name).open, "rb")
         except FileNotFoundError:
@@ -82,11 +82,11 @@ class Local:
         except OSError as error:
             raise unavailable(error) from error
         with file:
-            while piece := await self.done(file.read, PIECE):
+            while piece := await self.in_thread(file.read, PIECE):
                 yield piece
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Removes files, half-written ones too; one that is not there is removed already."""
+        """Removes files, also half-written ones. Missing files are ignored."""
 
         def work() -> None:
             gone = frozenset(names)
@@ -94,28 +94,28 @@ class Local:
                 if whole(entry) in gone:
                     (self.path / entry).unlink(missing_ok=True)
 
-        await self.done(work)
+        await self.in_thread(work)
 
     async def pages(self, before: str) -> AsyncGenerator[list[str], None]:
-        """The names below one, in order."""
-        found = await self.done(self.listed, before)
+        """Yields the names below one, sorted, in pages."""
+        found = await self.in_thread(self.listed, before)
         for start in range(0, len(found), PAGE):
             yield found[start : start + PAGE]
 
     def listed(self, before: str) -> list[str]:
-        """The same at once; nothing where nothing was kept yet."""
+        """Returns the names below one, sorted; empty if the directory does not exist yet."""
         if not self.path.is_dir():
             return []
         names = map(whole, os.listdir(self.path))
         return sorted({name for name in names if name < before})
 
-    def begun(self, part: Path) -> IO[bytes]:
-        """A file to write into."""
+    def temporary(self, part: Path) -> IO[bytes]:
+        """Opens a temporary file for writing."""
         self.path.mkdir(parents=True, exist_ok=True)
         return part.open("wb")
 
     def finished(self, file: IO[bytes], target: Path) -> None:
-        """Brings a file to the disk and gives it its name, for good."""
+        """Syncs a file to the disk and renames it durably."""
         file.flush()
         os.fsync(file.fileno())
         file.close()
@@ -126,8 +126,10 @@ class Local:
         finally:
             os.close(folder)
 
-    async def done(self, work: Callable[..., T], *given: object) -> T:
-        """What a call gives that may wait for the disk; ArtifactsUnavailable where it cannot."""
+    async def in_thread(self, work: Callable[..., T], *given: object) -> T:
+        """Returns the result of a call that may block on the disk, made in a thread. Raises
+        ArtifactsUnavailable for an OSError.
+        """
         try:
             return await asyncio.to_thread(work, *given)
         except OSError as error:
@@ -135,10 +137,10 @@ class Local:
 
 
 def whole(entry: str) -> str:
-    """The name of a file, or that which a half-written one was to have."""
+    """Returns the name of a file; for a half-written one, its intended name."""
     return entry.removeprefix(PART).rpartition(".")[0] if entry.startswith(PART) else entry
 
 
 def unavailable(error: OSError) -> ArtifactsUnavailable:
-    """What an error of the file system means."""
+    """Returns the ArtifactsUnavailable for an error of the file system."""
     return ArtifactsUnavailable(f"{error.strerror or type(error).__name__}: {error.filename or ''}")

@@ -1,4 +1,4 @@
-"""Where a queue keeps artifacts, as its settings say: a directory, or a bucket of an S3 API."""
+"""The storage location of artifacts: a directory, or a bucket of an S3 API."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FORMS = "file:///a/directory or s3://bucket/prefix?endpoint=https://...&region=.
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory that every worker and reader of the queue sees."""
+    """A directory that all workers and readers of the queue share."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket. Who may use it is said by the environment, never here."""
+    """A bucket. Its credentials are in the environment only."""
 
     name: str
     prefix: str = ""
@@ -35,8 +35,8 @@ Place = Directory | Bucket
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How large artifacts may be and how long one request may take. `max_result_bytes` is the
-    largest result that goes there by itself; 0 where none does.
+    """Limits: the size of an artifact, and the time of one request. Results above
+    `max_result_bytes` are stored as artifacts; with 0, none are.
     """
 
     max_bytes: int = 1 << 30
@@ -45,44 +45,44 @@ class Rules:
 
 
 def place_of(url: str) -> Place:
-    """The place that a URL means; ConfigError where it is none."""
+    """Returns the location that a URL names. Raises ConfigError if it is invalid."""
     try:
         parts = urlsplit(url)
         words = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
-        raise ConfigError(SETTING, f"is no URL; it is {FORMS}") from None
+        raise ConfigError(SETTING, f"is not a URL; expected {FORMS}") from None
     if "@" in parts.netloc:
-        rule = "holds a user or password: they are for the environment (AWS_ACCESS_KEY_ID, ...)"
+        rule = "contains credentials: set them in the environment (AWS_ACCESS_KEY_ID, ...)"
         raise ConfigError(SETTING, rule)
     if parts.fragment:
-        raise ConfigError(SETTING, f"has something after a #; it is {FORMS}")
+        raise ConfigError(SETTING, f"has a fragment (#); expected {FORMS}")
     match parts.scheme:
         case "file":
             return directory(parts.netloc, unquote(parts.path), words)
         case "s3":
             return bucket(parts.netloc, unquote(parts.path), words)
         case _:
-            raise ConfigError(SETTING, f"is {FORMS}")
+            raise ConfigError(SETTING, f"has an unknown scheme; expected {FORMS}")
 
 
 def directory(host: str, path: str, words: list[tuple[str, str]]) -> Directory:
-    """The directory of a file URL."""
+    """Returns the directory of a file URL."""
     if host not in ("", "localhost") or not path.startswith("/") or words or "\0" in path:
-        raise ConfigError(SETTING, "of a directory is file:///its/whole/path")
+        raise ConfigError(SETTING, "of a directory is file:/// with an absolute path")
     return Directory(Path(path))
 
 
 def bucket(name: str, path: str, words: list[tuple[str, str]]) -> Bucket:
-    """The bucket of an s3 URL."""
+    """Returns the bucket of an s3 URL."""
     given = dict(words)
     unknown = sorted(given.keys() - set(WORDS))
     if unknown or len(given) != len(words):
-        raise ConfigError(SETTING, f"knows {' and '.join(WORDS)} after its ?, each once")
+        raise ConfigError(SETTING, f"accepts only the parameters {' and '.join(WORDS)}, each once")
     endpoint = given.get("endpoint")
     if not name or not all(given.values()):
-        raise ConfigError(SETTING, "names a bucket, and an endpoint and region that are not empty")
+        raise ConfigError(SETTING, "needs a bucket name; endpoint and region must not be empty")
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        raise ConfigError(SETTING, "has an endpoint that begins with http:// or https://")
+        raise ConfigError(SETTING, "has an endpoint that does not begin with http:// or https://")
     if endpoint is not None and "@" in endpoint:
-        raise ConfigError(SETTING, "holds a user or password: they are for the environment")
+        raise ConfigError(SETTING, "contains credentials: set them in the environment")
     return Bucket(name, path.strip("/"), endpoint, given.get("region"))

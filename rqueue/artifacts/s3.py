@@ -54,7 +54,7 @@ class S3:
             await self.store.put_async(name, pieces, chunk_size=PIECE, max_concurrency=AT_ONCE)
 
     async def read(self, name: str) -> AsyncGenerator[bytes, None]:
-        """The chunks of an object; raises FileNotFoundError."""
+        """Yields the chunks of an object. Raises FileNotFoundError."""
         with self.translated(missing=False):
             size = (await self.store.head_async(name))["size"]
         for start in count(0, PIECE):
@@ -71,7 +71,7 @@ class S3:
             await self.store.delete_async(list(names))
 
     async def pages(self, before: str) -> AsyncGenerator[list[str], None]:
-        """The names below one in pages, sorted as S3 lists them."""
+        """Yields the names below one in pages, sorted as S3 lists them."""
         with self.translated():
             listing = self.store.list(chunk_size=PAGE)
         while True:
@@ -99,6 +99,6 @@ class S3:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error; the other lines are debug output of the library."""
+    """Returns the first line of an error; the other lines are debug output of the library."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:MAX_TEXT]

@@ -1,4 +1,4 @@
-"""Reads and sets the budget accounts of a queue's day and of its workers."""
+"""`queue.budgets`: the budget accounts of a queue's day and of its workers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rqueue.core.counts import answer_all
+from rqueue.producer import arguments
 from rqueue.store.replies import ok, text
 from rqueue.store.shard import TRIES
 from rqueue.task.fields import MICRO, micro_usd
@@ -64,11 +65,7 @@ class Budgets:
 
 
 async def set_budget(
-    shard: Shard,
-    account: str,
-    usd: float | None,
-    *,
-    afresh: bool = False,
+    shard: Shard, account: str, usd: float | None, *, afresh: bool = False
 ) -> None:
     """Sets a ceiling, None for no limit, and answers waiting claims. `afresh` resets the spent
     amount.
@@ -101,3 +98,25 @@ def budget_of(row: list[bytes]) -> Budget:
         int(reserved) / MICRO,
         short=short == "1",
     )
+
+
+class QueueBudgets:
+    """`queue.budgets`. `queue.dags.set_budget` sets the budget of a DAG."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    async def list(self) -> Budgets:
+        """Returns the accounts of the day and of the workers that have a budget."""
+        return await budgets(self._shard)
+
+    async def set(
+        self, usd: float | None, *, worker: str | None = None, afresh: bool = False
+    ) -> None:
+        """Sets the budget of each day, or the total budget of a worker name; None for no limit.
+        `afresh` resets the spent amount. Answers waiting claims.
+        """
+        name = None if worker is None else arguments.label_of("worker", worker)
+        account = DAY if name is None else f"{WORKER}{name}"
+        ceiling = arguments.usd_of("usd", usd)
+        await set_budget(self._shard, account, ceiling, afresh=afresh)

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from rqueue.cli.main import CONFIG
 from rqueue.cli.output.tables import Columns, Printer, note
-from rqueue.cli.session import VARIABLE, complete_queue, named_queues, needed_queue
+from rqueue.cli.session import VARIABLE, complete_queue, named_queues, needed_queue, shared_options
 from rqueue.errors import ConfigError
 from rqueue.settings.load import (
     FILE,
@@ -81,9 +81,7 @@ def fault_of(name: str, url: str | None) -> str | None:
 
 
 @config.command()
-@click.option("--queue", envvar=VARIABLE, shell_complete=complete_queue, help="The queue.")
-@click.option("--url", metavar="URL", help="The server. [default: RQUEUE_REDIS_URL]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@shared_options
 def show(queue: str | None, url: str | None, as_json: bool) -> None:
     """Show the effective value and the source of every setting; passwords are masked."""
     found = settings_of(needed_queue(queue), url)
@@ -111,15 +109,15 @@ def settings_of(name: str, url: str | None) -> list[Setting]:
     """Every setting of a queue with its source."""
     settings = Settings.load(name, url=url)
     given: dict[str, object] = {} if url is None else {"url": url}
-    said = [given, from_environment(Settings), *from_file(Settings, name)]
+    sources = [given, from_environment(Settings), *from_file(Settings, name)]
     titles = ["--url", "", f"{FILE}: queues.{name}", FILE]
-    holding = merged(said)
+    effective = merged(sources)
     preset = profile_defaults(settings.preset)
     found = []
     for field, value in settings.model_dump(mode="json").items():
         source = f"profile {settings.profile}" if field in preset else "default"
-        if field in holding:
-            at = next(at for at, part in enumerate(said) if field in part)
+        if field in effective:
+            at = next(at for at, part in enumerate(sources) if field in part)
             source = titles[at] or variable_of(field)
         found.append(Setting(field, masked(value) if field in URLS else value, source))
     return found

@@ -69,7 +69,7 @@ async def doctor(queue: Queue, out: Printer, name: str | None) -> None:
 
 async def queues_of(queue: Queue, name: str | None) -> list[Finding]:
     """The findings about the named queue, or about every queue."""
-    from rqueue.cli.queues import beside  # noqa: PLC0415
+    from rqueue.cli.queues import other_queue  # noqa: PLC0415
     from rqueue.core.counts import find_queues  # noqa: PLC0415
     from rqueue.doctor import judge_queue, read_queue  # noqa: PLC0415
 
@@ -78,9 +78,9 @@ async def queues_of(queue: Queue, name: str | None) -> list[Finding]:
         names = [name] if name else await find_queues(connection, namespace)
         findings: list[Finding] = []
         for one in names:
-            looked_at = beside(queue, one)
-            findings += judge_queue(await read_queue(looked_at._internals.shard, one))
-            findings += await archive_of(looked_at)
+            other = other_queue(queue, one)
+            findings += judge_queue(await read_queue(other._internals.shard, one))
+            findings += await archive_of(other)
     except ConfigError as error:
         return [Finding(Level.WARN, "queues", str(error), "see the line about permissions")]
     return findings

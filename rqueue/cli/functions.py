@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from rqueue.cli.main import nothing
+from rqueue.cli.options import confirm
 from rqueue.cli.output.tables import Columns, Printer, note
 from rqueue.cli.session import on_server
 from rqueue.store.library import library
@@ -88,12 +88,15 @@ async def load(queue: Queue, out: Printer, **_: object) -> None:
     await record_use(connection, own)
     counted = {"library": own.name, "loaded": sent.loaded, "present": sent.present}
     total = sent.loaded + sent.present
-    out.one(counted, f"{own.name} loaded on {sent.loaded} of {total} primaries{had(sent.present)}")
+    out.one(
+        counted,
+        f"{own.name} loaded on {sent.loaded} of {total} primaries{present_before(sent.present)}",
+    )
 
 
-def had(number: int) -> str:
-    """On how many primaries it was loaded before, as text."""
-    return f", {number} had it" if number else ""
+def present_before(number: int) -> str:
+    """The number of primaries that already had the library, as text."""
+    return f", already on {number}" if number else ""
 
 
 @functions.command()
@@ -127,30 +130,23 @@ async def prune(
 
     connection, own = queue._internals.runtime.connection, library().name
 
-    async def look() -> list[Loaded]:
+    async def read_unused() -> list[Loaded]:
         found = await list_functions(connection)
         return unused(found, own, days=days, unrecorded=unrecorded)
 
-    found = await look()
+    found = await read_unused()
     if not found:
         note("no library is unused")
         raise nothing()
     if not dry_run:
         if not yes:
-            confirm(len(found))
-        # A library that a client recorded during the question stays.
-        still = {one.name for one in await look()}
+            number = len(found)
+            confirm(f"{number} librar{'y' if number == 1 else 'ies'}", "delete", "deleted")
+        # A library that a client recorded during the confirmation stays.
+        still = {one.name for one in await read_unused()}
         found = [one for one in found if one.name in still]
         for one in found:
             await delete_functions(connection, one.name)
     word = "would be deleted" if dry_run else "deleted"
     for one in found:
         out.one({**document(one), "deleted": not dry_run}, f"{one.name} {word}")
-
-
-def confirm(number: int) -> None:
-    """Asks for confirmation. Without a terminal, raises UsageError: --yes is required."""
-    what = f"{number} librar{'y' if number == 1 else 'ies'}"
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{what} would be deleted: add --yes, or --dry-run")
-    click.confirm(f"Delete {what}?", abort=True, err=True)

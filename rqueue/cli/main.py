@@ -66,7 +66,7 @@ def code_of(error: RQueueError) -> int:
 
 
 def nothing() -> click.exceptions.Exit:
-    """The exit of a command that found nothing and has already said so."""
+    """The exit of a command that found nothing; its output is already printed."""
     return click.exceptions.Exit(NOTHING)
 
 
@@ -98,7 +98,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 SECTIONS = {
     "Run": {
         "up": (
-            "rqueue.cli.processes.up:up",
+            "rqueue.cli.processes.commands:up",
             "Start the servers, the scheduler and a worker with one command.",
         ),
         "worker": ("rqueue.cli.processes.commands:worker", "Run the tasks of a queue."),
@@ -116,27 +116,33 @@ SECTIONS = {
         ),
     },
     "Work from a shell": {
-        "enqueue": ("rqueue.cli.enqueue:enqueue", "Enqueue a task and print its id."),
-        "claim": ("rqueue.cli.shell:claim", "Claim a task and print its id and token."),
-        "start": ("rqueue.cli.shell:start", "Mark a claimed task as running."),
-        "heartbeat": ("rqueue.cli.shell:heartbeat", "Renew the lease of a task."),
-        "spend": ("rqueue.cli.shell:spend", "Add to the recorded cost of a task."),
+        "enqueue": ("rqueue.cli.tasks.enqueue:enqueue", "Enqueue a task and print its id."),
+        "claim": ("rqueue.cli.tasks.shell:claim", "Claim a task and print its id and token."),
+        "start": ("rqueue.cli.tasks.shell:start", "Mark a claimed task as running."),
+        "heartbeat": ("rqueue.cli.tasks.shell:heartbeat", "Renew the lease of a task."),
+        "spend": ("rqueue.cli.tasks.shell:spend", "Add to the recorded cost of a task."),
         "complete": (
-            "rqueue.cli.shell:complete",
+            "rqueue.cli.tasks.shell:complete",
             "Complete a task, with an optional result.",
         ),
-        "fail": ("rqueue.cli.shell:fail", "Report that an attempt has failed."),
-        "release": ("rqueue.cli.shell:release", "Release a task without spending an attempt."),
+        "fail": ("rqueue.cli.tasks.shell:fail", "Report that an attempt has failed."),
+        "release": (
+            "rqueue.cli.tasks.shell:release",
+            "Release a task without spending an attempt.",
+        ),
     },
     "Inspect": {
-        "top": ("rqueue.cli.top.commands:top", "Show a live view of a queue."),
-        "tasks": ("rqueue.cli.tasks:tasks", "List tasks that have not ended."),
-        "task": ("rqueue.cli.tasks:task", "Show a task and its timeline."),
-        "why": ("rqueue.cli.tasks:why", "Show why a task does not run yet."),
-        "explain": ("rqueue.cli.tasks:explain", "Show how the priority of a task is computed."),
+        "top": ("rqueue.cli.top:top", "Show a live view of a queue."),
+        "tasks": ("rqueue.cli.tasks.inspect:tasks", "List tasks that have not ended."),
+        "task": ("rqueue.cli.tasks.inspect:task", "Show a task and its timeline."),
+        "why": ("rqueue.cli.tasks.explain:why", "Show why a task does not run yet."),
+        "explain": (
+            "rqueue.cli.tasks.explain:explain",
+            "Show how the priority of a task is computed.",
+        ),
         "counts": ("rqueue.cli.queues:counts", "Count tasks by type and state."),
         "workers": (
-            "rqueue.cli.workers:workers",
+            "rqueue.cli.fleet:workers",
             "List the workers of a queue and the tasks they hold.",
         ),
         "queues": (
@@ -163,32 +169,35 @@ SECTIONS = {
     },
     "Gates": {
         "breaker": (
-            "rqueue.cli.limits.breaker:breaker",
+            "rqueue.cli.gates:breaker",
             "Show, open and close circuit breakers, one for each task type.",
         ),
         "slowdown": (
-            "rqueue.cli.limits.slowdown:slowdown",
+            "rqueue.cli.gates:slowdown",
             "Show and lift the slow-downs of types and limit keys.",
         ),
         "budget": (
-            "rqueue.cli.limits.budget:budget",
+            "rqueue.cli.gates:budget",
             "Show and set the budget of each day and of workers.",
         ),
     },
     "Change": {
-        "cancel": ("rqueue.cli.bulk:cancel", "Cancel tasks by id or by a filter."),
-        "purge": ("rqueue.cli.bulk:purge", "Discard dead tasks, all or by a filter."),
+        "cancel": ("rqueue.cli.tasks.change:cancel", "Cancel tasks by id or by a filter."),
+        "purge": ("rqueue.cli.tasks.change:purge", "Discard dead tasks, all or by a filter."),
         "priority": (
-            "rqueue.cli.tasks:priority",
+            "rqueue.cli.tasks.change:priority",
             "Change the priority of a task; its age still counts.",
         ),
         "reschedule": (
-            "rqueue.cli.tasks:reschedule",
+            "rqueue.cli.tasks.change:reschedule",
             "Change the time at which a waiting task becomes ready.",
         ),
-        "run-now": ("rqueue.cli.tasks:run_now", "Make a task that waits for its time ready now."),
-        "pause": ("rqueue.cli.tasks:pause", "Pause the queue, a type or a lane."),
-        "resume": ("rqueue.cli.tasks:resume", "Resume the queue, a type or a lane."),
+        "run-now": (
+            "rqueue.cli.tasks.change:run_now",
+            "Make a task that waits for its time ready now.",
+        ),
+        "pause": ("rqueue.cli.tasks.change:pause", "Pause the queue, a type or a lane."),
+        "resume": ("rqueue.cli.tasks.change:resume", "Resume the queue, a type or a lane."),
     },
     "Set up": {
         "ping": ("rqueue.cli.doctor:ping", "Check whether the server answers."),
@@ -201,7 +210,7 @@ SECTIONS = {
             "List, load and prune the Lua function libraries on the server.",
         ),
         "config": ("rqueue.cli.config:config", "Check or show the settings."),
-        "role": ("rqueue.cli.queues:role", "Show and set roles: who may create tasks."),
+        "role": ("rqueue.cli.fleet:role", "Show and set roles: who may create tasks."),
         "completion": ("rqueue.cli.main:completion", "Print the completion script of a shell."),
     },
 }

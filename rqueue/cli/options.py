@@ -1,18 +1,19 @@
-"""Types of option values, JSON and document input, and the options of serving commands."""
+"""Options that several commands share, types of their values, and JSON and document input."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from math import isnan
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rqueue import log
+from rqueue.cli.session import all_of
 from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidTask
 from rqueue.task.codec import MAX_DEPTH, decode
@@ -22,7 +23,7 @@ from rqueue.task.forms.document import MAX_DOCUMENT_DEPTH, NO_MAPPING
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from rqueue.process.http_probe import Address
+    from rqueue.process.http_listener import Address
     from rqueue.process.monitor import Ports
 
 
@@ -68,6 +69,35 @@ class Seconds(click.FloatRange):
 
 
 SECONDS = Seconds()
+INTERVAL = click.FloatRange(0.1)
+# The form of a time in a filter, with its zone.
+BEFORE = ["%Y-%m-%dT%H:%M:%S%z"]
+row_limit = click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Maximum number of rows.",
+)
+
+
+def instant(text: str, option: str = "--at") -> datetime:
+    """The instant in a text. The queue refuses one without a time zone."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f"{option} {text}: use ISO 8601, such as 2030-01-31T12:00:00Z"
+        ) from error
+
+
+def confirm(what: str, verb: str, done: str) -> None:
+    """Asks for confirmation. Without a terminal, raises UsageError: --yes is required."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{what} would be {done}: add --yes, or --dry-run")
+    click.confirm(f"{verb.capitalize()} {what}?", abort=True, err=True)
+
+
 STDIN = "-"
 # At the start of a line these always separate two documents, also inside block texts.
 MARKER = re.compile(rb"^---(?=\s|$)", re.MULTILINE)
@@ -139,13 +169,12 @@ def placed(error: InvalidTask) -> InvalidTask:
     return InvalidTask(error.field, f"{error.rule}: see line {cause.lineno}, column {cause.colno}")
 
 
-C = TypeVar("C", bound=Callable[..., Any])
 MAX_PORT = 65_535
 
 
 def address(text: str) -> Address:
     """Parses PORT or HOST:PORT; the default host is loopback. Raises BadParameter."""
-    from rqueue.process.http_probe import LOCAL, Address  # noqa: PLC0415 - imports the store
+    from rqueue.process.http_listener import LOCAL, Address  # noqa: PLC0415 - imports asyncio
 
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > MAX_PORT:
@@ -153,37 +182,33 @@ def address(text: str) -> Address:
     return Address(host.strip("[]") or LOCAL, int(port))
 
 
-def observable(command: C) -> C:
-    """Adds the options for ports and logs; `ports_of` and `set_up_logs` take them out again."""
-    options = (
-        click.option(
-            "--metrics-port",
-            type=address,
-            metavar="[HOST:]PORT",
-            help="Serve Prometheus metrics at /metrics.",
-        ),
-        click.option(
-            "--health-port",
-            type=address,
-            metavar="[HOST:]PORT",
-            help="Serve probes at /healthz and /readyz.",
-        ),
-        click.option(
-            "--log-format",
-            type=click.Choice(log.STYLES),
-            default="auto",
-            help="The format of log lines.",
-        ),
-        click.option("--log-level", type=click.Choice(log.LEVELS), help="The lowest level to log."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+# The options of serving commands; `ports_of` and `set_up_logs` take them out again.
+observable = all_of(
+    click.option(
+        "--metrics-port",
+        type=address,
+        metavar="[HOST:]PORT",
+        help="Serve Prometheus metrics at /metrics.",
+    ),
+    click.option(
+        "--health-port",
+        type=address,
+        metavar="[HOST:]PORT",
+        help="Serve probes at /healthz and /readyz.",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(log.STYLES),
+        default="auto",
+        help="The format of log lines.",
+    ),
+    click.option("--log-level", type=click.Choice(log.LEVELS), help="The lowest level to log."),
+)
 
 
 def ports_of(options: dict[str, Any]) -> Ports:
     """Takes the ports to listen on out of the options."""
-    from rqueue.process.monitor import Ports  # noqa: PLC0415 - imports the probes
+    from rqueue.process.monitor import Ports  # noqa: PLC0415 - imports the store
 
     return Ports(metrics=options.pop("metrics_port"), health=options.pop("health_port"))
 

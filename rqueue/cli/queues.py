@@ -1,4 +1,4 @@
-"""`rqueue counts`, `queues`, `events` and `role`."""
+"""`rqueue counts, queues, events`: the tasks and events of queues."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import click
 
 from rqueue.cli.output.tables import Columns, Printer, clean, note
 from rqueue.cli.session import on_queue, on_server
-from rqueue.task.fields import ROLES
 from rqueue.task.state import LEASED, WAITING, State
 
 if TYPE_CHECKING:
     from rqueue.core.counts import Counts
     from rqueue.core.events import Event
     from rqueue.queue import Queue
-    from rqueue.task.fields import Role
 
 
 TypeCounts = tuple[str, dict[State, int]]
@@ -69,7 +67,7 @@ def counts_document(found: Counts) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QueueCounts:
     """A queue and its counts."""
 
     name: str
@@ -80,7 +78,7 @@ class Line:
         return str(sum(self.counts[state] for state in states))
 
 
-QUEUES: Columns[Line] = {
+QUEUES: Columns[QueueCounts] = {
     "QUEUE": lambda line: line.name,
     "READY": lambda line: line.of(State.READY),
     "WAITING": lambda line: line.of(*(WAITING - {State.READY})),
@@ -98,11 +96,11 @@ async def queues(queue: Queue, out: Printer, name: str | None) -> None:
     from rqueue.core.counts import find_queues  # noqa: PLC0415 - commands import what they call
 
     names = await find_queues(queue._internals.runtime.connection, queue.settings.namespace)
-    lines = [Line(found, await beside(queue, found).counts()) for found in names]
+    lines = [QueueCounts(found, await other_queue(queue, found).counts()) for found in names]
     out.rows(lines, QUEUES, lambda line: {"queue": line.name, **counts_document(line.counts)})
 
 
-def beside(queue: Queue, name: str) -> Queue:
+def other_queue(queue: Queue, name: str) -> Queue:
     """Another queue over the same connection."""
     from rqueue.queue import Queue  # noqa: PLC0415
     from rqueue.runtime import assemble  # noqa: PLC0415
@@ -150,53 +148,3 @@ def line(event: Event) -> str:
     at = event.at.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
     shown = f"{at}  {event.severity:8}  {event.name:18}  {event.summary}"
     return clean(f"{shown}  {event.id}")
-
-
-COLUMNS: Columns[tuple[str, str]] = {
-    "PRINCIPAL": lambda row: row[0],
-    "ROLE": lambda row: row[1],
-}
-
-
-def document(row: tuple[str, str]) -> dict[str, object]:
-    """A principal and its role as a JSON document."""
-    return {"principal": row[0], "role": row[1]}
-
-
-@click.group()
-def role() -> None:
-    """Show and set roles: who may create tasks.
-
-    An orchestrator or a human may create any task, an agent may only spawn tasks in its own DAG.
-    """
-
-
-@role.command("list")
-@on_queue
-async def listed(queue: Queue, out: Printer) -> None:
-    """List the principals that have a role of their own."""
-    found = list((await queue.roles.list()).items())
-    out.rows(found, COLUMNS, document)
-    if not out.as_json:
-        others = "all others have" if found else "no principal has a role of its own; all have"
-        note(f"{others} the default, {queue.settings.default_role}")
-
-
-@role.command("set")
-@click.argument("name")
-@click.argument("role", type=click.Choice(ROLES))
-@on_queue
-async def given(queue: Queue, out: Printer, name: str, *, role: Role) -> None:
-    """Give the principal NAME, such as agent:coder, a role."""
-    await queue.roles.set(name, role)
-    out.one(document((name, role)), f"{name} has the role {role}")
-
-
-@role.command("drop")
-@click.argument("name")
-@on_queue
-async def dropped(queue: Queue, out: Printer, name: str) -> None:
-    """Remove the role of the principal NAME, which then has the default role."""
-    await queue.roles.drop(name)
-    default = queue.settings.default_role
-    out.one(document((name, default)), f"{name} has the default role, {default}")

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import pwd
+import re
 import signal
 import threading
 from collections.abc import Callable, Coroutine
@@ -23,6 +26,9 @@ from rqueue.errors import ConfigError
 VARIABLE = "RQUEUE_QUEUE"
 # For commands that need a server but no queue: the settings common to all queues apply.
 NO_QUEUE = "default"
+# Characters that the name of a principal may not have, and its maximum length.
+NOT_IN_PRINCIPAL = re.compile(r"[^A-Za-z0-9._-]+")
+MAX_PRINCIPAL = 128
 
 
 def chosen_queue(given: str | None) -> str | None:
@@ -74,7 +80,32 @@ def complete_queue(
 
 Work = Callable[..., Coroutine[Any, Any, None]]
 Command = Callable[..., None]
+Decorator = Callable[[Command], Command]
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
+
+
+def all_of(*options: Decorator) -> Decorator:
+    """A decorator that adds several options, listed in the help in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+shared_options = all_of(
+    click.option(
+        "--queue",
+        metavar="NAME",
+        envvar=VARIABLE,
+        shell_complete=complete_queue,
+        help=f"The queue. [default: {VARIABLE}, or the only one in rqueue.yaml]",
+    ),
+    click.option("--url", metavar="URL", help="The server. [default: RQUEUE_REDIS_URL]"),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
 
 
 def on_queue(work: Work) -> Command:
@@ -90,9 +121,9 @@ def serving_queue(work: Work) -> Command:
     """Makes a command on one queue that runs until it is stopped."""
 
     def run(queue: str | None, **given: Any) -> None:
-        from rqueue.cli.processes.loop import calm, new_loop  # noqa: PLC0415
+        from rqueue.cli.processes.loop import new_loop, tune_gc  # noqa: PLC0415
 
-        calm()
+        tune_gc()
         perform(opened(work, needed_queue(queue), **given), new_loop)
 
     return shared_options(functools.update_wrapper(run, work))
@@ -108,29 +139,24 @@ def on_server(work: Work) -> Command:
     return shared_options(functools.update_wrapper(run, work))
 
 
-def shared_options(command: Command) -> Command:
-    """Adds the options of every command."""
-    options = (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--url", metavar="URL", help="The server. [default: RQUEUE_REDIS_URL]"),
-        click.option(
-            "--queue",
-            metavar="NAME",
-            envvar=VARIABLE,
-            shell_complete=complete_queue,
-            help=f"The queue. [default: {VARIABLE}, or the only one in rqueue.yaml]",
-        ),
-    )
-    for option in options:
-        command = option(command)
-    return command
+def os_user() -> str:
+    """The user of this process as a principal, such as `human:ada`; by uid if it has no name.
+
+    Read from the password database, because anyone can set an environment variable.
+    """
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = ""
+    name = NOT_IN_PRINCIPAL.sub("-", name).strip("._-")[:MAX_PRINCIPAL]
+    return f"human:{name or f'uid-{uid}'}"
 
 
 async def opened(
     work: Work, queue_name: str, /, *, url: str | None, as_json: bool, **given: Any
 ) -> None:
     """Runs the work with an open queue and closes it."""
-    from rqueue.cli.dead.reviewer import os_user  # noqa: PLC0415
     from rqueue.queue import Queue  # noqa: PLC0415
     from rqueue.worker.manual import LEAVING  # noqa: PLC0415
 

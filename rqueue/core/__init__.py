@@ -1,1 +1,1 @@
-"""Moves of a task, one module per noun; each function is a typed call of the Lua library."""
+"""Moves of a task, one module for each noun. A function is a typed call of the Lua library."""

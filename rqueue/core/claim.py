@@ -1,10 +1,16 @@
-"""Claims: each claiming client numbers its claims, so that a claim may be sent again."""
+"""Claims, and the mailboxes in which waiting claims get their tasks.
+
+Each claiming client numbers its claims, so that a claim may be sent again. A mailbox is a list into
+which moves write deliveries; result waiters read theirs in the same way.
+"""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic_core import from_json
 
 from rqueue.core.leases import completing
 from rqueue.errors import ScriptFault
@@ -15,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rqueue.core.leases import Settled
-    from rqueue.core.mailbox import Delivery
     from rqueue.store.library import Argument
     from rqueue.store.runner import Reply
     from rqueue.store.shard import Shard
@@ -59,9 +64,18 @@ class Exchanged:
     now_ms: int
 
 
+class Delivery(NamedTuple):
+    """The words of a delivery; where it carries complete tasks, their rows and the
+    server's time of sending.
+    """
+
+    words: list[str]
+    sent_ms: int = 0
+    rows: Sequence[Sequence[str]] = ()
+
+
 class WaitingClaim:
-    """One claiming client: its name, the number of its last claim, the lanes it knows, and its
-    mailbox.
+    """One claiming client: its name, the number of its last claim, its lanes, and its mailbox.
 
     A number is used once. When a reply is lost, the claim is repeated under the same number; a late
     copy of an older claim changes nothing.
@@ -130,7 +144,7 @@ class WaitingClaim:
         }
 
     def known_lanes(self) -> dict[str, Argument]:
-        """The lanes that this client knows and may serve, by the rules of now."""
+        """The known lanes that this client may serve, by the current rules."""
         rules = self.shard.rules()
         if rules is not self.rules:
             self.rules = rules
@@ -184,3 +198,27 @@ def number(word: bytes) -> int:
 def new_mailbox() -> str:
     """A new mailbox name: an old half-open read must not take the next delivery."""
     return secrets.token_hex(8)
+
+
+async def read_mailbox(
+    shard: Shard, mailbox: str, wait_sec: float, *others: str
+) -> Delivery | None:
+    """The next delivery in the mailbox, or in one of the others; None when none came in time.
+
+    When the connection fails, the caller takes a new mailbox and reads again what it waits for.
+    """
+    keys = [shard.keys.mail(one) for one in (mailbox, *others)]
+    words: list[Argument] = ["BLPOP", *keys, wait_sec]
+    found = await shard.runner.connection.wait(words, wait_sec, what="mail")
+    return None if found is None else opened(found[1])
+
+
+def opened(delivery: bytes) -> Delivery:
+    """A delivery as it was written; tasks that cannot be read are left to be claimed."""
+    line, _, whole = delivery.partition(b"\n")
+    words = text(line).split(" ")
+    sent, _, rows = whole.partition(b" ")
+    try:
+        return Delivery(words, int(sent), from_json(rows)) if rows else Delivery(words)
+    except ValueError:
+        return Delivery(words)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 TIERS = tuple(Tier)
-# How often the counts are read again while new lanes appear in between.
+# How often the counts are read while new lanes appear.
 COUNT_TRIES = 3
 
 
@@ -175,7 +175,7 @@ async def read_leases(
     ]
 
 
-# Keys that one step of SCAN looks at: the server is busy for well below a millisecond.
+# Keys that one step of SCAN reads: the server is busy for well below a millisecond.
 STEP = 1000
 
 
@@ -294,7 +294,7 @@ def loads_in(seen: list[bytes], consumers: list[list[Any]], now_ms: int) -> list
         WorkerLoad(words(name), max(0, now_ms - int(float(at))), held.get(words(name), 0))
         for name, at in zip(seen[::2], seen[1::2], strict=True)
     ]
-    return sorted(workers, key=lambda hand: (-hand.held, hand.silent_ms, hand.name))
+    return sorted(workers, key=lambda load: (-load.held, load.silent_ms, load.name))
 
 
 def active_in(row: list[bytes], types: dict[int, str], now_ms: int) -> ActiveTask | None:

@@ -200,5 +200,5 @@ def snapshot_in(copy: bytes) -> EndedTask:
 
 
 def raw(word: str) -> bytes:
-    """The bytes that a text of a snapshot stands for."""
+    """The bytes that a text of a snapshot encodes."""
     return str(word).encode(errors="surrogateescape")

@@ -1,6 +1,6 @@
-"""The events of a queue: the catalogue of all kinds, and reading those that happened.
+"""The events of a queue: the catalogue of all kinds, and reading the stored ones.
 
-`CATALOGUE` is the only list; scripts are checked against it and docs/events.md is made from it.
+`CATALOGUE` is the only list; moves are checked against it and docs/events.md is made from it.
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ KINDS = (
     Kind("dag.refused", WARNING, REASON, "the DAG's on_complete DAG could not be submitted",
          "DAG {subject} could not be submitted: {reason}"),
     Kind("breaker.opened", WARNING, FOR,
-         "a type failed so often that its tasks are not handed out for a while",
+         "a type failed so often that its tasks cannot be claimed for a while",
          "Circuit breaker OPEN for {subject}, half-open after {for_ms} ms"),
     Kind("breaker.closed", NOTICE, (("was", str),), "a type may run again",
          "Circuit breaker closed for {subject}"),
-    Kind("type.slowed", NOTICE, FOR, "a rate limit: no task of a type is handed out for a while",
+    Kind("type.slowed", NOTICE, FOR, "a rate limit: no task of a type can be claimed for a while",
          "Type {subject} is slowed down for {for_ms} ms"),
-    Kind("key.slowed", INFO, FOR, "a rate limit: no task of a tenant is handed out for a while",
+    Kind("key.slowed", INFO, FOR, "a rate limit: no task of a tenant can be claimed for a while",
          "Tenant {subject} is slowed down for {for_ms} ms"),
     Kind("type.lifted", NOTICE, LEFT, "an operator ended the slow-down of a type",
          "Slow-down of type {subject} ended by an operator, {left_ms} ms early"),
@@ -132,7 +132,7 @@ KINDS = (
     Kind("worker.lost", WARNING, (("leases", int),),
          "leases were reclaimed from a worker that sends no heartbeat any more",
          "Worker {subject} is lost, it held {leases} leases"),
-    Kind("worker.draining", INFO, (("run", str),), "a worker was asked to drain",
+    Kind("worker.draining", INFO, (("run", str),), "a drain of a worker was requested",
          "Worker {subject} is draining"),
     Kind("worker.blamed", WARNING, (("why", str),),
          "a worker is drained because it fails tasks that others complete",

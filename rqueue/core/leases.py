@@ -33,8 +33,8 @@ class Verdict(NamedTuple):
     """A failed lease, with what was decided.
 
     No delay means dead. `breaker` is what the failure reports to the breaker of its type, "" for
-    nothing; `failed_by` is "" where no worker is blamed; `owes` is "1" where its code may go on and
-    report a cost later.
+    nothing; `failed_by` is "" where no worker is blamed; `owes` is "1" where its code may continue
+    and report a cost later.
     """
 
     task: str
@@ -71,8 +71,8 @@ class LostLease(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """A lease whose task is parked, and for how long no other task of its type is
-    handed out; 0: others go on.
+    """A lease whose task is parked, and for how long no other task of its type can be claimed; 0:
+    others can.
     """
 
     task: str

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.errors import ArtifactRefused, BudgetExceeded, InvalidTask, LeaseLost
 from rqueue.store.replies import ok, text
-from rqueue.task.artifact import written
+from rqueue.task.artifact import line_of
 from rqueue.task.attempt.outcome import Reason
 from rqueue.task.codec import encode
 from rqueue.task.fields import micro_usd, within_a_year
@@ -65,7 +65,7 @@ async def note(shard: Shard, held: HeldLease, content: Note, *, seq: int | None 
 
 
 def check_cost(content: Note) -> None:
-    """Raises InvalidTask where a reported cost is negative, too large or no number."""
+    """Raises InvalidTask where a reported cost is negative, too large or not a number."""
     if not 0 <= content.usd <= MOST_USD:
         raise InvalidTask("usd", f"is a number of dollars from 0 to {MOST_USD}")
     for field, tokens in (("tokens_in", content.tokens_in), ("tokens_out", content.tokens_out)):
@@ -117,7 +117,7 @@ async def attach(shard: Shard, held: HeldLease, artifact: Artifact) -> None:
         "task": held.task,
         "token": held.token,
         "artifact": artifact.id,
-        "facts": written(artifact),
+        "facts": line_of(artifact),
         "most": most,
     }
     reply = await shard.run("task/attach", args)
@@ -139,7 +139,7 @@ async def mentioned(shard: Shard) -> AsyncIterator[ArtifactId]:
         following, *found = ok("repair/mentions", "", await shard.run("repair/mentions", args))
         for word in found:
             try:
-                # What looks like an id is kept, whatever follows it.
+                # A text that begins like an id counts as that id.
                 yield ArtifactId.parse(text(word)[:LENGTH])
             except InvalidTask:
                 continue

@@ -126,8 +126,8 @@ async def oldest_ms(shard: Shard) -> int | None:
 
 async def archived(shard: Shard, entries: Sequence[Entry], dags: Iterable[str] = ()) -> int:
     """Acknowledges and deletes entries whose rows are committed, and the keys stored for them;
-    returns how many tasks they had. `dags` are those whose rows say that they have ended. Entries
-    that are gone change nothing.
+    returns how many tasks they had. `dags` are those whose rows have an end. Entries that are gone
+    change nothing.
     """
     args: dict[str, Argument] = {
         "group": GROUP, "ttl": shard.terms.result_ttl_ms, "dags": " ".join(dags),

@@ -27,7 +27,7 @@ from rqueue.store.replies import (
     words,
 )
 from rqueue.store.shard import BYTES
-from rqueue.task.artifact import listed, placeholder_in
+from rqueue.task.artifact import parse_lines, placeholder_in
 from rqueue.task.codec import decode
 from rqueue.task.fields import MICRO
 from rqueue.task.ids import TaskId
@@ -53,7 +53,7 @@ ABOVE = re.compile("up[0-9]*")
 NO_LONGER_RANKED = (State.COMPLETED, State.CANCELLED)
 NONE: tuple[str, ...] = ()
 # States that an attempt has ended in.
-TRIED = frozenset({State.COMPLETED, State.RETRYING, State.DEAD_LETTERED})
+ATTEMPT_ENDED = frozenset({State.COMPLETED, State.RETRYING, State.DEAD_LETTERED})
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class Stored:
         if "holder" not in self.fields:
             return None
         claimed, ms, _ = holder_in(self.fields["holder"])
-        if not ms and self.fields.get("state") in TRIED:
+        if not ms and self.fields.get("state") in ATTEMPT_ENDED:
             ms = claimed
         return moment(ms) if ms else None
 
@@ -252,7 +252,7 @@ class Stored:
 
         put = note_fields.get(b"artifacts", b"")
         return {
-            "attached": self.part("artifacts", lambda: listed(put), listed(b"")),
+            "attached": self.part("artifacts", lambda: parse_lines(put), parse_lines(b"")),
             "progress": value("progress"),
             "checkpoint": value("checkpoint"),
             "cost_usd": number("micro_usd") / MICRO,
@@ -291,7 +291,7 @@ async def outputs(shard: Shard, tasks: Sequence[str]) -> list[TaskOutput]:
 log = logging.getLogger("rqueue.store")
 # Tasks per call: each has up to ten keys to read.
 PAGE = 200
-# Warnings that are remembered, not to repeat them: a task that stays is read often.
+# How many warnings are stored, so that they are not repeated: a stored task is read often.
 MEMORY = 10_000
 
 
@@ -318,7 +318,7 @@ class Reader:
     async def read_page(self, page: Sequence[str]) -> list[Task | None]:
         """The first tasks of a page, as many as one call reads."""
         try:
-            reply = await self.ask(page)
+            reply = await self.fetch(page)
         except ScriptFault as fault:
             if "WRONGTYPE" not in str(fault.reply):
                 raise
@@ -330,13 +330,13 @@ class Reader:
         seen = zip(page[: len(rows)], rows, strict=True)
         return [await self.task_of(task, row, int(now_ms)) for task, row in seen]
 
-    async def ask(self, page: Sequence[str]) -> Reply:
+    async def fetch(self, page: Sequence[str]) -> Reply:
         """One call of the move."""
         return await self.shard.run("task/read", {"limit": BYTES}, [(task,) for task in page])
 
     async def definition(self, task: str) -> bytes:
         """The stored bytes of a task's definition."""
-        (_, row) = ok("task/read", "", await self.ask([task]))
+        (_, row) = ok("task/read", "", await self.fetch([task]))
         return bytes(row[1])
 
     async def task_of(self, task: str, row: list[Any], now_ms: int) -> Task | None:

@@ -17,7 +17,7 @@ from rqueue.errors import (
     SpawnRefused,
     TooManyLanes,
 )
-from rqueue.store.replies import text
+from rqueue.store.replies import NO_DEPENDENCY, text
 from rqueue.store.shard import ANSWER_LIMITS, EDGE_LIMIT
 from rqueue.task.ids import TaskId
 from rqueue.task.state import State
@@ -36,7 +36,7 @@ PAGE = 100
 GATHER_MS = 3_600_000
 # Why a task cannot be spawned, by the move's word.
 WRONG = {
-    "PARENT": "depends on a task that is not there or was cancelled",
+    "PARENT": NO_DEPENDENCY,
     "EXISTS": NAME_TAKEN,
     "CYCLE": "depends on a task that waits for the task that spawns it",
     "FAR": f"depends on more than {EDGE_LIMIT} edges, too many to search for a cycle",
@@ -54,7 +54,7 @@ class SpawnDraft(NamedTuple):
 
 
 class Spawned(NamedTuple):
-    """The task that a key stands for, and its state."""
+    """The task of a key, and its state."""
 
     id: TaskId
     state: State | None
@@ -182,12 +182,12 @@ def refusal(shard: Shard, parent: HeldLease, words: Sequence[str]) -> RQueueErro
         case "FORBIDDEN":
             return forbidden(rest[0])
         case "RULE" | "FULL" | "CLOSED":
-            said = {
+            reasons = {
                 "RULE": f"its DAG's rule is {' '.join(rest)}",
                 "FULL": f"its DAG has {terms.max_nodes} tasks, the most it may (max_dag_nodes)",
                 "CLOSED": "its DAG is being cancelled",
             }
-            return SpawnRefused(task, said[word])
+            return SpawnRefused(task, reasons[word])
         case "PARENT" | "EXISTS" | "CYCLE" | "FAR":
             key, *others = rest
             return InvalidGraph(WRONG[word], (task, key, *map(TaskId.from_ulid, others)))

@@ -16,7 +16,7 @@ from rqueue.errors import (
     ScriptFault,
     TooManyLanes,
 )
-from rqueue.store.replies import ok, text
+from rqueue.store.replies import NO_DEPENDENCY, ok, text
 from rqueue.store.shard import TRIES, ending
 from rqueue.task.definition import fields_of
 from rqueue.task.fields import CREATORS, INBOX
@@ -175,7 +175,7 @@ async def submit_one(shard: Shard, draft: Draft) -> SubmitResult | RQueueError:
 def opening(shard: Shard, lane: Lane, by: str) -> tuple[Argument, ...]:
     """The arguments of a submit before its rows, for tasks of one lane."""
     args = {"root": shard.root, **common(shard, (lane,), by)}
-    return tuple(shard.runner.moves["task/submit"].pack(shard.named["task/submit"], args))
+    return tuple(shard.runner.moves["task/submit"].pack(shard.move_keys["task/submit"], args))
 
 
 async def submit_page(shard: Shard, page: Page, replicas: int) -> Reply:
@@ -201,7 +201,7 @@ def call_of(shard: Shard, page: Page) -> tuple[dict[str, Argument], list[Row]]:
 
 
 def special(more: str, submit_facts: str) -> str:
-    """What is not plain about a task, as the move reads it."""
+    """The special facts of a task, as the move reads them; "" for a plain one."""
     return f"{more}\n{submit_facts}" if more or submit_facts else ""
 
 
@@ -219,7 +219,7 @@ def common(shard: Shard, lanes: tuple[Lane, ...], by: str) -> dict[str, Argument
 
 def most_of(terms: Terms) -> Argument:
     """How many ended tasks may wait for the archive, as moves read it: 0 for any number, "" where
-    this client knows of no archive.
+    this client has no archive.
     """
     return terms.max_outbox if terms.archive else ""
 
@@ -258,7 +258,7 @@ def answered(
 def exception(
     shard: Shard, page: Page, index: int, word: str, *, detail: str
 ) -> SubmitResult | RQueueError:
-    """The result of a draft that was not plainly accepted."""
+    """The result of a draft for which the move has returned a word."""
     match word:
         case "EXISTS":
             return SubmitResult(TaskId.from_ulid(detail), created=False)
@@ -270,7 +270,7 @@ def exception(
             return archive_full(detail)
         case "PARENT":
             return InvalidGraph(
-                "depends on a task that is not there or was cancelled",
+                NO_DEPENDENCY,
                 (page.ids[index], dependency_named(page.drafts[index], detail)),
             )
         case _:

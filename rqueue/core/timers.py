@@ -1,5 +1,5 @@
-"""Moves that time causes, and when the reaper may trust idle times: not after a restart of the
-server, a pause, or a step of its clock.
+"""Moves that time causes, and the reaper's check of the server: after a restart, a pause, or a step
+of the clock, idle times are not valid.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ async def read_last_check(shard: Shard) -> tuple[int, LastCheck | None]:
 
 
 async def clock(client: Client) -> Any:
-    """The server's clock; in a cluster that of the node a client would ask first."""
+    """The server's clock; in a cluster that of the first node."""
     answer = await client.time()
     return next(iter(answer.values())) if isinstance(answer, dict) else answer
 
@@ -166,7 +166,7 @@ async def recall(shard: Shard, *, limit: int = LIMIT) -> Step:
 
 
 async def expire(shard: Shard, *, limit: int = CANCEL_LIMIT) -> Step:
-    """Ends waiting tasks whose deadline has passed, where their on_deadline asks for it."""
+    """Ends waiting tasks whose deadline has passed, where their on_deadline is fail or cancel."""
     args: dict[str, Argument] = {"limit": limit, "how": ending(shard.terms), "again_ms": RECHECK_MS}
     more, moved = ok("task/expire", "", await shard.run("task/expire", args))
     return Step(int(moved), bool(int(more)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WorkerStatus(StrEnum):
-    """Takes work, takes no new work, or is gone."""
+    """Whether a worker claims tasks, claims no new tasks, or is gone."""
 
     ACTIVE = "active"
     DRAINING = "draining"
@@ -65,8 +65,8 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One process under a worker's name: how long it has been silent and may be, whether it was
-    asked to drain, and its registration, if that can be read.
+    """One process under a worker's name: how long it has been silent and may be, whether
+    a drain was requested, and its registration, if that can be read.
     """
 
     id: str
@@ -176,8 +176,8 @@ async def leave(shard: Shard, worker: str, run: str) -> None:
 
 
 async def drain(shard: Shard, worker: str, *, why: str = "") -> int:
-    """Asks all runs under a name to drain; returns how many they are. `why` is the reason where the
-    worker is drained for its failures. Raises WorkerNotFound.
+    """Requests a drain of all runs under a name; returns how many there are. `why` is the reason
+    where the worker is drained for its failures. Raises WorkerNotFound.
     """
     args: dict[str, Argument] = {
         "worker": worker,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rqueue.archive.dag_rows import read_dag
-from rqueue.archive.reader import Wanted
+from rqueue.archive.filters import TaskFilter
 from rqueue.clock import SYSTEM
 from rqueue.dags import store as dag_store
 from rqueue.dags.builder import DagBuilder, submit_plan
@@ -22,7 +22,7 @@ from rqueue.task.ids import DagId, TaskId
 from rqueue.task.state import State
 
 if TYPE_CHECKING:
-    from rqueue.dags.builder import Asked, Maker
+    from rqueue.dags.builder import AnyCall, Maker
     from rqueue.dags.handle import DagQueue
     from rqueue.dags.plan import Plan
     from rqueue.dead.admin import DeadOperations
@@ -68,7 +68,7 @@ class Dags:
         """
         return await submit_plan(self._queue, plan)
 
-    async def chain(self, *calls: Asked, title: str | None = None, **options: Any) -> DagHandle:
+    async def chain(self, *calls: AnyCall, title: str | None = None, **options: Any) -> DagHandle:
         """Submits tasks that run one after the other. `previous` stands for the output of the
         preceding task. Options are those of `queue.dag`.
         """
@@ -76,7 +76,7 @@ class Dags:
             dag.chain(*calls)
         return dag
 
-    async def group(self, *calls: Asked, title: str | None = None, **options: Any) -> DagHandle:
+    async def group(self, *calls: AnyCall, title: str | None = None, **options: Any) -> DagHandle:
         """Submits tasks that run in parallel; `results` returns the outputs available so far."""
         async with self._build(title, options) as dag:
             for call in calls:
@@ -85,7 +85,7 @@ class Dags:
 
     async def chord(
         self,
-        calls: Sequence[Asked],
+        calls: Sequence[AnyCall],
         into: Call | Maker,
         *,
         title: str | None = None,
@@ -215,7 +215,7 @@ class Dags:
         """Returns the tasks of a DAG that has left Redis, each after its dependencies."""
         if self._operations.past is None:
             return []
-        wanted = Wanted(dag=dag.id.uuid)
+        wanted = TaskFilter(dag=dag.id.uuid)
         known = {str(task.id): task async for task in self._operations.past.find(wanted)}
         named = {str(task.spec.external_id): id for id, task in known.items()}
         edges = {

@@ -14,13 +14,13 @@ from rqueue.producer.arguments import name_of
 from rqueue.producer.handle import Handle
 from rqueue.task.ids import TaskId, new_dag_id, new_task_id
 from rqueue.task.references import PREVIOUS, Reference, split_arguments, task_in
-from rqueue.task.spec import SAME_TASK, Call, written
+from rqueue.task.spec import SAME_TASK, Call, call_of
 
 if TYPE_CHECKING:
     from rqueue.task.dag import DagSpec
 
 
-Asked = Call | Mapping[str, Any]
+AnyCall = Call | Mapping[str, Any]
 After = Handle | str | Iterable[Handle | str]
 
 
@@ -73,7 +73,7 @@ class DagBuilder(DagHandle):
         return Plan(self.id, self.spec, list(self.planned.values()), following)
 
     def add(
-        self, call: Asked, *, name: str | None = None, after: After = (), **options: Any
+        self, call: AnyCall, *, name: str | None = None, after: After = (), **options: Any
     ) -> Node:
         """Adds a task that runs after the tasks in `after`, which are nodes, names, or handles or
         ids of existing tasks. A task whose output is an argument is a dependency too. Options are
@@ -150,7 +150,7 @@ class DagBuilder(DagHandle):
         outputs = [node.output.reference for node in all_of]
         return self.add(replaced(call, outputs), after=[*as_dependencies(after), *all_of])
 
-    def chain(self, *calls: Asked, after: After = ()) -> list[Node]:
+    def chain(self, *calls: AnyCall, after: After = ()) -> list[Node]:
         """Adds tasks that run one after the other. The argument `previous` stands for the output of
         the preceding task.
         """
@@ -164,9 +164,9 @@ class DagBuilder(DagHandle):
         return nodes
 
 
-def parts_of(asked: Asked, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def parts_of(given: AnyCall, options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Returns the fields of a task, and separately the references that fill its arguments."""
-    call = asked if isinstance(asked, Call) else written(asked)
+    call = given if isinstance(given, Call) else call_of(given)
     fields = call.with_options(**options).fields()
     inputs = dict(fields.pop("inputs", {}))
     if isinstance(fields.get("payload"), Mapping):
@@ -175,11 +175,11 @@ def parts_of(asked: Asked, options: Mapping[str, Any]) -> tuple[dict[str, Any], 
     return fields, inputs
 
 
-def replaced(asked: Asked, by: Reference) -> Call:
+def replaced(given: AnyCall, by: Reference) -> Call:
     """Returns the call with `previous` replaced by outputs."""
-    fields, inputs = parts_of(asked, {})
+    fields, inputs = parts_of(given, {})
     found = {name: by if one == PREVIOUS else one for name, one in inputs.items()}
-    return written({**fields, "inputs": found} if found else fields)
+    return call_of({**fields, "inputs": found} if found else fields)
 
 
 def maker(function: Maker) -> Callable[[Any], Call]:
@@ -214,7 +214,7 @@ async def completed(queue: DagQueue, plan: Plan) -> Plan:
     tasks = [await completed_task(queue, task) for task in plan.tasks]
     following = plan.on_complete
     if following is not None:
-        # The scheduler submits it later and knows neither these handlers nor this middleware.
+        # The scheduler submits it later and has neither these handlers nor this middleware.
         with within("on_complete"):
             following = await completed(queue, following)
     return replace(plan, tasks=tasks, on_complete=following)
@@ -225,12 +225,12 @@ async def completed_task(queue: DagQueue, task: PlanTask) -> PlanTask:
     options of its handler do not apply.
     """
     with within(task.name):
-        call = queue.drafter.completed(written(task.fields))
+        call = queue.drafter.completed(call_of(task.fields))
     handler = queue.drafter.handlers.get(call.type)
     if handler is not None:
         own = {name: handler.options[name] for name in SAME_TASK if name in handler.options}
-        asked = {name: v for name, v in call.options.items() if own.get(name, UNSET) != v}
-        call = replace(call, options=asked)
+        changed = {name: v for name, v in call.options.items() if own.get(name, UNSET) != v}
+        call = replace(call, options=changed)
     if queue.hooks.middleware:
         with within(task.name):
             call = await queue.hooks.before_submit(call)

@@ -21,7 +21,7 @@ from rqueue.task.fields import NAME, NAME_RULE, micro_usd, task_reference
 from rqueue.task.ids import IDS, DagId, TaskId
 from rqueue.task.lane import micro
 from rqueue.task.references import Reference, as_list, output_of
-from rqueue.task.spec import written
+from rqueue.task.spec import call_of
 from rqueue.task.state import State
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ def drafted(task: PlanTask, ids: Mapping[str, TaskId], drafter: Drafter) -> Draf
     if task.inputs:
         given["inputs"] = resolved(task.inputs, ids)
     with within(task.name):
-        return drafter.of_member(written(given))
+        return drafter.of_member(call_of(given))
 
 
 def facts_of(spec: DagSpec, following: Plan | None) -> list[Argument]:

@@ -57,7 +57,7 @@ class Resumer:
     number of instances may run, because each step is a script that stores its own progress.
     """
 
-    name = "keeper"
+    name = "resumer"
     interval_sec = 1.0
 
     def __init__(self, shard: Shard, drafter: Drafter) -> None:

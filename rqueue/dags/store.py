@@ -79,12 +79,12 @@ async def walk(shard: Shard) -> AsyncIterator[Dag]:
     start = 0
     while True:
         args: dict[str, Argument] = {"from": start, "limit": CHUNK}
-        looked, *rows = ok("dag/list", "", await shard.run("dag/list", args))
+        scanned, *rows = ok("dag/list", "", await shard.run("dag/list", args))
         for ulid, flat in zip(rows[::2], rows[1::2], strict=True):
             yield dag_of(DagId.from_ulid(text(ulid)), flat)
         # Expired DAGs were removed from the list by the call.
         start += len(rows) // 2
-        if int(looked) < CHUNK:
+        if int(scanned) < CHUNK:
             return
 
 

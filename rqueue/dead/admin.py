@@ -291,10 +291,10 @@ class DeadOperations:
                 raise archive_unknown("have decisions that would be missing")
         else:
             # The package of the archive is an optional dependency.
-            from rqueue.archive.reports import Asked, read_reviews  # noqa: PLC0415
+            from rqueue.archive.reports import ReviewFilter, read_reviews  # noqa: PLC0415
 
-            asked = Asked(self.operations.settings.name, since, until, task)
-            async for review in read_reviews(self.archive, asked):
+            wanted = ReviewFilter(self.operations.settings.name, since, until, task)
+            async for review in read_reviews(self.archive, wanted):
                 waiting.pop(review.entry, None)
                 yield review
         for review in waiting.values():
@@ -365,7 +365,7 @@ class DeadTasks:
         *,
         payload: object = None,
         life: int | None = None,
-        **said: Unpack[DecisionOptions],
+        **options: Unpack[DecisionOptions],
     ) -> Task:
         """Decides on a dead task and returns the updated task. The decision is stored with its
         `cause` (a label), its `note` and its author `by`.
@@ -379,7 +379,7 @@ class DeadTasks:
         """
         if life is not None:
             arguments.number_of("life", life, most=MOST_LIVES)
-        decision = decision_of(resolution, said, by=self._operations.operations.reviewer)
+        decision = decision_of(resolution, options, by=self._operations.operations.reviewer)
         return await self._operations.decide(task, decision, payload, life=life)
 
     async def decide_many(
@@ -396,9 +396,9 @@ class DeadTasks:
         """
         filtering = Wanted.__annotations__
         wanted = {name: value for name, value in given.items() if name in filtering}
-        said = {name: value for name, value in given.items() if name not in filtering}
+        options = {name: value for name, value in given.items() if name not in filtering}
         decision = decision_of(
-            resolution, cast("DecisionOptions", said), by=self._operations.operations.reviewer
+            resolution, cast("DecisionOptions", options), by=self._operations.operations.reviewer
         )
         if decision.resolution == "modify_and_retry":
             raise InvalidTask("resolution", "modify_and_retry is for one task at a time")

@@ -1,8 +1,8 @@
 """Fingerprints of failures, computed from the error text without its variable parts.
 
-A fingerprint is the same in every process and release, because reviews store it for years. Whoever
-changes a rule must raise VERSION: this changes all fingerprints, so that no old one gets a new
-meaning.
+A fingerprint is the same in every process and release, because reviews store it for years. A
+change of a rule requires a new VERSION, which changes all fingerprints, so that no old one gets a
+new meaning.
 
 Of a traceback only the exception and the raising function in the user's code count. Other frames,
 line numbers and the formatting of a Python release have no influence.

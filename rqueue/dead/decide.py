@@ -54,7 +54,7 @@ class Decision:
 
     def review(self, task: Task | None, diff: str = "") -> str:
         """Returns the review of one task as JSON for the scripts. Empty fields are left out."""
-        said = {
+        fields = {
             "by": self.by,
             "resolution": self.resolution,
             "cause": self.cause,
@@ -63,21 +63,21 @@ class Decision:
             "diff": diff,
         }
         if task is not None:
-            said |= {"type": task.type, "reason": task.failure_reason or ""}
-            said["error"] = headline(task.last_error or "")[:MOST_ERROR]
-            said["fingerprint"] = fingerprint_of(task).id
-        known = {name: value for name, value in said.items() if value}
+            fields |= {"type": task.type, "reason": task.failure_reason or ""}
+            fields["error"] = headline(task.last_error or "")[:MOST_ERROR]
+            fields["fingerprint"] = fingerprint_of(task).id
+        known = {name: value for name, value in fields.items() if value}
         return json.dumps(known, separators=(",", ":"))
 
 
-def decision_of(resolution: str, said: DecisionOptions, *, by: str | None) -> Decision:
+def decision_of(resolution: str, options: DecisionOptions, *, by: str | None) -> Decision:
     """Returns the decision with these options. Raises InvalidTask. `by` is the default author."""
     word = arguments.word_of("resolution", resolution, RESOLUTIONS)
-    unknown = sorted(said.keys() - DecisionOptions.__annotations__.keys())
+    unknown = sorted(options.keys() - DecisionOptions.__annotations__.keys())
     if unknown:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
-    given = said.get("by") or by
-    cause, not_before = said.get("cause", ""), said.get("not_before")
+    given = options.get("by") or by
+    cause, not_before = options.get("cause", ""), options.get("not_before")
     if not_before is None and word == "wait":
         raise InvalidTask("not_before", "is needed with the decision wait")
     if not_before is not None and word not in REVIVING:
@@ -85,7 +85,7 @@ def decision_of(resolution: str, said: DecisionOptions, *, by: str | None) -> De
     return Decision(
         word,
         cause=arguments.label_of("cause", cause) if cause else "",
-        note=note_of(said.get("note", "")),
+        note=note_of(options.get("note", "")),
         by=arguments.principal_of("by", given) if given else "",
         not_before_ms=None if not_before is None else later(not_before),
     )

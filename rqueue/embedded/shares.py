@@ -51,7 +51,7 @@ watchers: list[subprocess.Popen[bytes]] = []
 guard = threading.Lock()
 
 
-def take_part(folder: Path, kind: Kind) -> str:
+def acquire(folder: Path, kind: Kind) -> str:
     """Takes a share of the folder's server, and starts it if necessary; returns its socket."""
     with guard:
         share = shares.get(folder)
@@ -60,15 +60,15 @@ def take_part(folder: Path, kind: Kind) -> str:
             return share.socket
         users = 0
         if share is not None:
-            # The server died: release the share and enter again.
+            # The server died: release the share and open a new one.
             users = share.users
             os.close(shares.pop(folder).fd)
-        shares[folder] = share = enter(folder, kind)
+        shares[folder] = share = open_share(folder, kind)
         share.users = users + 1
         return share.socket
 
 
-def leave(folder: Path) -> None:
+def release(folder: Path) -> None:
     """Releases one share of this process."""
     with guard:
         share = shares.get(folder)
@@ -80,15 +80,15 @@ def leave(folder: Path) -> None:
             os.close(shares.pop(folder).fd)
 
 
-def enter(folder: Path, kind: Kind) -> Share:
-    """Becomes an owner of the server, and makes sure that it is watched and answers."""
+def open_share(folder: Path, kind: Kind) -> Share:
+    """Takes the owner's lock, and makes sure that the server is watched and answers."""
     until = time.monotonic() + START_SEC
     with (folder / "start.lock").open("a") as turn:
-        take(turn.fileno(), fcntl.LOCK_EX, until)
+        lock_file(turn.fileno(), fcntl.LOCK_EX, until)
         owners = os.open(folder / watcher.OWNERS, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             # Waits while a watcher stops the server of former owners.
-            take(owners, fcntl.LOCK_SH, until)
+            lock_file(owners, fcntl.LOCK_SH, until)
             socket = socket_path(folder, kind.socket)
             if not (kind.answers(socket) and watched(folder)):
                 watch(folder, kind, socket, until)
@@ -99,7 +99,7 @@ def enter(folder: Path, kind: Kind) -> Share:
     return Share(fd=owners, socket=socket, users=0)
 
 
-def take(fd: int, kind: int, until: float) -> None:
+def lock_file(fd: int, kind: int, until: float) -> None:
     """Takes the lock; raises StoreUnavailable after the timeout."""
     while True:
         try:

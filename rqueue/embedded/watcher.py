@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 OWNERS = "owners"
 WATCHER = "watcher.lock"
-LOOK_SEC = 0.2
+CHECK_SEC = 0.2
 STOP_SEC = 30.0
 # From the kernel's prctl.h.
 SET_CHILD_SUBREAPER = 36
@@ -42,8 +42,8 @@ def main(kind: str, folder: Path, path: str, command: list[str]) -> None:
         process = None if server.answers(path) else launch(folder, path, command)
         pid = process.pid if process else server.process_id(path)
         tries = 1
-        while not alone(owners.fileno()):
-            if lives(process, pid):
+        while not has_no_owner(owners.fileno()):
+            if is_running(process, pid):
                 tries = 1 if tries > 1 and server.answers(path) else tries
             elif tries < server.tries:
                 tries += 1
@@ -51,9 +51,9 @@ def main(kind: str, folder: Path, path: str, command: list[str]) -> None:
                 pid = process.pid
             else:
                 break
-            time.sleep(LOOK_SEC)
-        end(process, pid, server.stop)
-        tidy(folder, path)
+            time.sleep(CHECK_SEC)
+        stop_server(process, pid, server.stop)
+        remove_socket(folder, path)
         if not server.keeps:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -63,7 +63,7 @@ def launch(folder: Path, path: str, command: list[str]) -> subprocess.Popen[byte
     end_orphans()
     Path(path).unlink(missing_ok=True)
     for left in (Path(f"{path}.lock"), folder / "data" / "postmaster.pid"):
-        if misleads(left):
+        if is_stale(left):
             left.unlink()
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=folder, env=environment())
 
@@ -85,7 +85,7 @@ def end_orphans() -> None:
             os.waitpid(int(pid), 0)
 
 
-def misleads(left: Path) -> bool:
+def is_stale(left: Path) -> bool:
     """Whether PostgreSQL would mistake another process for a running server: one with a reused pid.
 
     PostgreSQL detects a stale pid only if no process has it; after the restart of a container
@@ -103,7 +103,7 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def lives(process: subprocess.Popen[bytes] | None, pid: int) -> bool:
+def is_running(process: subprocess.Popen[bytes] | None, pid: int) -> bool:
     """Whether the server is running; an adopted one is not a subprocess of this process."""
     if process is not None:
         return process.poll() is None
@@ -114,7 +114,7 @@ def lives(process: subprocess.Popen[bytes] | None, pid: int) -> bool:
     return True
 
 
-def alone(owners: int) -> bool:
+def has_no_owner(owners: int) -> bool:
     """Whether no owner is left. If so, takes the lock: new owners wait until this process exits."""
     try:
         fcntl.flock(owners, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -123,20 +123,20 @@ def alone(owners: int) -> bool:
     return True
 
 
-def end(process: subprocess.Popen[bytes] | None, pid: int, stop: signal.Signals) -> None:
+def stop_server(process: subprocess.Popen[bytes] | None, pid: int, stop: signal.Signals) -> None:
     """Stops the server gracefully; kills it after a timeout."""
     until = time.monotonic() + STOP_SEC
-    if not lives(process, pid):
+    if not is_running(process, pid):
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, stop)
-        while lives(process, pid):
+        while is_running(process, pid):
             if time.monotonic() >= until:
                 os.kill(pid, signal.SIGKILL)
-            time.sleep(LOOK_SEC / 10)
+            time.sleep(CHECK_SEC / 10)
 
 
-def tidy(folder: Path, path: str) -> None:
+def remove_socket(folder: Path, path: str) -> None:
     """Removes the socket, and its directory if it was created for it."""
     Path(path).unlink(missing_ok=True)
     if Path(path).parent != folder:
@@ -146,18 +146,18 @@ def tidy(folder: Path, path: str) -> None:
 
 def answers(path: str) -> bool:
     """Whether a server listens on the socket and has read its data."""
-    return ask(path, b"PING\r\n").startswith(b"+PONG")
+    return reply_to(path, b"PING\r\n").startswith(b"+PONG")
 
 
 def process_id(path: str) -> int:
     """The pid of the server, from INFO."""
-    found = re.search(rb"process_id:(\d+)", ask(path, b"INFO server\r\n"))
+    found = re.search(rb"process_id:(\d+)", reply_to(path, b"INFO server\r\n"))
     if found is None:
         sys.exit("the server does not report its process id")
     return int(found[1])
 
 
-def ask(path: str, command: bytes) -> bytes:
+def reply_to(path: str, command: bytes) -> bytes:
     """The first part of the server's reply; empty after an error."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(2)
@@ -172,7 +172,7 @@ def ask(path: str, command: bytes) -> bytes:
 def accepts(path: str) -> bool:
     """Whether a PostgreSQL listens on the socket and has recovered."""
     words = b"user\0rqueue\0database\0rqueue\0\0"
-    answer = ask(path, struct.pack("!ii", 8 + len(words), 3 << 16) + words)
+    answer = reply_to(path, struct.pack("!ii", 8 + len(words), 3 << 16) + words)
     # An error other than "starting up" comes from a server that is ready.
     return answer.startswith((b"R", b"E")) and b"C57P03\0" not in answer
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.budgets.accounts import budgets
@@ -15,13 +14,15 @@ from rqueue.core.workers import read_fleet, requirements_of, serving
 from rqueue.errors import ScriptFault, TaskNotFound, WrongState
 from rqueue.explain.explain import explain
 from rqueue.store.lanes import lane_words, read_lanes
-from rqueue.store.replies import text
+from rqueue.store.replies import moment, text
 from rqueue.task.fields import MICRO
 from rqueue.task.ids import TaskId
 from rqueue.task.limits import QUEUE
 from rqueue.task.state import LEASED, LIVE, State
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rqueue.operations import Operations
     from rqueue.store.library import Argument
     from rqueue.store.shard import Shard
@@ -137,7 +138,7 @@ async def holds(shard: Shard, task: TaskId) -> Found:
                 found = [hold_of(row) for row in words if row[0] not in (TURN, PRICE)]
                 turns = next((int(what) for word, what, _ in words if word == TURN), None)
                 price = sum(int(what) for word, what, _ in words if word == PRICE) / MICRO
-                return Found(instant(int(now)), State(text(state)), lane, found, turns, price)
+                return Found(moment(int(now)), State(text(state)), lane, found, turns, price)
             case "GONE":
                 raise TaskNotFound(task)
     raise ScriptFault("task/why", reply)
@@ -147,12 +148,7 @@ def hold_of(row: list[str]) -> Hold:
     """Returns the hold in one row of the reply."""
     word, what, until = row
     name = TaskId.from_ulid(what) if word == "dependency" else what
-    return Hold(word, name, instant(int(float(until))) if until else None)
-
-
-def instant(ms: int) -> datetime:
-    """Returns the datetime of a server timestamp."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    return Hold(word, name, moment(int(float(until))) if until else None)
 
 
 @dataclass(frozen=True, slots=True)

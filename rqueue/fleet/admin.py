@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from rqueue.errors import WorkerNotFound
 from rqueue.maintenance.rescorer import server_ms
 from rqueue.producer import arguments
 from rqueue.store.errors import ServerRefused
-from rqueue.store.replies import text
+from rqueue.store.replies import moment, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,6 @@ async def consumers_of(client: Client, key: str) -> list[dict[str, Any]]:
 
 
 ANY = "*"
-EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
     known = {one.name: one for one in await registered.read_fleet(shard)}
     consumers = {one.name: one for one in await read_consumers(shard)}
     accounts = await budgets(shard)
-    now = EPOCH + timedelta(milliseconds=await server_ms(shard))
+    now = moment(await server_ms(shard))
     found = []
     for name in sorted(known.keys() | consumers.keys()):
         consumer, account = consumers.get(name), accounts.of_worker(name)

@@ -144,7 +144,7 @@ LONGEST_SEC = 5.0
 
 
 @dataclass(slots=True)
-class Seen:
+class Drained:
     """The number of workers that one tick has drained."""
 
     blamed: int = 0
@@ -155,19 +155,19 @@ class BadWorkerDrainer:
     instances may run, because a worker is drained only once.
     """
 
-    name = "referee"
+    name = "drainer"
 
     def __init__(self, shard: Shard, settings: Settings) -> None:
         self.shard = shard
         self.rule = settings.bad_workers
         self.interval_sec = min(LONGEST_SEC, max(1.0, settings.lease_sec / 6))
 
-    async def tick(self) -> Seen:
+    async def tick(self) -> Drained:
         """Compares the workers once and drains the bad ones."""
-        seen = Seen()
+        drained = Drained()
         fleet = await read_fleet(self.shard)
         if not blames_in(fleet):
-            return seen
+            return drained
         lanes = (await read_lanes(self.shard)).numbers
         for one in to_blame(fleet, lanes.keys(), self.rule):
             try:
@@ -175,6 +175,6 @@ class BadWorkerDrainer:
             except WorkerNotFound:
                 # The worker has ended meanwhile.
                 continue
-            seen.blamed += 1
+            drained.blamed += 1
             LOG.warning("worker blamed", extra={"worker": one.name, "why": one.why})
-        return seen
+        return drained

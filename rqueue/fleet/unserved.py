@@ -20,7 +20,7 @@ LONGEST_SEC = 15.0
 
 
 @dataclass(slots=True)
-class Seen:
+class Reported:
     """The number of lanes that one tick has reported for the first time."""
 
     told: int = 0
@@ -32,22 +32,22 @@ class UnservedReporter:
     script records since when a lane is unserved and whether that was reported.
     """
 
-    name = "lookout"
+    name = "reporter"
 
     def __init__(self, shard: Shard, settings: Settings) -> None:
         self.shard = shard
         self.after_ms = round(settings.unserved_after_sec * 1000)
         self.interval_sec = min(LONGEST_SEC, max(1.0, settings.unserved_after_sec / 4))
 
-    async def tick(self) -> Seen:
+    async def tick(self) -> Reported:
         """Compares once. Reports the lanes that have been unserved for `unserved_after_sec`."""
         found = await unserved_lanes(self.shard)
         numbers = (await read_lanes(self.shard)).numbers if found else {}
         rows = [(numbers[lane], detail(lane, ready)) for lane, ready in found.items()]
-        told = await note_unserved(self.shard, rows, after_ms=self.after_ms)
-        if told:
+        number = await note_unserved(self.shard, rows, after_ms=self.after_ms)
+        if number:
             LOG.warning("tasks that no live worker can run", extra={"lanes": len(rows)})
-        return Seen(told)
+        return Reported(number)
 
 
 def detail(lane: Lane, ready: int) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TASK, FORM, DAG = b"task", b"form", b"dag"
 MAX_TASKS = 1000
-OWN_ID = "is given by the inbox, so that an entry that comes twice is one DAG"
+OWN_ID = "is derived by the inbox, so that a repeated entry creates one DAG"
 # Characters of an unknown field's name that are shown.
 SHOWN = 64
 # Bits of an id: positions within a millisecond, first by entry and then by task.
@@ -128,9 +128,9 @@ def texts_of(entry: Entry) -> list[Text]:
         if name == TASK:
             found += items_of(value)
     if not found:
-        raise InvalidTask("entry", "holds no task")
+        raise InvalidTask("entry", "contains no task")
     if len(found) > MAX_TASKS:
-        raise InvalidTask("entry", f"holds {len(found)} tasks; {MAX_TASKS} are allowed")
+        raise InvalidTask("entry", f"contains {len(found)} tasks; {MAX_TASKS} are allowed")
     return [Text(at, text) for at, text in enumerate(found)]
 
 
@@ -162,7 +162,7 @@ def items(text: str) -> Iterator[str]:
         elif text[at : at + 1] != "]":
             raise ValueError("no comma between two items")
     if skip(text, at + 1) != len(text):
-        raise ValueError("more behind the end")
+        raise ValueError("text after the end")
 
 
 def skip(text: str, at: int) -> int:

@@ -173,7 +173,7 @@ class Inbox:
             # once more.
             fresh = [entry for entry in page.entries if entry.id not in self.skipped]
             await self.take_all(fresh, done)
-            after = max(after, page.entries[-1].id, key=moment_of)
+            after = max(after, page.entries[-1].id, key=entry_order)
         self.full = done.is_full
         return done
 
@@ -198,9 +198,9 @@ class Inbox:
     def parsed(self, entries: Iterable[Entry]) -> Iterator[ParsedEntry]:
         """Yields the parsed entries one after the other."""
         for entry in entries:
-            yield self.open(entry)
+            yield self.parse(entry)
 
-    def open(self, entry: Entry) -> ParsedEntry:
+    def parse(self, entry: Entry) -> ParsedEntry:
         """Parses an entry and checks each of its tasks separately."""
         found = ParsedEntry(entry)
         try:
@@ -223,10 +223,10 @@ class Inbox:
         """Submits the tasks of some entries. Deletes the entries that are finished."""
         known = await self.known(portion)
         sent = [one for one in portion if not one.withheld]
-        asked = [(one, task, draft) for one in sent for task, draft in one.drafts]
-        ids = [id_of(self.shard.root, one.entry, one.form, task) for one, task, _ in asked]
-        answers = await self.submit(known, [draft for *_, draft in asked], ids)
-        for (one, task, _), answer in zip(asked, answers, strict=True):
+        rows = [(one, task, draft) for one in sent for task, draft in one.drafts]
+        ids = [id_of(self.shard.root, one.entry, one.form, task) for one, task, _ in rows]
+        answers = await self.submit(known, [draft for *_, draft in rows], ids)
+        for (one, task, _), answer in zip(rows, answers, strict=True):
             one.answer(task, answer, may_come=self.withholds)
         for one in portion:
             if one.plan is not None:
@@ -300,7 +300,7 @@ def portions(entries: Iterable[ParsedEntry]) -> Iterator[list[ParsedEntry]]:
         yield group
 
 
-def moment_of(entry: str) -> tuple[int, int]:
+def entry_order(entry: str) -> tuple[int, int]:
     """Returns when an entry was written, from its id, in a form that sorts."""
     ms, _, number = entry.partition("-")
     return int(ms), int(number)

@@ -45,4 +45,4 @@ class Limits:
         """Ends the slow-down of a type or of a tenant (`key`). Returns whether there was one.
         Answers waiting claims.
         """
-        return await slowdown.lift(self._shard, **arguments.slowed_of(type, key))
+        return await slowdown.lift(self._shard, **arguments.slowdown_target(type, key))

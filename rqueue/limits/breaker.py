@@ -4,11 +4,10 @@ tasks change them after failures and completions.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rqueue.core.counts import answer_all
-from rqueue.store.replies import ok, text
+from rqueue.store.replies import moment, ok, text
 from rqueue.store.shard import TRIES
 from rqueue.task.attempt.breaker import Breaker, BreakerState
 from rqueue.task.ids import TaskId
@@ -16,6 +15,9 @@ from rqueue.task.ids import TaskId
 if TYPE_CHECKING:
     from rqueue.store.library import Argument
     from rqueue.store.shard import Shard
+
+
+TIMES = ("last_failure", "opened", "until")
 
 
 async def breakers(shard: Shard) -> list[Breaker]:
@@ -58,18 +60,14 @@ def breaker_of(row: list[bytes], now_ms: int) -> Breaker:
     if state is not BreakerState.CLOSED:
         due = int(fields["until"]) <= now_ms
         state = BreakerState.HALF_OPEN if due else BreakerState.OPEN
+    times = {name: moment(int(fields[name])) for name in TIMES if name in fields}
     probe = fields.get("probe", "").split(" ")[0] if int(probing) else ""
     return Breaker(
         type=type,
         state=state,
         failures=int(fields.get("failures", "0")),
-        last_failure=instant(fields.get("last_failure")),
-        opened_at=instant(fields.get("opened")),
-        half_open_at=instant(fields.get("until")),
+        last_failure=times.get("last_failure"),
+        opened_at=times.get("opened"),
+        half_open_at=times.get("until"),
         probe=TaskId.from_ulid(probe) if probe else None,
     )
-
-
-def instant(ms: str | None) -> datetime | None:
-    """Returns the datetime of a server timestamp."""
-    return None if ms is None else datetime.fromtimestamp(int(ms) / 1000, UTC)

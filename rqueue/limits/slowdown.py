@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rqueue.core.counts import answer_all
-from rqueue.store.replies import ok, text
+from rqueue.store.replies import moment, ok, text
 from rqueue.store.shard import TRIES
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rqueue.store.library import Argument
     from rqueue.store.shard import Shard
 
@@ -70,12 +71,11 @@ def slowdown_of(what: str, until_ms: int, span_ms: int, now_ms: int) -> Slowdown
     """Returns the slow-down in one row of the script's reply. The recovery takes as long as the
     rest.
     """
-    until = datetime.fromtimestamp(until_ms / 1000, UTC)
     named = what.startswith(KEY)
     return Slowdown(
         type=None if named else what,
         key=what.removeprefix(KEY) if named else None,
         resting=now_ms < until_ms,
-        until=until,
-        over_at=until + timedelta(milliseconds=span_ms),
+        until=moment(until_ms),
+        over_at=moment(until_ms + span_ms),
     )

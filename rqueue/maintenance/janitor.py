@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from rqueue.maintenance.sweeper import PAGE, START, dismiss, prune, tidy, walk
+from rqueue.maintenance.sweeper import PAGE, START, prune, walk
+from rqueue.store.replies import ok
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from rqueue.store.library import Argument
     from rqueue.store.shard import Shard
 
 # Deletes sinks without a notifier, see notices/store.py; returns how many.
@@ -21,6 +23,19 @@ STEPS = 20
 LEFT_BEHIND = ("waiter", "waiting", "profiles", "turned")
 # Sorted sets of tasks that may be many: those of a tag, of a tenant, of a tenant's leases.
 INDEXES = ("tag", "keyed", "hand")
+
+
+async def dismiss(shard: Shard, *, silent_ms: int, limit: int = PAGE) -> int:
+    """Deletes workers that were silent for so long and hold no lease; how many."""
+    args: dict[str, Argument] = {"silent_ms": silent_ms, "limit": limit}
+    return int(ok("worker/dismiss", "", await shard.run("worker/dismiss", args))[0])
+
+
+async def tidy(shard: Shard, names: Sequence[str], *, silent_ms: int) -> int:
+    """Deletes what is left of claims that are over, among the named keys; how many."""
+    rows = [(name,) for name in names]
+    reply = await shard.run("repair/tidy", {"silent_ms": silent_ms}, rows)
+    return int(ok("repair/tidy", "", reply)[0])
 
 
 @dataclass(slots=True)

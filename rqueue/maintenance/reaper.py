@@ -19,7 +19,6 @@ from rqueue.core.timers import (
 )
 from rqueue.core.workers import has_one_slot, read_fleet
 from rqueue.errors import ScriptFault
-from rqueue.process.service import reap_sec
 from rqueue.task.attempt.outcome import Lost
 from rqueue.task.attempt.retry import lost_unstarted, runs_exclusively
 from rqueue.task.attempt.verdict import Report, rule, rules_of
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from rqueue.task.task import Task
 
 PAGE = 200
+REAPS_A_LEASE = 20
 
 
 @dataclass(slots=True)
@@ -183,3 +183,8 @@ class Reaper:
         """The lane in which a task is exclusive: it may be what kills its workers."""
         lane = await self.reader.lane(number)
         return signature(replace(lane, exclusive=True)) if lane else ""
+
+
+def reap_sec(lease_sec: float) -> float:
+    """How often leases are checked."""
+    return lease_sec / REAPS_A_LEASE

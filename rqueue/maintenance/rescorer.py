@@ -26,6 +26,10 @@ POINT = 1.0
 # Tolerance: the time of a whole point is computed by a logarithm, whose error must not skip a
 # point.
 LEAST = 1e-6
+# The longest expected duration that makes a task urgent earlier.
+LONGEST_TASK_SEC = 86_400
+# Tasks read per tick; the next tick continues.
+LIMIT = 5000
 
 
 def has_moved(boost: float, written: float) -> bool:
@@ -76,12 +80,6 @@ async def rescore(shard: Shard, rows: Sequence[Urgency]) -> list[str]:
     return [
         text(word) for word in ok("task/rescore", "", await shard.run("task/rescore", rows=rows))
     ]
-
-
-# The longest expected duration that makes a task urgent earlier.
-LONGEST_TASK_SEC = 86_400
-# Tasks read per tick; the next tick continues.
-LIMIT = 5000
 
 
 @dataclass(slots=True)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 
+LOG = logging.getLogger("rqueue.scheduler")
+TASK = "task"
+# Bounded steps of a kind per tick; the next tick continues.
+STEPS = 20
 START = "0"
 # Items per page: each is read by itself, and a page stops the server for a few milliseconds.
 PAGE = 250
@@ -84,25 +88,6 @@ async def orphans(shard: Shard, *, limit: int = PAGE) -> list[str]:
     return [text(task) for task in found]
 
 
-async def dismiss(shard: Shard, *, silent_ms: int, limit: int = PAGE) -> int:
-    """Deletes workers that were silent for so long and hold no lease; how many."""
-    args: dict[str, Argument] = {"silent_ms": silent_ms, "limit": limit}
-    return int(ok("worker/dismiss", "", await shard.run("worker/dismiss", args))[0])
-
-
-async def tidy(shard: Shard, names: Sequence[str], *, silent_ms: int) -> int:
-    """Deletes what is left of claims that are over, among the named keys; how many."""
-    rows = [(name,) for name in names]
-    reply = await shard.run("repair/tidy", {"silent_ms": silent_ms}, rows)
-    return int(ok("repair/tidy", "", reply)[0])
-
-
-log = logging.getLogger("rqueue.scheduler")
-# Bounded steps of a kind per tick; the next tick continues.
-STEPS = 20
-TASK = "task"
-
-
 @dataclass(slots=True)
 class Swept:
     """What one tick repaired: tasks missing in an index, members and entries without a task."""
@@ -140,7 +125,7 @@ class Sweeper:
         await self.sweep_indexes(swept)
         await self.sweep_tasks(swept)
         if swept.repaired:
-            log.warning(
+            LOG.warning(
                 "%d inconsistencies repaired",
                 swept.repaired,
                 extra={"mended": swept.mended, "pruned": swept.pruned, "entries": swept.entries},

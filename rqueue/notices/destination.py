@@ -14,10 +14,10 @@ Ip = IPv4Address | IPv6Address
 
 PORTS = {"http": 80, "https": 443}
 # Addresses that are not public: IANA's registries of special purposes, former ones (site-local,
-# 6to4, its relays), and Azure's host. `ipaddress` knows more or less of them by the version of
-# Python; those here are always refused. Of IPv6 only 2000::/3 has been allocated, so the rest needs
-# no rows.
-GIVEN_OUT = ip_network("2000::/3")
+# 6to4, its relays), and Azure's host. Which of them `ipaddress` contains depends on the version of
+# Python; these are always refused. Of IPv6 only 2000::/3 has been allocated, so the rest needs no
+# rows.
+ALLOCATED = ip_network("2000::/3")
 SPECIAL = tuple(
     ip_network(text)
     for text in (
@@ -84,11 +84,11 @@ def refused_addresses(target: Target, addresses: Sequence[str], allowed: Destina
     for text in addresses:
         found = address_in(text)
         if found is None:
-            return "has an address that cannot be read"
+            return "has an unreadable address"
         if found == literal or any(found in network for network in networks):
             continue
         if not all(is_public(one) for one in equivalents(found)):
-            return f"has the address {found}, which is not a public one"
+            return f"has the address {found}, which is not public"
     return ""
 
 
@@ -113,7 +113,7 @@ def is_public(address: Ip) -> bool:
     """Returns whether an address is public: not that of this machine, its networks, or their
     services.
     """
-    if isinstance(address, IPv6Address) and address not in GIVEN_OUT:
+    if isinstance(address, IPv6Address) and address not in ALLOCATED:
         return False
     return address.is_global and not (
         address.is_multicast

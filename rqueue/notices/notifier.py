@@ -6,24 +6,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from rqueue.errors import ConfigError
-from rqueue.notices.senders import sender_of
-from rqueue.notices.senders.sender import CONCURRENCY, Undelivered
+from rqueue.notices.mail import SmtpSender
+from rqueue.notices.sender import CONCURRENCY, LogSender, Undelivered
+from rqueue.notices.sink import LogSink, SlackSink, SmtpSink, WebhookSink
 from rqueue.notices.store import NoticeOutcome, TakeRequest, serve, settle, take
-from rqueue.notices.wording import delay_ms, is_given_up, message_of
+from rqueue.notices.webhook import WebhookSender
+from rqueue.notices.wording import message_of
 
 if TYPE_CHECKING:
     from random import Random
 
     from rqueue.clock import Clock
-    from rqueue.notices.senders.sender import Sender
-    from rqueue.notices.sink import Sink
+    from rqueue.notices.sender import Sender
+    from rqueue.notices.sink import Destinations, Sink
     from rqueue.notices.store import Notice
+    from rqueue.notices.webhook import Resolve
     from rqueue.notices.wording import Message
     from rqueue.settings.load import Settings
     from rqueue.store.shard import Shard
@@ -43,6 +47,9 @@ LIMIT, WINDOW = 16, 100
 ROUNDS = 20
 # Finished notices that are remembered, in case the server was not notified.
 REMEMBERED = 1000
+FIRST_DELAY_MS, LONGEST_DELAY_MS = 1_000, 300_000
+# Refusals after which a notice is given up: with the delays in between, four minutes at least.
+MOST_REFUSALS = 10
 
 
 @dataclass(slots=True)
@@ -178,6 +185,19 @@ class Notifier:
         log.log(level, "notice not delivered: %s", fault, extra=fields)
 
 
+def delay_ms(tries: int, random: Random) -> int:
+    """Returns the delay after this number of failed attempts: doubled each time, up to a
+    maximum.
+    """
+    longest = min(LONGEST_DELAY_MS, FIRST_DELAY_MS << min(tries - 1, 20))
+    return round(longest * random.uniform(0.5, 1.0))
+
+
+def is_given_up(refusals: int) -> bool:
+    """Returns whether a notice with this number of refusals is not retried."""
+    return refusals >= MOST_REFUSALS
+
+
 def notifiers(
     shard: Shard, settings: Settings, *, clock: Clock, random: Random, strict: bool = False
 ) -> list[Notifier]:
@@ -195,4 +215,45 @@ def notifiers(
             continue
         made = Notifier(shard, sink, sender, queue=settings.name, clock=clock, random=random)
         found.append(made)
+    return found
+
+
+def sender_of(
+    sink: Sink, allowed: Destinations, *, clock: Clock, resolve: Resolve | None = None
+) -> Sender:
+    """Returns the sender for a sink. Raises ConfigError if a secret or a package that it needs is
+    missing.
+    """
+    match sink:
+        case WebhookSink():
+            secret = secret_of(sink.name, "secret_env", sink.secret_env)
+            return WebhookSender(sink, url_of(sink), allowed, clock, resolve=resolve, secret=secret)
+        case SlackSink():
+            return WebhookSender(sink, url_of(sink), allowed, clock, resolve=resolve)
+        case SmtpSink():
+            login = sink.password_env and secret_of(sink.name, "password_env", sink.password_env)
+            return SmtpSender(sink, password=login or "")
+        case LogSink():
+            return LogSender()
+        case _:
+            assert_never(sink)
+
+
+def url_of(sink: WebhookSink | SlackSink) -> str:
+    """Returns the URL of a sink. One from the environment is checked like one from the settings."""
+    if sink.url_env is None:
+        return str(sink.url)
+    url = secret_of(sink.name, "url_env", sink.url_env)
+    try:
+        return str(type(sink).model_validate({**dict(sink), "url": url, "url_env": None}).url)
+    except ValueError:
+        rule = f"the variable {sink.url_env} contains no URL that begins with https://"
+        raise ConfigError(f"sinks.{sink.name}.url_env", rule) from None
+
+
+def secret_of(sink: str, field: str, variable: str) -> str:
+    """Returns the value of an environment variable. Raises ConfigError if it is not set."""
+    found = os.environ.get(variable, "")
+    if not found:
+        raise ConfigError(f"sinks.{sink}.{field}", f"the variable {variable} is not set")
     return found

@@ -53,7 +53,7 @@ def host(text: str) -> str:
     except UnicodeError:
         fits = False
     if not fits:
-        raise refusal("has a host of which a part is empty, or too long")
+        raise refusal("has a host name with an empty or too long part")
     return text
 
 
@@ -153,7 +153,7 @@ class WebSink(AnySink):
     def check_url(self) -> Self:
         """Raises ValueError unless exactly one of `url` and `url_env` is given."""
         if (self.url is None) == (self.url_env is None):
-            raise ValueError("has either url or url_env")
+            raise ValueError("needs either url or url_env")
         return self
 
 
@@ -190,9 +190,9 @@ class SmtpSink(AnySink):
         unencrypted.
         """
         if (self.username is None) != (self.password_env is None):
-            raise ValueError("has username and password_env, or neither")
+            raise ValueError("needs both username and password_env, or neither")
         if self.username is not None and self.security == "none":
-            raise ValueError("does not log in without security: use starttls or tls")
+            raise ValueError("cannot log in without encryption: use starttls or tls")
         return self
 
 
@@ -207,7 +207,7 @@ def unique_names(sinks: tuple[AnySink, ...]) -> tuple[AnySink, ...]:
     names = [sink.name for sink in sinks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise refusal(f"has two of the name {twice}")
+        raise refusal(f"has two sinks named {twice}")
     return sinks
 
 

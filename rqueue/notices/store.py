@@ -118,3 +118,16 @@ def notice_in(row: Sequence[Any]) -> Notice:
     known = fields.get("id", "")
     event = event_of(known if ENTRY.fullmatch(known) else words(notice), fields)
     return Notice(words(notice), int(tries), event)
+
+
+class Notices:
+    """`queue.notices`."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    async def sinks(self) -> list[SinkState]:
+        """Returns the sinks that a notifier serves or has served recently, sorted by name, each
+        with the notices that it has not received yet.
+        """
+        return await list_sinks(self._shard)

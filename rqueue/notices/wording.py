@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING
 from rqueue.task.fields import CONTROL
 
 if TYPE_CHECKING:
-    from random import Random
-
     from rqueue.core.events import Event
 
 # Characters of a text that a user or an error wrote: by default, and with `detail`.
 LINE, WHOLE = 200, 8000
-FIRST_DELAY_MS, LONGEST_DELAY_MS = 1_000, 300_000
-# HTTP statuses that refuse this notice, and how often that is treated as temporary: with the delays
-# in between, for four minutes at least.
-REFUSING = frozenset({400, 413, 415, 422})
-MOST_REFUSALS = 10
 VERSION = "v1"
 
 
@@ -93,23 +86,3 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     """
     signed = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"{VERSION}={signed.hexdigest()}"
-
-
-def delay_ms(tries: int, random: Random) -> int:
-    """Returns the delay after this number of failed attempts: doubled each time, up to a
-    maximum.
-    """
-    longest = min(LONGEST_DELAY_MS, FIRST_DELAY_MS << min(tries - 1, 20))
-    return round(longest * random.uniform(0.5, 1.0))
-
-
-def is_refusal(status: int) -> bool:
-    """Returns whether an HTTP status refuses this notice. Other statuses report the state of the
-    receiver.
-    """
-    return status in REFUSING
-
-
-def is_given_up(refusals: int) -> bool:
-    """Returns whether a notice with this number of refusals is not retried."""
-    return refusals >= MOST_REFUSALS

@@ -6,23 +6,27 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
+from rqueue.core.timers import clock
 from rqueue.errors import RQueueError
 from rqueue.metrics.figures import Figures, packed
-from rqueue.process.http_probe import ASK_SEC, Address, Health, Listener, Page, check_health, page
+from rqueue.process.http_listener import Address, Listener, Page
 
 if TYPE_CHECKING:
-    from rqueue.process.pipe import SupervisorPipe
     from rqueue.process.scheduler import Scheduler
-    from rqueue.process.service import Figures as Done
+    from rqueue.process.service import ServiceCounters
+    from rqueue.process.supervisor_pipe import SupervisorPipe
     from rqueue.store.shard import Shard
+    from rqueue.worker.heartbeat import Heartbeat
     from rqueue.worker.worker import Worker
 
 
@@ -30,6 +34,21 @@ LOG = logging.getLogger("rqueue.watch")
 # Scrapes within this time share one read of the queues.
 FRESH_SEC = 1.0
 LAG_INTERVAL_SEC = 1.0
+# An event loop that has been blocked for this long will not recover by itself.
+STUCK_SEC = 30.0
+ANSWER_SEC = 2.0
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedQueue:
+    """A queue that this process serves; `services` are those that no scheduler runs."""
+
+    queue: str
+    shard: Shard
+    worker: Worker | None = None
+    scheduler: Scheduler | None = None
+    services: Mapping[str, ServiceCounters] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +141,9 @@ class Monitor(Source):
         self.scripts = Figures()
         self.queues = Figures()
         self.queues_at = float("-inf")
-        self.asking = asyncio.Lock()
+        self.reading = asyncio.Lock()
         self.main: asyncio.AbstractEventLoop | None = None
-        self.asked_at = 0.0
+        self.probed_at = 0.0
         self.lag_sec = 0.0
         self.waiting = False
         # Sent to the supervisor at the end.
@@ -150,7 +169,7 @@ class Monitor(Source):
         if self.loop is not None:
             with suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self.ending.set)
-            await asyncio.to_thread(self.thread.join, 2 * ASK_SEC)
+            await asyncio.to_thread(self.thread.join, 2 * ANSWER_SEC)
 
     def measure(self) -> None:
         """Starts the measurements that cost time."""
@@ -172,7 +191,7 @@ class Monitor(Source):
         """Serves until the process ends."""
         self.loop = asyncio.get_running_loop()
         opened: list[Listener] = []
-        beside: list[asyncio.Task[None]] = []
+        background: list[asyncio.Task[None]] = []
         try:
             opened = await listen(self.ports, self)
             if self.supervisor is not None:
@@ -182,11 +201,11 @@ class Monitor(Source):
             self.report_start(error)
             return
         self.report_start(None)
-        beside.append(asyncio.create_task(self.measure_lag()))
+        background.append(asyncio.create_task(self.measure_lag()))
         if self.supervisor is not None:
-            beside.append(asyncio.create_task(self.supervisor.listen(self)))
+            background.append(asyncio.create_task(self.supervisor.listen(self)))
         await self.ending.wait()
-        for task in beside:
+        for task in background:
             task.cancel()
         if self.supervisor is not None:
             self.supervisor.send_final(self.counted(), self.limit)
@@ -213,19 +232,19 @@ class Monitor(Source):
         """Measures repeatedly how late the worker's event loop runs a callback."""
         while True:
             if not self.waiting and self.main is not None:
-                self.asked_at, self.waiting = time.monotonic(), True
+                self.probed_at, self.waiting = time.monotonic(), True
                 with suppress(RuntimeError):
-                    self.main.call_soon_threadsafe(self.loop_answered)
+                    self.main.call_soon_threadsafe(self.loop_ran)
             await asyncio.sleep(LAG_INTERVAL_SEC)
 
-    def loop_answered(self) -> None:
+    def loop_ran(self) -> None:
         """Called by the worker's event loop."""
-        self.lag_sec, self.waiting = time.monotonic() - self.asked_at, False
+        self.lag_sec, self.waiting = time.monotonic() - self.probed_at, False
 
     @property
     def lag(self) -> float:
         """How late the worker's event loop ran the last callback, or is by now."""
-        return time.monotonic() - self.asked_at if self.waiting else self.lag_sec
+        return time.monotonic() - self.probed_at if self.waiting else self.lag_sec
 
     def counted(self) -> dict[str, Any]:
         """The metrics of this process, as they are sent."""
@@ -247,10 +266,10 @@ class Monitor(Source):
 
     async def queue_figures(self) -> Figures:
         """The metrics of the queues, read at most once per `FRESH_SEC`."""
-        async with self.asking:
+        async with self.reading:
             if time.monotonic() - self.queues_at > FRESH_SEC:
                 try:
-                    async with asyncio.timeout(ASK_SEC):
+                    async with asyncio.timeout(ANSWER_SEC):
                         self.queues = await self.gauges.queues(self.served_queues)
                 except (RQueueError, TimeoutError):
                     self.queues = Figures()
@@ -267,11 +286,70 @@ class Monitor(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class ServedQueue:
-    """A queue that this process serves; `services` are those that no scheduler runs."""
+class Health:
+    """The health of a process. One that is not alive should be restarted; one that is not ready
+    should get no work for now.
+    """
 
-    queue: str
-    shard: Shard
-    worker: Worker | None = None
-    scheduler: Scheduler | None = None
-    services: Mapping[str, Done] = field(default_factory=dict)
+    loop_lag_sec: float
+    started: bool
+    heartbeats: bool
+    server: bool
+    draining: bool
+    slots: bool = True
+
+    @property
+    def alive(self) -> bool:
+        """The event loop runs, and the leases are renewed if there can be any."""
+        return self.loop_lag_sec < STUCK_SEC and self.heartbeats
+
+    @property
+    def ready(self) -> bool:
+        """It can take work."""
+        able = self.started and self.server and self.slots
+        return self.alive and able and not self.draining
+
+    def document(self) -> dict[str, Any]:
+        """The fields as a JSON document."""
+        return {"alive": self.alive, "ready": self.ready, **asdict(self)}
+
+
+async def check_health(served_queues: Sequence[ServedQueue], lag_sec: float) -> Health:
+    """The health of a process, seen from another of its threads."""
+    workers = [one.worker for one in served_queues if one.worker is not None]
+    beats = [worker.beat for worker in workers]
+    return Health(
+        loop_lag_sec=round(lag_sec, 3),
+        started=all(map(begun, beats)),
+        heartbeats=all(beat.thread.is_alive() or not wanted(beat) for beat in beats),
+        server=all(await asyncio.gather(*(answers(one) for one in served_queues))),
+        draining=any(worker.draining for worker in workers),
+        slots=not any(worker.slots.shared_slots.all_stuck for worker in workers),
+    )
+
+
+def begun(beat: Heartbeat) -> bool:
+    """Whether the worker has opened its resources and started."""
+    return beat.thread.ident is not None
+
+
+def wanted(beat: Heartbeat) -> bool:
+    """Whether the heartbeat must run: after the worker has started and until it ends."""
+    return begun(beat) and not beat.stopping.is_set()
+
+
+async def answers(one: ServedQueue) -> bool:
+    """Whether the Redis of a queue answers."""
+    connection = one.shard.runner.connection
+    try:
+        async with asyncio.timeout(ANSWER_SEC):
+            await connection.call(clock, what="TIME", timeout_sec=ANSWER_SEC)
+    except (RQueueError, TimeoutError):
+        return False
+    return True
+
+
+def page(document: Mapping[str, Any], wanted: str) -> Page:
+    """The response of a probe: 200 if `wanted` is true in the document, else 503."""
+    status = HTTPStatus.OK if document[wanted] else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page(json.dumps(document).encode() + b"\n", status, JSON)

@@ -15,7 +15,7 @@ from rqueue.process.supervisor import Subprocess, start
 from rqueue.process.worker_process import MIN_SLOTS, on_steps
 
 LOG = logging.getLogger("rqueue.reload")
-LOOK_SEC = 0.5
+CHECK_SEC = 0.5
 # Folders without application code, and often very large.
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build", "dist"})
 Stamps = dict[str, tuple[int, int]]
@@ -68,7 +68,7 @@ class Reloader:
             if ended.done() and not warned:
                 warned = True
                 LOG.warning("process ended, waiting for a change", extra={"code": ended.result()})
-            await paused(self.stopping, LOOK_SEC)
+            await paused(self.stopping, CHECK_SEC)
             changed = await self.changed()
             if changed and runs(changed):
                 LOG.info("reloading", extra={"changed": ", ".join(changed)})

@@ -14,15 +14,7 @@ from rqueue.clock import ended, paused, unless
 from rqueue.core.outbox import join
 from rqueue.core.timers import read_last_check
 from rqueue.errors import RQueueError
-from rqueue.process.service import (
-    Figures,
-    Service,
-    ask_sec,
-    pause_sec,
-    run_service,
-    term_sec,
-    trusted_until,
-)
+from rqueue.process.service import Service, ServiceCounters, pause_sec, run_service
 from rqueue.store.replies import ok, text
 
 if TYPE_CHECKING:
@@ -34,6 +26,13 @@ if TYPE_CHECKING:
     from rqueue.store.shard import Shard
 
 
+LOG = logging.getLogger("rqueue.scheduler")
+LONGEST_TERM_SEC = 5.0
+# A new leader takes over before the reaper's gap, a third of a lease, so that a lost scheduler does
+# not delay it.
+TERMS_A_LEASE = 6
+# A leader trusts its term for this share of it.
+SHARE_TRUSTED = 0.9
 # A term that cannot be given up in this time expires.
 YIELD_SEC = 1.0
 
@@ -75,9 +74,6 @@ async def leader(shard: Shard) -> Term | None:
     return Term(text(found[b"owner"]), int(found[b"epoch"]), left_ms, now_ms)
 
 
-log = logging.getLogger("rqueue.scheduler")
-
-
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A candidate: a unique name, and how long its term lasts without a renewal."""
@@ -89,6 +85,25 @@ class Owner:
 def owner_of(name: str, settings: Settings) -> Owner:
     """A candidate whose term fits the queue's leases."""
     return Owner(name, term_sec(settings.lease_sec))
+
+
+def term_sec(lease_sec: float) -> float:
+    """How long a term lasts without a renewal."""
+    return min(LONGEST_TERM_SEC, lease_sec / TERMS_A_LEASE)
+
+
+def request_sec(ttl_sec: float, random: Random) -> float:
+    """How long to wait before the next request for the leadership; randomized, so that candidates
+    do not send them at the same time.
+    """
+    return ttl_sec / 3 * random.uniform(0.8, 1.2)
+
+
+def trusted_until(requested_at: float, ttl_sec: float) -> float:
+    """Until when a leader may trust its term: counted from before its request, by its own clock,
+    and a little shorter, so that it stops before another leader starts.
+    """
+    return requested_at + ttl_sec * SHARE_TRUSTED
 
 
 class Scheduler:
@@ -110,7 +125,7 @@ class Scheduler:
         self.owner = owner
         self.clock = clock
         self.random = random
-        self.figures = {service.name: Figures() for service in services}
+        self.figures = {service.name: ServiceCounters() for service in services}
         self.term: Term | None = None
         self.answered_at = 0.0
         self.failing = 0
@@ -123,25 +138,25 @@ class Scheduler:
         """
         try:
             while not stop.is_set():
-                trusted = await self.ask(stop)
+                trusted = await self.request_term(stop)
                 if trusted is not None:
                     await self.serve(stop, trusted)
                 if not stop.is_set():
-                    await paused(stop, self.patience())
+                    await paused(stop, self.request_pause_sec())
         finally:
             await self.resign()
 
-    async def ask(self, stop: asyncio.Event, within_sec: float | None = None) -> float | None:
-        """Asks for the leadership; returns until when it may be trusted, None if it was not
-        granted.
-        """
-        asked_at, ttl_sec = self.clock.monotonic(), self.owner.ttl_sec
+    async def request_term(
+        self, stop: asyncio.Event, within_sec: float | None = None
+    ) -> float | None:
+        """Requests the leadership; returns until when it may be trusted, None if not granted."""
+        requested_at, ttl_sec = self.clock.monotonic(), self.owner.ttl_sec
         try:
-            term = await unless(stop, self.request(), within_sec)
+            term = await unless(stop, self.send_request(), within_sec)
         except RQueueError as error:
             self.failing += 1
             level = logging.WARNING if self.failing == 1 else logging.DEBUG
-            log.log(level, "leader election failed: %s", error, extra=self.fields())
+            LOG.log(level, "leader election failed: %s", error, extra=self.fields())
             return None
         if term is None:
             return None
@@ -149,12 +164,12 @@ class Scheduler:
         known = self.term.owner if self.term else ""
         self.term, self.answered_at = term, self.clock.monotonic()
         if term.owner not in (self.owner.name, known):
-            log.info("standing by", extra={**self.fields(), "leader": term.owner})
-        return trusted_until(asked_at, ttl_sec) if term.owner == self.owner.name else None
+            LOG.info("standing by", extra={**self.fields(), "leader": term.owner})
+        return trusted_until(requested_at, ttl_sec) if term.owner == self.owner.name else None
 
-    async def request(self) -> Term:
-        """Requests the leadership. The first request announces the archive, if this process knows
-        of one, so that workers need not.
+    async def send_request(self) -> Term:
+        """Sends one request. The first one announces the archive, if there is one, so that workers
+        need not.
         """
         if self.shard.terms.archive and not self.joined:
             await join(self.shard)
@@ -163,7 +178,7 @@ class Scheduler:
 
     async def serve(self, stop: asyncio.Event, trusted: float) -> None:
         """Runs the services and renews the term until it is lost or can no longer be trusted."""
-        log.info("leading", extra=self.fields())
+        LOG.info("leading", extra=self.fields())
         keeping = [
             asyncio.create_task(
                 run_service(
@@ -178,22 +193,22 @@ class Scheduler:
         ]
         try:
             while (left := trusted - self.clock.monotonic()) > 0:
-                await paused(stop, min(left, self.patience()))
+                await paused(stop, min(left, self.request_pause_sec()))
                 if stop.is_set():
                     break
-                renewed = await self.ask(stop, trusted - self.clock.monotonic())
+                renewed = await self.request_term(stop, trusted - self.clock.monotonic())
                 if renewed is None and not self.failing:
                     break
                 trusted = trusted if renewed is None else renewed
         finally:
             await ended(keeping)
-            log.info("no longer leading", extra=self.fields())
+            LOG.info("no longer leading", extra=self.fields())
 
-    def patience(self) -> float:
+    def request_pause_sec(self) -> float:
         """How long to wait before the next request; longer after each failure."""
         if self.failing:
             return pause_sec(self.failing, self.random)
-        return ask_sec(self.owner.ttl_sec, self.random)
+        return request_sec(self.owner.ttl_sec, self.random)
 
     async def resign(self) -> None:
         """Gives up the term, which this scheduler may hold even if it got no reply."""
@@ -201,7 +216,7 @@ class Scheduler:
             async with asyncio.timeout(YIELD_SEC):
                 await yield_lead(self.shard, self.owner.name)
         except (RQueueError, TimeoutError) as error:
-            log.info("the term was not given up and expires: %s", error, extra=self.fields())
+            LOG.info("the term was not given up and expires: %s", error, extra=self.fields())
 
     def server_ms(self) -> float:
         """The server's time: that of the last reply plus the time since."""

@@ -1,4 +1,4 @@
-"""Periodic services: the timing of terms and ticks, and the loop that runs a service."""
+"""Periodic services, and the loop that runs one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
-LONGEST_TERM_SEC = 5.0
-# A new leader takes over before the reaper's gap, a third of a lease, so that a lost scheduler does
-# not delay it.
-TERMS_A_LEASE = 6
-REAPS_A_LEASE = 20
-SHARE_TRUSTED = 0.9
+LOG = logging.getLogger("rqueue.scheduler")
 FIRST_PAUSE_SEC = 0.1
 LONGEST_PAUSE_SEC = 5.0
 # A service that is always due still yields to the event loop.
@@ -28,39 +23,6 @@ SHORTEST_PAUSE_SEC = 0.005
 # Services that work all the time are logged at debug level.
 ROUTINE = frozenset({"promoter", "rescorer", "inbox"})
 NEXT = "next_ms"
-
-
-def term_sec(lease_sec: float) -> float:
-    """How long a term lasts without a renewal."""
-    return min(LONGEST_TERM_SEC, lease_sec / TERMS_A_LEASE)
-
-
-def reap_sec(lease_sec: float) -> float:
-    """How often leases are checked."""
-    return lease_sec / REAPS_A_LEASE
-
-
-def ask_sec(ttl_sec: float, random: Random) -> float:
-    """How long to wait before the next request for the leadership; randomized, so that candidates
-    do not ask at the same time.
-    """
-    return ttl_sec / 3 * random.uniform(0.8, 1.2)
-
-
-def trusted_until(asked_at: float, ttl_sec: float) -> float:
-    """Until when a leader may trust its term: counted from before its request, by its own clock,
-    and a little shorter, so that it stops before another leader starts.
-    """
-    return asked_at + ttl_sec * SHARE_TRUSTED
-
-
-def pause_sec(failures: int, random: Random) -> float:
-    """How long to wait after so many failures in a row."""
-    longest = min(LONGEST_PAUSE_SEC, FIRST_PAUSE_SEC * 2.0 ** min(failures, 10))
-    return longest * random.uniform(0.5, 1.0)
-
-
-log = logging.getLogger("rqueue.scheduler")
 
 
 class Service(Protocol):
@@ -86,7 +48,7 @@ class Service(Protocol):
 
 @runtime_checkable
 class Timed(Protocol):
-    """The result of a tick that knows when it is due again: server ms, 0 for the interval."""
+    """The result of a tick that states when the next one is due: server ms, 0 for the interval."""
 
     next_ms: int
 
@@ -101,7 +63,7 @@ class Paced:
 
 
 @dataclass(slots=True)
-class Figures:
+class ServiceCounters:
     """Counters of a service: ticks, failures, failures in a row, and the sum of each kind
     of work.
     """
@@ -113,7 +75,7 @@ class Figures:
 
 
 async def run_service(
-    service: Service, figures: Figures, *, server_ms: Callable[[], float], random: Random
+    service: Service, counters: ServiceCounters, *, server_ms: Callable[[], float], random: Random
 ) -> None:
     """Ticks a service until cancelled; continues after any exception."""
     while True:
@@ -124,16 +86,22 @@ async def run_service(
             # ends it.
             if is_cancelled():
                 raise
-            figures.faults += 1
-            figures.failing += 1
-            report(service.name, error, figures.failing)
-            pause = max(service.interval_sec, pause_sec(figures.failing, random))
+            counters.faults += 1
+            counters.failing += 1
+            report(service.name, error, counters.failing)
+            pause = max(service.interval_sec, pause_sec(counters.failing, random))
         else:
-            figures.failing = 0
-            note_work(service.name, done, figures)
+            counters.failing = 0
+            note_work(service.name, done, counters)
             pause = pause_after(service, done, server_ms())
-        figures.ticks += 1
+        counters.ticks += 1
         await asyncio.sleep(pause)
+
+
+def pause_sec(failures: int, random: Random) -> float:
+    """How long to wait after so many failures in a row."""
+    longest = min(LONGEST_PAUSE_SEC, FIRST_PAUSE_SEC * 2.0 ** min(failures, 10))
+    return longest * random.uniform(0.5, 1.0)
 
 
 def pause_after(service: Service, done: object, now_ms: float) -> float:
@@ -144,14 +112,14 @@ def pause_after(service: Service, done: object, now_ms: float) -> float:
     return max(pause, SHORTEST_PAUSE_SEC)
 
 
-def note_work(name: str, done: object, figures: Figures) -> None:
+def note_work(name: str, done: object, counters: ServiceCounters) -> None:
     """Adds up the work of a tick, and logs it if there was any."""
     did = work_of(done)
     for what, number in did.items():
-        figures.work[what] = figures.work.get(what, 0) + number
+        counters.work[what] = counters.work.get(what, 0) + number
     if did:
         level = logging.DEBUG if name in ROUTINE else logging.INFO
-        log.log(level, "%s worked", name, extra={"service": name, **did})
+        LOG.log(level, "%s worked", name, extra={"service": name, **did})
 
 
 def work_of(done: object) -> dict[str, int]:
@@ -169,9 +137,9 @@ def report(name: str, error: BaseException, failing: int) -> None:
     fields = {"service": name, "failing": failing}
     if isinstance(error, StoreUnavailable):
         level = logging.WARNING if failing == 1 else logging.DEBUG
-        log.log(level, "%s skipped, store unavailable: %s", name, error, extra=fields)
+        LOG.log(level, "%s skipped, store unavailable: %s", name, error, extra=fields)
     elif isinstance(error, RQueueError):
         # Without its cause, since a server's error text repeats the command.
-        log.error("%s failed: %s", name, error, extra=fields)
+        LOG.error("%s failed: %s", name, error, extra=fields)
     else:
-        log.error("%s failed", name, extra={**fields, **log_fields(error)})
+        LOG.error("%s failed", name, extra={**fields, **log_fields(error)})

@@ -18,9 +18,8 @@ from typing import Any
 
 from rqueue.clock import ended, paused
 from rqueue.metrics.figures import Cells, Figures, lasting, unpacked
-from rqueue.process.http_probe import ASK_SEC, STUCK_SEC
-from rqueue.process.monitor import Ports, Source, listen
-from rqueue.process.pipe import DRAINED, VARIABLE, SupervisorPipe, supervisor_pipe
+from rqueue.process.monitor import ANSWER_SEC, STUCK_SEC, Ports, Source, listen
+from rqueue.process.supervisor_pipe import DRAINED, VARIABLE, SupervisorPipe, supervisor_pipe
 from rqueue.process.worker_process import MIN_SLOTS, on_steps
 
 LOG = logging.getLogger("rqueue.worker")
@@ -33,10 +32,10 @@ CANNOT_BE_SET_UP = 5
 MAX_TASKS = "--max-tasks"
 MAX_LINE_BYTES = 16 * 1024 * 1024
 # The last messages of an ended process are available within this time.
-LAST_WORDS_SEC = 2.0
+LAST_OUTPUT_SEC = 2.0
 
 
-class Processes(Source):
+class Supervisor(Source):
     """Keeps `count` processes of one command running until it is stopped, each with `slots` slots.
     A process that an operator has drained is not replaced. With a `name`, each process gets it with
     a number. If a process cannot be set up and none has ever been up, all are ended and `refused`
@@ -154,7 +153,7 @@ class Processes(Source):
 
     async def figures(self) -> Figures:
         """The sums over all processes, including ended ones."""
-        queues = await self.ask_any("queues")
+        queues = await self.request_any("queues")
         figures = Figures()
         figures.add(self.ended_figures.cells)
         for one in self.running.values():
@@ -163,10 +162,10 @@ class Processes(Source):
         figures.put("rqueue_processes", value=len(self.running))
         return figures
 
-    async def ask_any(self, word: str) -> Any:
+    async def request_any(self, word: str) -> Any:
         """The first answer of a process; None if none answers."""
         for one in list(self.running.values()):
-            answer = await one.ask(word)
+            answer = await one.request(word)
             if answer is not None:
                 return answer
         return None
@@ -176,7 +175,7 @@ class Processes(Source):
         of them is.
         """
         running = list(self.running.values())
-        answers = await asyncio.gather(*(one.ask("health") for one in running))
+        answers = await asyncio.gather(*(one.request("health") for one in running))
         found = [answer for answer in answers if answer is not None]
         return {
             "alive": all(answer["alive"] for answer in found)
@@ -198,7 +197,7 @@ async def follow_supervisor(supervisor: SupervisorPipe | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Request:
     """A request to a process, and when it was sent."""
 
     answer: asyncio.Future[Any]
@@ -220,7 +219,7 @@ class Subprocess:
         self.figures: Cells = {}
         self.limit = ""
         self.opened = self.up = self.final_received = False
-        self.asked: dict[str, Question] = {}
+        self.requests: dict[str, Request] = {}
         self.listening = asyncio.create_task(self.listen())
 
     async def listen(self) -> None:
@@ -236,8 +235,8 @@ class Subprocess:
                     self.opened = True
                 elif word == "up":
                     self.up = True
-                elif word in self.asked:
-                    self.asked.pop(word).answer.set_result(value)
+                elif word in self.requests:
+                    self.requests.pop(word).answer.set_result(value)
 
     def send(self, word: str) -> None:
         """Sends a word to the process."""
@@ -247,18 +246,18 @@ class Subprocess:
         """Sets the slots of the process; it may have just been started."""
         self.send(f"slots {slots}")
 
-    async def ask(self, word: str) -> Any:
+    async def request(self, word: str) -> Any:
         """The answer of the process; None if it does not answer in time. Concurrent callers share
         one request.
         """
         if self.listening.done():
             return None
-        if word not in self.asked:
+        if word not in self.requests:
             future = asyncio.get_running_loop().create_future()
-            self.asked[word] = Question(future, time.monotonic())
+            self.requests[word] = Request(future, time.monotonic())
             self.send(word)
-        answer = self.asked[word].answer
-        await asyncio.wait([answer, self.listening], timeout=2 * ASK_SEC,
+        answer = self.requests[word].answer
+        await asyncio.wait([answer, self.listening], timeout=2 * ANSWER_SEC,
                            return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
         return answer.result() if answer.done() else None
 
@@ -273,7 +272,7 @@ class Subprocess:
     def silent_sec(self) -> float:
         """For how long it has owed an answer; 0 if it owes none."""
         now = time.monotonic()
-        return max((now - question.since for question in self.asked.values()), default=0.0)
+        return max((now - request.since for request in self.requests.values()), default=0.0)
 
     def send_signal(self, number: int) -> None:
         """Sends a signal if the process still runs."""
@@ -283,7 +282,7 @@ class Subprocess:
     async def ended(self) -> int:
         """Waits for the end of the process and its last messages; returns its exit code."""
         code = await self.process.wait()
-        await asyncio.wait([self.listening], timeout=LAST_WORDS_SEC)
+        await asyncio.wait([self.listening], timeout=LAST_OUTPUT_SEC)
         self.listening.cancel()
         self.writer.close()
         return code

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.clock import ended
 from rqueue.process.monitor import Gauges, Monitor, Ports, ServedQueue
-from rqueue.process.pipe import DRAINED, end_process, supervisor_pipe
+from rqueue.process.supervisor_pipe import DRAINED, end_process, supervisor_pipe
 from rqueue.worker.threads import reset_signals_in_forks
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("rqueue.worker")
-LOOK_SEC = 1.0
+CHECK_SEC = 1.0
 # A shutdown waits this long for handlers that do not stop.
 STOP_SEC = 5.0
 STEPS = {signal.SIGTTIN: 1, signal.SIGTTOU: -1}
@@ -61,7 +61,7 @@ class WorkerProcess:
         self.schedulers = schedulers
         self.grace_sec = grace_sec
         self.limits = limits or Limits()
-        self.asked = 0
+        self.signals = 0
         served_queues = [
             ServedQueue(worker.parts.settings.name, worker.shard, worker, scheduler)
             for worker, scheduler in zip_longest(workers, schedulers)
@@ -78,8 +78,8 @@ class WorkerProcess:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.on_signal)
         stop = asyncio.Event()
-        beside = [loop.create_task(self.look())]
-        beside += [loop.create_task(scheduler.run(stop)) for scheduler in self.schedulers]
+        background = [loop.create_task(self.watch_limits())]
+        background += [loop.create_task(scheduler.run(stop)) for scheduler in self.schedulers]
         working: list[asyncio.Task[None]] = []
         try:
             async with self.monitor:
@@ -90,8 +90,8 @@ class WorkerProcess:
                     self.monitor.limit = DRAINED
         finally:
             stop.set()
-            beside[0].cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            background[0].cancel()
+            await asyncio.gather(*background, return_exceptions=True)
             await ended(working)
             self.log("worker stopped", tasks=self.finished)
 
@@ -114,8 +114,8 @@ class WorkerProcess:
 
     def on_signal(self) -> None:
         """Handles a signal: the first drains, the second stops."""
-        self.asked += 1
-        if self.asked == 1:
+        self.signals += 1
+        if self.signals == 1:
             self.drain()
         else:
             self.stop()
@@ -174,10 +174,10 @@ class WorkerProcess:
         """Logs an event of this process."""
         LOG.info(event, extra={"worker": self.workers[0].name, **fields})
 
-    async def look(self) -> None:
+    async def watch_limits(self) -> None:
         """Drains when a limit is reached."""
         while True:
-            await asyncio.sleep(LOOK_SEC)
+            await asyncio.sleep(CHECK_SEC)
             reached = self.reached()
             if reached and not self.draining:
                 self.log("limit reached", limit=reached, tasks=self.finished, mb=resident_mb())

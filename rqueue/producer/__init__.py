@@ -1,1 +1,1 @@
-"""Parts that producers use: drafts, batching, handles, waiting for results."""
+"""What producers use: drafts, batching, handles, waiting for results."""

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
@@ -29,6 +27,7 @@ from rqueue.task.fields import (
     within_a_year,
 )
 from rqueue.task.lane import Offer
+from rqueue.task.schema import first_line, is_installed, schema_validator
 from rqueue.task.state import State
 
 if TYPE_CHECKING:
@@ -190,32 +189,18 @@ def pause_scope_of(type: str | None, lane: int | None) -> str:
     return pause_scope(None if type is None else name_of("type", type), lane)
 
 
-def slowed_of(type: str | None, key: str | None) -> dict[str, str]:
+def slowdown_target(type: str | None, key: str | None) -> dict[str, str]:
     """What a slow-down is for: a type, or a tenant."""
     if (type is None) == (key is None):
         raise InvalidTask("key", "is given instead of type; give one of them")
     return {"key": label_of("key", key)} if type is None else {"type": name_of("type", type)}
 
 
-@cache
-def is_installed() -> bool:
-    """Whether the package that checks schemas is installed."""
-    return find_spec("jsonschema_rs") is not None
-
-
 def check_schema(schema: Any, field: str = "validation_schema") -> None:
     """Raises InvalidTask for a value that is no JSON Schema, or refers outside itself."""
     if not is_installed():
         return
-    import jsonschema_rs  # noqa: PLC0415  # an extra, and only for tasks with a schema
-
     try:
-        jsonschema_rs.validator_for(schema, retriever=refuse)
+        schema_validator(schema)
     except ValueError as error:
-        said = str(error).splitlines()
-        raise InvalidTask(field, f"is no JSON Schema: {said[0] if said else error!r}") from None
-
-
-def refuse(uri: str) -> NoReturn:
-    """Fetches nothing: a schema must not choose what this machine requests."""
-    raise ValueError(f"{uri} is not fetched")
+        raise InvalidTask(field, f"is no JSON Schema: {first_line(error)}") from None

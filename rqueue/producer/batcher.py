@@ -25,8 +25,8 @@ class Batcher:
     together next.
 
     A single submit is never delayed. A cancelled one does not cancel others. A call's timeout
-    includes the wait for the calls before it. With an `archive`, it is asked first for a task that
-    has completed under the same idempotency key.
+    includes the wait for the calls before it. With an `archive`, tasks that have completed there
+    under the same idempotency key are found first.
     """
 
     def __init__(self, shard: Shard, archive: ArchiveReader | None = None) -> None:

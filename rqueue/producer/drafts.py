@@ -1,4 +1,4 @@
-"""Turns what a producer gives into what is sent to the store."""
+"""Turns calls, mappings and documents into drafts, which are sent to the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rqueue.task.ids import TaskId, external_key
 from rqueue.task.lane import Lane, micro
 from rqueue.task.priority import DEFAULT_PRIORITY, deadline_boost, to_native
 from rqueue.task.references import tasks_in
-from rqueue.task.spec import Call, TaskSpec, merged, written
+from rqueue.task.spec import Call, TaskSpec, call_of, merged
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,7 +60,7 @@ class Drafter:
         if not isinstance(given, Call):
             if is_document(given):
                 return self.of_document(given, None)
-            given = written(given)
+            given = call_of(given)
         return self.of_call(self.completed(given) if self.handlers else given)
 
     def call(self, given: Call | Mapping[str, Any]) -> Call:
@@ -69,7 +69,7 @@ class Drafter:
             return self.completed(given)
         if is_document(given):
             return self.call_of_document(given, None)
-        return self.completed(written(given))
+        return self.completed(call_of(given))
 
     def completed(self, call: Call) -> Call:
         """The call with its handler's options as defaults."""
@@ -110,7 +110,7 @@ class Drafter:
         """The call with a document's fields; raises InvalidTask."""
         spec = read(document, form)
         fields = {name: getattr(spec, name) for name in spec.model_fields_set}
-        return written({**fields, "scale": "native"} if "priority" in fields else fields)
+        return call_of({**fields, "scale": "native"} if "priority" in fields else fields)
 
     def spec(self, fields: Mapping[str, Any]) -> TaskSpec:
         """The spec of a call; without a `scale`, a priority is read on the queue's scale."""
@@ -160,7 +160,7 @@ class Drafter:
         )
 
     def more(self, spec: TaskSpec) -> dict[str, object]:
-        """What moves must know of the task beyond the plain."""
+        """The facts of a task that moves need and a plain task does not have."""
         found: dict[str, object] = trigger_facts(spec)
         identity = spec.identity(self.settings.namespace)
         if identity is not None:

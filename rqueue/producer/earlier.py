@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rqueue.scheduler")
 MARK = '"idem"'
-# For how long an unavailable archive is not asked again.
+# For how long an unavailable archive is not queried again.
 AWAY_SEC = 30.0
 
 
@@ -33,7 +33,7 @@ async def submit_new(
     ids: Sequence[TaskId] = (),
     replicas: int | None = None,
 ) -> list[SubmitResult | RQueueError]:
-    """`submit` for drafts that have not completed before; asks the archive once. Raises
+    """`submit` for drafts that have not completed before; queries the archive once. Raises
     StoreUnavailable or ConfigError where the archive cannot answer, and then nothing was sent.
     """
     known = {} if archive is None else await completed_before(archive, drafts)
@@ -91,14 +91,14 @@ def sha_of(draft: Draft) -> str | None:
 
 
 class CompletedLookup:
-    """Asks the archive for completed tasks. When the archive is unavailable, it is not asked again
-    for a while, so that callers need not wait each time.
+    """Finds completed tasks in the archive. When the archive is unavailable, it is not queried
+    again for a while, so that callers do not wait each time.
     """
 
     def __init__(self, archive: ArchiveReader | None, clock: Clock) -> None:
         self.archive = archive
         self.clock = clock
-        self.ask_at = clock.monotonic()
+        self.retry_at = clock.monotonic()
         # The error that was logged last.
         self.fault: str | None = None
 
@@ -108,14 +108,14 @@ class CompletedLookup:
         """
         if self.archive is None or not any(map(sha_of, drafts)):
             return {}
-        if self.clock.monotonic() < self.ask_at:
+        if self.clock.monotonic() < self.retry_at:
             return None
         try:
             found = await completed_before(self.archive, drafts)
         except RQueueError as error:
-            # Also for an archive without tables, or without the right to read: tasks without a key
-            # go on.
-            self.ask_at = self.clock.monotonic() + AWAY_SEC
+            # Also for an archive without tables, or without the right to read: tasks without an
+            # idempotency key are still submitted.
+            self.retry_at = self.clock.monotonic() + AWAY_SEC
             self.report(str(error))
             return None
         self.report(None)

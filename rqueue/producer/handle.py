@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class HandleQueue(Protocol):
-    """What a handle needs from its queue."""
+    """The methods of a queue that a handle uses."""
 
     async def get(self, task: str) -> Task: ...
 
@@ -42,8 +42,8 @@ class Handle:
 
     @property
     def output(self) -> Any:
-        """Stands for the task's result as an argument of another task that runs after it: it fits
-        every type, and is checked when the result is there.
+        """The task's future result, as an argument of another task that runs after it. It fits
+        every type, and is checked when there is a result.
         """
         return Output(output_of(self.id))
 
@@ -56,7 +56,7 @@ class Handle:
         return await self.queue.get(self.id)
 
     async def view(self, form: Form | None = None) -> dict[str, Any]:
-        """The task as one of the documents A, B or C shows it; by default as the profile says."""
+        """The task as one of the documents A, B or C shows it; by default that of the profile."""
         return await self.queue.view(self.id, form)
 
     async def cancel(self, reason: str = "") -> bool:
@@ -65,8 +65,8 @@ class Handle:
 
     async def result(self, timeout: float | None = None) -> JsonValue:  # noqa: ASYNC109 (the public name)
         """What the handler returned, once the task has completed. Raises TaskDead, TaskCancelled,
-        or ResultTimeout after `timeout` seconds; the task goes on then. Raises ResultMissing where
-        the result's artifact is gone, ArtifactsUnavailable where that cannot be read.
+        or ResultTimeout after `timeout` seconds; the task then continues. Raises ResultMissing
+        where the result's artifact is gone, ArtifactsUnavailable where that cannot be read.
         """
         try:
             async with asyncio.timeout(timeout):

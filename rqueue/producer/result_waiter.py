@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rqueue.core.claim import new_mailbox
-from rqueue.core.mailbox import read_mailbox
+from rqueue.core.claim import new_mailbox, read_mailbox
 from rqueue.errors import RQueueError, StoreUnavailable
 from rqueue.store.replies import ok, text
 from rqueue.store.shard import CHUNK
@@ -27,7 +26,7 @@ GONE = "GONE"
 
 
 class ResultWaiter:
-    """Notifies callers that a task has ended. Its listener runs only while someone waits."""
+    """Notifies callers that a task has ended. Its listener runs only while a caller waits."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -87,7 +86,7 @@ class ResultWaiter:
                     self.notify(task)
 
     async def listen(self) -> None:
-        """Reads the mailbox while someone waits; subscribes again at intervals, however many
+        """Reads the mailbox while a caller waits; subscribes again at intervals, whatever
         deliveries come, since subscriptions expire and deliveries can be lost.
         """
         loop = asyncio.get_running_loop()

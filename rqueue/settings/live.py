@@ -32,8 +32,8 @@ READERS: dict[str, TypeAdapter[Any]] = {
 
 
 class LiveSettings:
-    """A queue's current settings of failures, limits and turns. What an argument or an environment
-    variable has set, the file does not change; a file that cannot be read changes nothing.
+    """A queue's current settings of failures, limits and turns. The file does not override an
+    argument or an environment variable; a file that cannot be read changes nothing.
     """
 
     def __init__(self, settings: Settings) -> None:

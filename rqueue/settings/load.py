@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from rqueue.archive.retention import Retention
+from rqueue.archive.maintenance.retention import Retention
 from rqueue.artifacts.place import place_of
 from rqueue.errors import ConfigError
 from rqueue.notices.destination import refused_target, target_of
@@ -27,11 +27,10 @@ from rqueue.task.attempt.blame import BadWorkers, Poison, PoisonRule, WorkerRule
 from rqueue.task.attempt.breaker import NO_BREAKERS, Breakers
 from rqueue.task.attempt.retry import RetryPolicy
 from rqueue.task.dag import SpawnRule
-from rqueue.task.fields import Name, Principal, Role
+from rqueue.task.fields import NAME, Name, Principal, Role
 from rqueue.task.limits import Limit, Turns, has_duplicates
 from rqueue.task.priority import Scale
-from rqueue.task.spec import check_window
-from rqueue.task.validation import Validator, check_asked
+from rqueue.task.validation import Validator
 
 if TYPE_CHECKING:
     from rqueue.settings.live import LiveSettings
@@ -39,6 +38,11 @@ if TYPE_CHECKING:
 DAY_SEC = 86_400
 Seconds = Annotated[float, Field(gt=0, le=365 * DAY_SEC, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=365 * DAY_SEC, allow_inf_nan=False)]
+# An archiver may be this far behind; a shorter window could lose completed tasks before they are
+# archived.
+SHORTEST_WINDOW_SEC = 3600
+# Validators without settings of their own: a queue may require them of its types.
+REQUIRABLE: tuple[Validator, ...] = ("decision-report", "llm-judge")
 Bytes = Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)]
 
 
@@ -57,7 +61,8 @@ class Settings(BaseModel):
     data_dir: Path = Field(Path(".rqueue"), description="where embedded servers keep their data")
     namespace: Name = Field("rq", description="first part of every key")
     profile: str = Field(
-        DEFAULT_PROFILE.name, description="whose defaults apply to settings that are not given"
+        DEFAULT_PROFILE.name,
+        description="the profile, whose defaults apply to settings that are not given",
     )
     scale: Scale = Field("native", description="how priorities are written")
     priority_boost_per_minute: float = Field(
@@ -75,9 +80,13 @@ class Settings(BaseModel):
         description="whether tasks that completed in the archive count as the same, without limit",
     )
     lease_sec: Seconds = Field(30, description="how long a worker may be silent")
-    claim_ttl_sec: Seconds = Field(60, description="how long a claimed task may not be started")
-    timeout_sec: Seconds = Field(3600, description="how long an attempt may run, unless it says so")
-    timeout_grace_sec: SecondsOrNone = Field(10, description="added to the timeout before the end")
+    claim_ttl_sec: Seconds = Field(60, description="how soon a claimed task must be started")
+    timeout_sec: Seconds = Field(
+        3600, description="how long an attempt may run, unless its task has its own timeout"
+    )
+    timeout_grace_sec: SecondsOrNone = Field(
+        10, description="time between the timeout and the end of the attempt"
+    )
     kill_grace_sec: SecondsOrNone = Field(
         5, description="how long a process handler that is stopped may take to end"
     )
@@ -85,7 +94,7 @@ class Settings(BaseModel):
     max_reclaims: int = Field(10, ge=1, le=1000, description="lost workers a task may have")
     breakers: Breakers = Field(
         NO_BREAKERS,
-        description="when tasks of a failing type are not handed out: defaults and overrides; off"
+        description="when tasks of a failing type cannot be claimed: defaults and overrides; off"
         " where it is not given, except in the profile `reference`",
     )
     poison: Poison = Field(
@@ -147,7 +156,7 @@ class Settings(BaseModel):
         500, ge=1, le=1000, description="tasks outside its DAG that one task may wait for"
     )
     rank_interval_sec: SecondsOrNone = Field(
-        10, description="how often at most the critical path of a DAG that changes is found anew"
+        10, description="how often at most the critical path of a changing DAG is computed again"
     )
     spawn_policy: SpawnRule = Field(
         "own_dag", description="what a task may spawn: any, those of its own agent, or none"
@@ -161,7 +170,7 @@ class Settings(BaseModel):
     )
     validation: dict[str, tuple[Validator, ...]] = Field(
         default_factory=dict,
-        description="what outputs must pass beside what their tasks ask for: type, or * -> kinds",
+        description="validators of outputs in addition to those of the tasks: type, or * -> kinds",
     )
     validation_timeout_sec: Seconds = Field(
         10, description="how long an output may be matched by a pattern or a schema"
@@ -258,9 +267,8 @@ class Settings(BaseModel):
                 settings = handler({**found, "archive": archive_of(settings)})
         except ValidationError as error:
             raise broken(error) from None
-        check_asked(settings.validation, settings.test_commands, settings.judge_url)
-        window = settings.dedupe_window_sec if settings.dedupe_archive else None
-        check_window(settings.archive_known, window)
+        check_validation(settings)
+        check_dedupe(settings)
         place_of(settings.artifacts_url or "file:///")
         check_sinks(settings)
         if settings.embedded and settings.url is not None:
@@ -299,6 +307,36 @@ def archive_of(settings: Settings) -> Literal["none", "postgres"]:
         return settings.archive
     own = settings.embedded and (settings.data_dir / "postgres").is_dir()
     return "postgres" if own or settings.postgres_url is not None else "none"
+
+
+def check_validation(settings: Settings) -> None:
+    """Checks the validators that the queue requires, and their settings."""
+    for type, kinds in settings.validation.items():
+        if type != "*" and NAME.fullmatch(type) is None:
+            raise ConfigError(
+                "validation", f"{type!r} is not the name of a type, and not * for all"
+            )
+        for kind in kinds:
+            if kind not in REQUIRABLE:
+                rule = f"{kind} can be required by a task only; a queue may require "
+                raise ConfigError(f"validation.{type}", rule + ", ".join(REQUIRABLE))
+    if not all(settings.test_commands):
+        raise ConfigError("test_commands", "has a command without words")
+    if not (settings.judge_url or "http://").startswith(("http://", "https://")):
+        raise ConfigError("judge_url", "begins with http:// or https://")
+
+
+def check_dedupe(settings: Settings) -> None:
+    """Checks that the archive can be searched for completed tasks, and that Redis keeps them until
+    they are archived.
+    """
+    if not settings.dedupe_archive:
+        return
+    if not settings.archive_known:
+        raise ConfigError("dedupe_archive", "needs an archive and its server: set postgres_url")
+    if settings.dedupe_window_sec < SHORTEST_WINDOW_SEC:
+        rule = f"is at least {SHORTEST_WINDOW_SEC} with dedupe_archive"
+        raise ConfigError("dedupe_window_sec", rule)
 
 
 def check_sinks(settings: Settings) -> None:

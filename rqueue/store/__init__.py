@@ -1,1 +1,3 @@
-"""The only room that speaks Redis: keys, scripts, and one module per noun."""
+"""Access to Redis: connections, keys, and calls of the Lua library. Only this package imports
+redis-py.
+"""

@@ -2,7 +2,7 @@
 
 Only the standard library is imported: the wheel's build runs this file before anything else is
 installed. A header names a move's KEYS and ARGV in order and, where a call carries many rows, the
-columns of EACH one; the signatures stand in the last line of the file, as JSON, so that a user's
+columns of EACH one; the last line of the file contains the signatures as JSON, so that a user's
 process reads one file and parses no Lua.
 """
 
@@ -22,8 +22,9 @@ SIGNATURES = "-- signatures: "
 SECTIONS = ("KEYS", "ARGV", "EACH", "FLAGS", "REPLY")
 EACH = re.compile(r"^-- EACH .*\n(?:--      .*\n)*", re.MULTILINE)
 COLUMN = re.compile(r"-- (?:EACH|    )  (\w+)")
-# Redis hides all globals but `redis.register_function` while a library is loaded, and finds them
-# through a metatable afterwards. They become upvalues at the first call: each use is the quicker.
+# While a library is loaded, Redis hides all globals but `redis.register_function`; afterwards it
+# finds them through a metatable. They become upvalues at the first call, which makes each use
+# faster.
 GLOBALS = (
     "redis", "cjson", "string", "math", "table", "tonumber", "tostring", "type", "ipairs",
     "pairs", "next", "unpack",
@@ -97,7 +98,7 @@ def registration(path: Path, names: str) -> list[str]:
 
 
 def signature(folder: Path, name: str) -> dict[str, Any]:
-    """What a caller needs to know of a move: its names in order, and its flags."""
+    """What a caller needs of a move: its names in order, and its flags."""
     text = (folder / f"{name}.lua").read_text(encoding="utf-8")
     sections, _, _ = header(text)
     return {

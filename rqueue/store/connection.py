@@ -35,7 +35,7 @@ OLDEST: Final = (7, 0)
 
 
 class Connection:
-    """One server as this process uses it.
+    """The connection of this process to one server.
 
     Clients belong to an event loop and a process: each loop has its own, and a fork opens new ones
     without touching the sockets of the process it came from.
@@ -100,7 +100,7 @@ class Connection:
     async def execute(self, commands: Iterable[Sequence[Argument]], *, what: str) -> list[Any]:
         """The replies to commands, repeated together as `call` does; the fast path for moves.
 
-        `commands` is iterated over anew for each try.
+        `commands` is iterated over again for each try.
         """
         return await self.send_once(lambda: self.clients().execute(commands), what)
 
@@ -124,7 +124,7 @@ class Connection:
 
     async def wait(self, words: Sequence[Argument], wait_sec: float, *, what: str) -> Any:
         """The reply to a read that may block at the server for `wait_sec`. Not repeated: what a
-        lost reply took is gone, so the caller must read again what it waits for.
+        lost reply contained is gone, so the caller must read again what it waits for.
         """
         try:
             return await self.clients().wait(words, wait_sec)
@@ -215,7 +215,7 @@ def connect(
     pool_size: int = POOL_SIZE,
     blocking_pool_size: int = BLOCKING_POOL_SIZE,
 ) -> Connection:
-    """A connection to the server that the URL means; nothing is sent yet.
+    """A connection to the server of a URL; nothing is sent yet.
 
     `timeout_sec` bounds a whole call with its re-sends, `block_sec` is the longest block.
     """
@@ -244,7 +244,7 @@ def wrap(client: Redis, *, timeout_sec: float = 10) -> Connection:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What INFO says about the server."""
+    """The facts about the server that INFO returns."""
 
     name: str
     version: tuple[int, int]

@@ -24,7 +24,7 @@ DRIVER_ERRORS = (
 # The reply of a server that refuses a command.
 ServerRefused = driver.ResponseError
 
-AWAY = (
+UNAVAILABLE = (
     driver.ConnectionError,
     driver.TimeoutError,
     driver.ReadOnlyError,
@@ -38,10 +38,16 @@ AWAY = (
     TimeoutError,
 )
 # Codes that redis-py has no class for.
-AWAY_WORDS = frozenset({"BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED", "FAILOVER", "NOGOODSLAVE"})
-# A command inside a function that the caller's ACL forbids, as Valkey and as Redis 7 say it.
+UNAVAILABLE_CODES = frozenset(
+    {"BUSY", "MISCONF", "NOREPLICAS", "UNBLOCKED", "FAILOVER", "NOGOODSLAVE"}
+)
+# The errors of Valkey and of Redis 7 for a command inside a function that the ACL forbids.
 FORBIDDEN_INSIDE = ("ACL failure in script: ", "The user executing the script can't ")
-CLUSTER_AWAY = ("Redis Cluster cannot be connected", "All slots are not covered", "startup_nodes")
+CLUSTER_UNAVAILABLE = (
+    "Redis Cluster cannot be connected",
+    "All slots are not covered",
+    "startup_nodes",
+)
 
 
 def translate(error: BaseException, what: str = "redis") -> RQueueError:
@@ -55,7 +61,7 @@ def translate(error: BaseException, what: str = "redis") -> RQueueError:
             return ConfigError("url", "the server refuses this user or password")
         case _ if is_forbidden(error):
             return ConfigError("url", f"the server's ACL forbids this user to run {what}")
-        case _ if is_away(error):
+        case _ if is_unavailable(error):
             return StoreUnavailable(f"{what}: {cause(error)}")
         case _:
             return ScriptFault(what, f"{type(error).__name__} {word(error)}".rstrip())
@@ -69,13 +75,13 @@ def is_forbidden(error: BaseException) -> bool:
     )
 
 
-def is_away(error: BaseException) -> bool:
+def is_unavailable(error: BaseException) -> bool:
     """Whether the server was unavailable, so that a retry may help."""
-    if isinstance(error, AWAY):
+    if isinstance(error, UNAVAILABLE):
         return True
     if isinstance(error, driver.RedisClusterException):
-        return str(error).startswith(CLUSTER_AWAY)
-    return isinstance(error, driver.ResponseError) and word(error) in AWAY_WORDS
+        return str(error).startswith(CLUSTER_UNAVAILABLE)
+    return isinstance(error, driver.ResponseError) and word(error) in UNAVAILABLE_CODES
 
 
 def word(error: BaseException) -> str:

@@ -95,7 +95,7 @@ async def load_each(client: Client, library: Library) -> Sent:
     if failed is None:
         return Sent(loaded, present)
     if isinstance(client, RedisCluster) and isinstance(failed, driver.ReadOnlyError):
-        # A failover: the next try asks the cluster who is primary now.
+        # A failover: the next try uses the new primaries.
         await client.nodes_manager.initialize()
     raise failed
 
@@ -105,7 +105,7 @@ async def primaries(client: Client) -> list[Callable[..., Awaitable[Any]]]:
     if not isinstance(client, RedisCluster):
         return [client.execute_command]
 
-    # A client that has sent nothing yet knows no node.
+    # A client that has sent nothing yet has no list of nodes.
     await client.initialize()
 
     def to(node: Any) -> Callable[..., Awaitable[Any]]:
@@ -147,7 +147,7 @@ async def list_functions(connection: Connection) -> list[Loaded]:
 
 
 async def now_ms(client: Client) -> int:
-    """The server's clock; in a cluster that of the node a client would ask first."""
+    """The server's clock; in a cluster that of the first node."""
     answer: Any = await client.time()
     seconds, _ = next(iter(answer.values())) if isinstance(answer, dict) else answer
     return int(seconds) * 1000

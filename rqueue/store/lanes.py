@@ -1,4 +1,4 @@
-"""The lanes of a shard, and the form in which a claim names them."""
+"""The lanes of a shard, and their form as arguments of a claim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqueue.task.lane import Lane, Offer, lane_of, serves
-from rqueue.task.limits import Rules, key_rules
+from rqueue.task.limits import Rules, tenant_rules
 
 if TYPE_CHECKING:
     from rqueue.store.shard import Shard
@@ -52,13 +52,13 @@ def lane_words(number: int, lane: Lane, rules: Rules) -> list[object]:
         DRAIN_MS if lane.exclusive else False,
     ]
     limits = [
-        limit.words() for limit in rules.limits if limit.key is None and limit.bears_on(lane.type)
+        limit.words() for limit in rules.limits if limit.key is None and limit.applies_to(lane.type)
     ]
     if not lane.keyed:
         if lane.cost:
             return [*words, limits or False, False, lane.cost]
         return [*words, limits] if limits else words
-    keys = key_rules(lane.type, *rules)
+    keys = tenant_rules(lane.type, *rules)
     # Tenants without turns are checked again when their limits change.
     known = json.dumps([keys["each"], keys["own"]])
     words += [limits or False, {"name": short_name(known), **keys}]

@@ -76,7 +76,7 @@ def clocked_library(clock: str) -> Library:
 
 
 def built_text() -> str:
-    """The library file of this installation, made anew where it is out of date."""
+    """The library file of this installation, made again where it is out of date."""
     built = PACKAGE / FILE
     sources = PACKAGE.parent / "lua"
     if not sources.is_dir() or is_fresh(built, sources):
@@ -121,7 +121,7 @@ def is_fresh(built: Path, sources: Path) -> bool:
 
 
 def newest_ns(folder: Path | str) -> int:
-    """When the folder, or anything in it, changed last. Each start of a source tree asks."""
+    """When the folder, or anything in it, changed last. Runs at each start from a source tree."""
     newest = Path(folder).stat().st_mtime_ns
     with os.scandir(folder) as entries:
         for entry in entries:

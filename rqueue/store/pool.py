@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rqueue.store.library import Argument
 
 
-ASK_AGAIN_SEC = 0.05
+CANCEL_AGAIN_SEC = 0.05
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Clients:
 
     async def aclose(self) -> None:
         """Closes all of them."""
-        # Errors of a server that is gone do not matter here.
+        # Errors of an unavailable server do not matter here.
         for opened in (self.wire, self.blocking_reads):
             if opened is not None:
                 with suppress(*DRIVER_ERRORS):
@@ -112,7 +112,7 @@ async def stoppable(read: Awaitable[Any]) -> Any:
     finally:
         while not reading.done():
             reading.cancel()
-            await asyncio.wait({reading}, timeout=ASK_AGAIN_SEC)
+            await asyncio.wait({reading}, timeout=CANCEL_AGAIN_SEC)
     return reading.result()
 
 
@@ -192,7 +192,7 @@ class BlockingConnections:
 
 
 def cancels_so_far() -> int:
-    """How often the running task was asked to stop."""
+    """How many cancels the running task has received."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 

@@ -1,4 +1,4 @@
-"""Replies of moves, turned into values and errors: the one place for every word."""
+"""Turns the replies of moves into values and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rqueue.store.shard import EDGE_LIMIT
 from rqueue.task.attempt.outcome import AttemptRecord
 from rqueue.task.codec import MAX_INT, decode
 from rqueue.task.ids import DagId, TaskId
-from rqueue.task.spec import known
+from rqueue.task.spec import known_fields
 from rqueue.task.state import TRANSITIONS, State
 
 if TYPE_CHECKING:
@@ -35,12 +35,13 @@ NEEDS: dict[str, Sequence[State]] = {
     "escalate": (State.DEAD_LETTERED,),
     "set_priority": (*WAITING, *TRANSITIONS["renew"].sources, State.DEAD_LETTERED),
 }
-# Why a dependency that a dead task waited for can no longer be met, or that cannot be known.
+NO_DEPENDENCY = "depends on a task that does not exist or was cancelled"
+# Why a dead task cannot be retried with its dependencies.
 UNMET = {
     "CYCLE": "depends on a task that now depends on it; discard one of them",
     "FAR": f"depends on tasks with more than {EDGE_LIMIT} edges, too many to search for a cycle; "
     "retry it when more of them have ended, or discard it",
-    "PARENT": "depends on a task that is not there or was cancelled",
+    "PARENT": NO_DEPENDENCY,
 }
 
 
@@ -116,7 +117,7 @@ def dag_in(flags: str) -> DagId | None:
 def failure_in(record: bytes) -> AttemptRecord:
     """The record of an attempt, without fields of newer releases."""
     found: Any = decode(record, field="failures")
-    return AttemptRecord.parse(known(AttemptRecord, found))
+    return AttemptRecord.parse(known_fields(AttemptRecord, found))
 
 
 def life(more: str) -> int:

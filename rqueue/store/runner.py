@@ -135,7 +135,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Calls of one move as commands, made anew for each iteration."""
+    """Calls of one move as commands, made again for each iteration."""
 
     move: Move
     calls: Sequence[Callable[[], Sequence[Argument]]]

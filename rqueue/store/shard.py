@@ -1,4 +1,4 @@
-"""One shard as the store's modules use it: its keys, its moves, and the limits of a call."""
+"""One shard: its keys, the calls of its moves, and the limits of a call."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from rqueue.store.library import Argument
     from rqueue.store.runner import Reply, Runner
 
-Asked = tuple[Mapping[str, "Argument"], Iterable[Sequence["Argument"]]]
+CallArguments = tuple[Mapping[str, "Argument"], Iterable[Sequence["Argument"]]]
 
-# How much one call may do before it leaves the rest to the next: a call of this size stops the
-# server for a few milliseconds.
+# How many items one call processes; the next call continues. A call of this size blocks the server
+# for a few milliseconds.
 CHUNK = 500
 LIMIT = 1000
 # Dependents that one call resolves: each becomes READY, which costs more than most other items.
 UNBLOCK_LIMIT = 300
-# Tasks that one call cancels: each leaves the stream and its lists, which costs more still.
+# Tasks that one call cancels: each is removed from the stream and its lists, which costs even more.
 CANCEL_LIMIT = 100
 TRIES = 100
 # Gates and accounts whose time has come that one call checks: each may affect every lane.
@@ -45,7 +45,7 @@ BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A queue's settings as its moves need them, in their units."""
+    """A queue's settings in the units of its moves."""
 
     archive: bool = False
     max_outbox: int = 0
@@ -86,7 +86,7 @@ def ending(terms: Terms) -> str:
 
 
 class Shard:
-    """Where one shard's calls go. All keys of a call come from its `keys`. `rules` returns the same
+    """Calls moves on one shard. All keys of a call come from its `keys`. `rules` returns the same
     object while the rules do not change.
     """
 
@@ -99,15 +99,16 @@ class Shard:
         none = Rules()
         self.rules = rules or (lambda: none)
         self.root = keys.root
-        # As a claim last found them: the next claiming client of this process begins with these.
+        # The lanes that the last claim found; the next claiming client of this process begins with
+        # them.
         self.lanes = Lanes()
-        self.named = {
+        self.move_keys = {
             name: {key: getattr(keys, key)() for key in script.keys}
             for name, script in runner.moves.items()
         }
 
     def request_args(self) -> dict[str, Argument]:
-        """A name for a call that a user makes: repeated under it, the call returns the first reply
+        """A new name for a user's call: repeated under this name, the call returns the first reply
         and changes nothing.
         """
         return {"request": secrets.token_hex(8), "memo_ms": self.terms.memo_ms}
@@ -124,16 +125,16 @@ class Shard:
         filled in.
         """
         given = {"root": self.root, **(args or {})}
-        keys = self.named[name]
+        keys = self.move_keys[name]
         return await self.runner.run(name, keys=keys, args=given, rows=rows, replicas=replicas)
 
     async def run_all(
-        self, name: str, calls: Sequence[Callable[[], Asked]]
+        self, name: str, calls: Sequence[Callable[[], CallArguments]]
     ) -> list[Reply | RQueueError]:
         """Calls a move of this shard several times, without waiting for replies in between."""
-        script, keys = self.runner.moves[name], self.named[name]
+        script, keys = self.runner.moves[name], self.move_keys[name]
 
-        def words(call: Callable[[], Asked]) -> list[Argument]:
+        def words(call: Callable[[], CallArguments]) -> list[Argument]:
             args, rows = call()
             return script.pack(keys, {"root": self.root, **args}, rows)
 

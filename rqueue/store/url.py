@@ -50,7 +50,7 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """The address that a URL means; a bad one is a ConfigError that does not repeat it."""
+    """The address in a URL; raises ConfigError, which does not repeat the URL."""
     try:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))

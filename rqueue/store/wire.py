@@ -36,7 +36,7 @@ class RawConnection(asyncio.Protocol):
     def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport
         self.reader = hiredis.Reader(replyError=error_of)
-        self.asked: deque[asyncio.Future[Any]] = deque()
+        self.pending: deque[asyncio.Future[Any]] = deque()
 
     def send(self, words: Sequence[Argument]) -> asyncio.Future[Any]:
         """Sends one command; its reply is the future's result, also an error of the server."""
@@ -45,7 +45,7 @@ class RawConnection(asyncio.Protocol):
         # Packed first: what cannot be sent must not wait for a reply.
         command = packed(words)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.asked.append(future)
+        self.pending.append(future)
         self.transport.write(command)
         return future
 
@@ -56,7 +56,7 @@ class RawConnection(asyncio.Protocol):
         piece = [packed(words) for words in commands]
         loop = asyncio.get_running_loop()
         sent: list[asyncio.Future[Any]] = [loop.create_future() for _ in piece]
-        self.asked.extend(sent)
+        self.pending.extend(sent)
         self.transport.write(b"".join(piece))
         return sent
 
@@ -64,7 +64,7 @@ class RawConnection(asyncio.Protocol):
         """Passes complete replies to their futures."""
         self.reader.feed(data)
         while (reply := self.reader.gets()) is not False:
-            future = self.asked.popleft()
+            future = self.pending.popleft()
             # A cancelled one still has its place in the order.
             if not future.done():
                 future.set_result(reply)
@@ -72,8 +72,8 @@ class RawConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Fails all waiting calls: what they sent may or may not have been carried out."""
         self.transport.abort()
-        while self.asked:
-            future = self.asked.popleft()
+        while self.pending:
+            future = self.pending.popleft()
             if not future.done():
                 future.set_exception(DriverConnectionError("the connection was lost"))
 
@@ -101,7 +101,7 @@ class Wire:
         raw = self.raw
         if raw is None or not raw.is_open:
             raw = await self.open()
-        replies = await exchange(raw, commands, self.reply_sec)
+        replies = await replies_to(raw, commands, self.reply_sec)
         if any(isinstance(reply, ReadOnlyError) for reply in replies):
             # A master that was demoted: the next connection leads to the new one.
             raw.transport.abort()
@@ -138,7 +138,7 @@ class Wire:
             return checked([future.result() for future in sent])
         finally:
             late.cancel()
-            forget(sent)
+            discard(sent)
 
     async def open(self) -> RawConnection:
         """A new connection, unless another caller has just opened one.
@@ -178,7 +178,7 @@ def raw_connection(driver_connection: AbstractConnection) -> RawConnection:
     return raw
 
 
-async def exchange(
+async def replies_to(
     raw: RawConnection, commands: Iterable[Sequence[Argument]], reply_sec: float
 ) -> list[Any]:
     """Sends commands and waits for their replies, each within `reply_sec` after the one before."""
@@ -203,10 +203,10 @@ async def exchange(
         return replies
     finally:
         late.cancel()
-        forget(sent)
+        discard(sent)
 
 
-def forget(sent: list[asyncio.Future[Any]]) -> None:
+def discard(sent: list[asyncio.Future[Any]]) -> None:
     """Discards replies: one error is raised, the event loop need not log the others."""
     for future in sent:
         if not future.cancel() and not future.cancelled():

@@ -22,26 +22,27 @@ BINARY = "application/octet-stream"
 JSON = "application/json"
 # The name of a result that was too large for the queue.
 RESULT = "result"
-# Small, so that a task's list of them is.
+# Short, because a task stores a list of its artifacts.
 MAX_NAME = 200
-# Explicit letters: \w would match every letter of Unicode, which a header refuses.
+# ASCII letters only: \w would match all letters of Unicode, which a header cannot contain.
 MEDIA = (
     r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}/[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"
     r"(?:; ?[A-Za-z0-9_.=\"+-]{1,64})?$"
 )
-# A stored result of this form is the reference to an artifact; no JSON begins so.
+# A stored result of this form is the reference to an artifact; no JSON text begins like this.
 PLACEHOLDER = re.compile(
     rf"{ARTIFACT}(art_[0-9A-Z]{{26}}) ([0-9]{{1,19}}) ([0-9a-f]{{64}})".encode()
 )
 
-# Characters that lead out of a directory, or disguise a name (right-to-left marks).
-ASTRAY = re.compile(r"[/\\\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-NOWHERE = (".", "..")
+# Characters that separate directories, or that change how a name is displayed (right-to-left
+# marks).
+UNSAFE = re.compile(r"[/\\\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+RESERVED = (".", "..")
 
 
 def file_name(text: str) -> str:
     """The text, if it is a valid file name in any directory."""
-    if text in NOWHERE or ASTRAY.search(text):
+    if text in RESERVED or UNSAFE.search(text):
         raise refusal("is a file's name: no / or \\, not . or .., no right-to-left marks")
     return printable(text)
 
@@ -51,8 +52,8 @@ MediaType = Annotated[str, Field(pattern=MEDIA)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Reads(Protocol):
-    """What an artifact needs from its store."""
+class ArtifactSource(Protocol):
+    """The methods of a store that an artifact uses."""
 
     async def get(self, artifact: str | Artifact) -> bytes: ...
 
@@ -62,10 +63,10 @@ class Reads(Protocol):
 
 
 class Artifact(Checked):
-    """The metadata of an artifact; `task` is the task that put it, None for a producer; `queue` is
-    its queue. Its bytes are read on request and checked against `sha256`.
+    """The metadata of an artifact. `task` is the task that put it, None for a producer; `queue` is
+    its queue. The bytes are read on request and checked against `sha256`.
 
-    In JSON it is its metadata: a handler may return an artifact, and another may take it as an
+    Its JSON is the metadata: a handler may return an artifact, and another may take it as an
     argument.
     """
 
@@ -77,13 +78,13 @@ class Artifact(Checked):
     task: TaskId | None = None
     queue: Line | None = None
 
-    _store: Reads | None = PrivateAttr(default=None)
+    _store: ArtifactSource | None = PrivateAttr(default=None)
 
     def __str__(self) -> str:
         return self.reference
 
     def __eq__(self, other: object) -> bool:
-        # Equal by metadata, whatever store it is read from.
+        # Two are equal if their metadata are; the store is not compared.
         return isinstance(other, Artifact) and self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
@@ -95,11 +96,11 @@ class Artifact(Checked):
 
     @property
     def reference(self) -> str:
-        """The text that refers to it in inputs, references and outputs."""
+        """The text `artifact:<id>`, which inputs, references and outputs contain."""
         return f"{ARTIFACT}{self.id}"
 
-    def at(self, store: Reads) -> Artifact:
-        """The same artifact with a store to read it from."""
+    def at(self, store: ArtifactSource) -> Artifact:
+        """The same artifact, to be read from this store."""
         found = self.model_copy()
         found._store = store
         return found
@@ -117,7 +118,7 @@ class Artifact(Checked):
         return self.store.open(self)
 
     @property
-    def store(self) -> Reads:
+    def store(self) -> ArtifactSource:
         """The store it is read from; ConfigError for one that was given as an argument
         or decoded.
         """
@@ -141,7 +142,7 @@ def id_of(artifact: str | Artifact) -> ArtifactId:
     return found
 
 
-def described(**facts: object) -> Artifact:
+def artifact_of(**facts: object) -> Artifact:
     """An artifact with this metadata; ArtifactRefused where a rule is broken."""
     try:
         return Artifact.of(**facts)
@@ -149,18 +150,18 @@ def described(**facts: object) -> Artifact:
         raise ArtifactRefused(error.field, error.rule) from None
 
 
-def written(artifact: Artifact) -> bytes:
-    """Its metadata as it is stored: one line of JSON."""
+def line_of(artifact: Artifact) -> bytes:
+    """The metadata as stored: one line of JSON."""
     return encode(artifact.model_dump(mode="json", exclude_none=True), field="artifact")
 
 
-def read(line: bytes) -> Artifact:
-    """The artifact in such a line, without fields of newer releases, and with a safe file name;
-    raises InvalidTask.
+def parse_line(line: bytes) -> Artifact:
+    """The artifact in a line of `line_of`, without fields of newer releases and with a safe file
+    name; raises InvalidTask.
     """
     found = decode(line, field="artifact")
     if not isinstance(found, dict):
-        raise InvalidTask("artifact", "is no object")
+        raise InvalidTask("artifact", "is not an object")
     known = {name: found[name] for name in Artifact.model_fields if name in found}
     return Artifact.parse({**known, "name": safe_name(known.get("name"))})
 
@@ -169,12 +170,12 @@ def safe_name(name: object) -> object:
     """A name that an earlier release accepted, with refused characters replaced."""
     if not isinstance(name, str):
         return name
-    return "_" * len(name) if name in NOWHERE else ASTRAY.sub("_", name)
+    return "_" * len(name) if name in RESERVED else UNSAFE.sub("_", name)
 
 
-def listed(lines: bytes) -> tuple[Artifact, ...]:
-    """The artifacts in such lines, each once."""
-    return tuple({found.id: found for found in map(read, lines.splitlines())}.values())
+def parse_lines(lines: bytes) -> tuple[Artifact, ...]:
+    """The artifacts in lines of `line_of`, each once."""
+    return tuple({found.id: found for found in map(parse_line, lines.splitlines())}.values())
 
 
 def placeholder_of(artifact: Artifact) -> bytes:

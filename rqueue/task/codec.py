@@ -1,8 +1,8 @@
-"""JSON encoding and decoding: what a payload or a result may contain, and how it is written.
+"""JSON encoding and decoding of payloads and results.
 
-Most values take the fast path: one check, then the encoder written in Rust. Other values are walked
-exactly, which either converts them to plain JSON (subclasses of str, int, dict, ...) or names the
-place and the rule that is broken. Decoding is as strict as encoding.
+Most values take the fast path: one check, then the encoder written in Rust. For other values each
+item is checked, which either converts it to plain JSON (subclasses of str, int, dict, ...) or
+raises InvalidTask with its path and the broken rule. Decoding is as strict as encoding.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def content_key(*parts: object) -> str:
 
 
 def quick(value: object, depth: int = MAX_DEPTH) -> bytes | None:
-    """The value's JSON, or None where the fast check is not sure."""
+    """The value's JSON; None where only the exact check can decide."""
     if not is_plain(value, depth):
         return None
     try:
@@ -130,7 +130,7 @@ def exact(value: object, path: str, depth: int) -> JsonValue:
             raise InvalidTask(path, "is nested too deeply")
         case dict():
             return {
-                key_of(key, path): exact(item, step(path, key), depth - 1)
+                key_of(key, path): exact(item, item_path(path, key), depth - 1)
                 for key, item in value.items()
             }
         case list() | tuple():
@@ -139,7 +139,7 @@ def exact(value: object, path: str, depth: int) -> JsonValue:
             raise InvalidTask(path, f"is a {type(value).__name__}, which JSON does not have")
 
 
-def step(path: str, key: str) -> str:
+def item_path(path: str, key: str) -> str:
     """The path of an object's item, short and printable whatever the key is."""
     return f"{path}.{key}" if key.isascii() and key.isidentifier() else f"{path}[{key[:64]!r}]"
 
@@ -148,7 +148,7 @@ def key_of(key: object, path: str) -> str:
     """The key of an object, which is text."""
     if not isinstance(key, str):
         raise InvalidTask(path, f"has the key {key!r}; keys are text")
-    return text(key, step(path, key))
+    return text(key, item_path(path, key))
 
 
 def text(value: str, path: str) -> str:

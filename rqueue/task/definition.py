@@ -1,7 +1,7 @@
-"""A task's definition as it is stored: one JSON object, written once, opaque to every script.
+"""A task's definition as it is stored: one JSON object, written once, opaque to all moves.
 
 Only what differs from the default is written. The two fields nearly every task has are short,
-`t` for type and `p` for payload; all others bear their full names. A task of type `noop` with a
+`t` for type and `p` for payload; all others have their full names. A task of type `noop` with a
 payload of 100 bytes takes 117 bytes.
 """
 

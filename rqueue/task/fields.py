@@ -1,4 +1,4 @@
-"""The base of the pydantic models, and field types that they share.
+"""The base of the pydantic models, field types that they share, and money in millionths.
 
 A broken rule raises InvalidTask with the path of the field, never pydantic's error.
 """
@@ -27,7 +27,7 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,255}")
 PRINCIPAL = re.compile(
     r"(?:agent|human|cron|service|event|dag|system):[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}"
 )
-# C0, DEL, C1, the line separators and lone surrogates: what breaks a log line or a terminal.
+# C0, DEL, C1, the line separators and lone surrogates: they break a log line or a terminal.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 NAME_RULE = "is a name of letters, digits, '.', '_' and '-', at most 128, first a letter or digit"
 LABEL_RULE = "is a label of letters, digits and . _ - : /, at most 256, first a letter or digit"
@@ -120,7 +120,7 @@ def instant(value: object) -> datetime:
     if not isinstance(value, datetime):
         raise refusal("is an instant: an aware datetime or its ISO 8601 text")
     if value.utcoffset() is None:
-        raise refusal("has no time zone; say which, such as a Z for UTC")
+        raise refusal("has no time zone; add one, such as Z for UTC")
     try:
         return value.astimezone(UTC)
     except OverflowError:
@@ -215,12 +215,12 @@ MICRO = 1_000_000
 
 
 def micro_usd(usd: float) -> int:
-    """Dollars in millionths, as moves count them."""
+    """Dollars in millionths, the unit of moves."""
     return round(usd * MICRO)
 
 
 def reserve_for(usd: float) -> int:
-    """What is reserved for an estimate, in millionths, rounded up."""
+    """The amount to reserve for an estimate, in millionths, rounded up."""
     return math.ceil(round(usd * MICRO, 6))
 
 

@@ -59,14 +59,14 @@ def value_of(prefix: str, text: object) -> int:
 
 
 SHARDS = 1024
-# Version and variant as they stand in the 128 bits: what makes a value a UUIDv7.
+# The version and variant bits, and their values in a UUIDv7.
 MARKS, MARKED = (0xF << 76) | (0x3 << 62), (0x7 << 76) | (0x2 << 62)
 LOW_BITS = 40
 WORDS = 256
 
 
 class Id(str):
-    """An id in its canonical text. Calling the class parses; `from_ulid` trusts."""
+    """An id in its canonical text. Calling the class parses a text; `from_ulid` does not check."""
 
     __slots__ = ()
     PREFIX: ClassVar[str] = ""
@@ -76,7 +76,7 @@ class Id(str):
 
     @classmethod
     def parse(cls, text: str | UUID) -> Self:
-        """The id that a prefixed or bare ULID or UUID stands for, else InvalidTask("id", ...)."""
+        """The id in a prefixed or bare ULID or UUID; raises InvalidTask("id", ...)."""
         if isinstance(text, cls):
             return text
         value = text.int if isinstance(text, UUID) else value_of(cls.PREFIX, text)
@@ -106,7 +106,7 @@ class Id(str):
 
     @property
     def created_ms(self) -> int:
-        """When it was made, by the maker's clock."""
+        """When it was made, by the clock of the process that made it."""
         return number_of(self.ulid) >> 80
 
     @classmethod
@@ -119,7 +119,7 @@ class Id(str):
 
     @classmethod
     def of_field(cls, text: str) -> Self:
-        """`parse` for a pydantic field, which knows its own name."""
+        """`parse` for a pydantic field; pydantic adds the field's name to the error."""
         try:
             return cls.parse(text)
         except InvalidTask as error:
@@ -148,7 +148,7 @@ class ArtifactId(Id):
 
 
 def external_key(external: str) -> str:
-    """The key of an external id: its hash, or its ULID where it looks like one of ours."""
+    """The key of an external id: its hash, or its ULID where it is the id of a task."""
     if isinstance(external, TaskId):
         return external.ulid
     return sha256(external.encode(errors="surrogatepass")).hexdigest()
@@ -166,7 +166,7 @@ class Ids:
         self.reseed()
 
     def reseed(self) -> None:
-        """Discards all randomness: a forked process must not continue with its parent's."""
+        """Discards all randomness: a forked process must not make the ids of the original one."""
         self._lock = Lock()
         self._words: Iterator[int] = iter(())
         self._ms = self._era = -1
@@ -205,7 +205,7 @@ class Ids:
         high = 0x7 << 26 | (word >> 52) << 14 | 0x2 << 12 | (word >> 40 & 0xFFF)
         if ms >> 20 != self._era:
             self._era, self._time = ms >> 20, pairs(ms >> 20, 3)
-        # Written out for speed: a single id in a millisecond pays for all of this.
+        # Written out for speed: it runs for every id that is the first of its millisecond.
         self._head = (
             f"{self._time}{PAIRS[ms >> 10 & 1023]}{PAIRS[ms & 1023]}"
             f"{PAIRS[high >> 20]}{PAIRS[high >> 10 & 1023]}{PAIRS[high & 1023]}"

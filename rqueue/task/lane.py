@@ -34,7 +34,7 @@ class Lane:
     price: str = ""
 
     def __post_init__(self) -> None:
-        # Equal lanes must have one name: -0.0 equals 0.0 and is written otherwise.
+        # Equal lanes must have one name: -0.0 equals 0.0 and is written differently.
         object.__setattr__(self, "rate", self.rate + 0.0)
 
     @property
@@ -44,7 +44,7 @@ class Lane:
 
 
 def micro(points: float) -> int:
-    """Points in millionths, as moves count them."""
+    """Points in millionths, the unit of moves."""
     return round(points * POINT)
 
 

@@ -41,30 +41,30 @@ class Limit(BaseModel):
         return self
 
     @property
-    def what(self) -> str:
+    def scope(self) -> str:
         """Its scope, as moves read it."""
         return self.type or QUEUE
 
     def words(self) -> list[str | int]:
         """The limit as moves read it; 0 is no limit."""
-        return [self.what, self.rate or 0, max(1, round(self.per_sec * 1000)), self.at_once or 0]
+        return [self.scope, self.rate or 0, max(1, round(self.per_sec * 1000)), self.at_once or 0]
 
-    def bears_on(self, type: str) -> bool:
+    def applies_to(self, type: str) -> bool:
         """Whether it applies to tasks of a type."""
         return self.type in (None, type)
 
 
 def has_duplicates(limits: Sequence[Limit]) -> bool:
     """Whether two limits have the same scope."""
-    whats = [(limit.type, limit.key) for limit in limits]
-    return len(set(whats)) < len(whats)
+    scopes = [(limit.type, limit.key) for limit in limits]
+    return len(set(scopes)) < len(scopes)
 
 
 # Virtual time is counted in whole numbers, as scores are: cheap for the server, and exact for all
 # weights up to ten.
 TURN = 2_520_000
-# How many tenants one claim checks: those that let nothing pass are checked once.
-MOST_KEYS = 1000
+# How many tenants one claim checks; a tenant without a free task is checked once.
+MAX_TENANTS = 1000
 Weight = Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)]
 
 
@@ -87,19 +87,19 @@ class Rules(NamedTuple):
 
 
 def step(weight: float) -> int:
-    """How far one task advances a tenant of this weight."""
+    """By how much one task advances the virtual time of a tenant with this weight."""
     return round(TURN / weight)
 
 
-def key_rules(type: str, limits: tuple[Limit, ...], turns: Turns) -> dict[str, object]:
+def tenant_rules(type: str, limits: tuple[Limit, ...], turns: Turns) -> dict[str, object]:
     """The rules for the tenants of a lane as moves read them. A tenant's own limit replaces the one
     for each tenant, of the same type or of the queue.
     """
-    near = [limit for limit in limits if limit.key is not None and limit.bears_on(type)]
-    each = {limit.type: limit.words() for limit in near if limit.key == EACH}
-    named = dict.fromkeys(limit.key for limit in near if limit.key != EACH)
+    applicable = [limit for limit in limits if limit.key is not None and limit.applies_to(type)]
+    each = {limit.type: limit.words() for limit in applicable if limit.key == EACH}
+    named = dict.fromkeys(limit.key for limit in applicable if limit.key != EACH)
     own = {
-        key: [*(each | {one.type: one.words() for one in near if one.key == key}).values()]
+        key: [*(each | {one.type: one.words() for one in applicable if one.key == key}).values()]
         for key in named
     }
     return {
@@ -108,5 +108,5 @@ def key_rules(type: str, limits: tuple[Limit, ...], turns: Turns) -> dict[str, o
         "steps": {key: step(weight) for key, weight in turns.weights.items()},
         "each": [*each.values()],
         "own": own,
-        "most": MOST_KEYS,
+        "most": MAX_TENANTS,
     }

@@ -43,7 +43,7 @@ def tier(effective: float) -> Tier:
 
 
 def to_native(value: object, scale: str = "native", *, field: str = "priority") -> float:
-    """The native priority that a value of this scale means, or InvalidTask."""
+    """The native priority of a value of this scale; raises InvalidTask."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidTask(field, "is a number")
     if scale == "native":
@@ -101,7 +101,7 @@ def score(base: float, rate: float, created_ms: int, boost: float = 0.0) -> floa
 
 
 def effective(written: float, rate: float, now_ms: int) -> float:
-    """The priority that a stored score means now; it may be below 0."""
+    """The effective priority of a stored score now; it may be below 0."""
     return written - rate * now_ms / MINUTE_MS
 
 

@@ -36,8 +36,8 @@ class Output:
     reference: str
 
 
-# Stands for the output of the previous task, or the list of them, where they have no name. It fits
-# every type: its value is only known later.
+# The output of the previous task, or a list of them where there are several. It fits every type:
+# the value is only known later.
 previous: Any = Output(PREVIOUS)
 
 
@@ -66,7 +66,7 @@ def reference_in(name: str, value: Any) -> Reference:
 
 
 def as_list(given: Reference) -> Sequence[str]:
-    """One reference or several, as a sequence."""
+    """One or several references as a sequence."""
     return [given] if isinstance(given, str) else given
 
 
@@ -181,7 +181,7 @@ def output(field: str, task: TaskId, found: TaskOutput, trigger: Trigger) -> Jso
     if state is State.COMPLETED:
         return decode(found.result, field=field) if found.result else None
     if state is None:
-        raise InvalidTask(field, f"{task} is not here: never submitted, or ended and expired")
+        raise InvalidTask(field, f"{task} was not found: never submitted, or ended and expired")
     if trigger == "one_failed" or (trigger == "all_done" and state in FINAL):
         return None
     if state in FINAL:

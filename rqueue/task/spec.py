@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rqueue.errors import ConfigError, InvalidTask
+from rqueue.errors import InvalidTask
 from rqueue.task.attempt.retry import RetryPolicy
 from rqueue.task.codec import MAX_PAYLOAD_BYTES, content_key, encode
 from rqueue.task.dag import Trigger
@@ -148,10 +148,10 @@ class TaskSpec(Checked):
 
         Unknown fields are those of a newer release: they are ignored, and stay in the bytes.
         """
-        given = known(cls, fields_of(data))
+        given = known_fields(cls, fields_of(data))
         retry, dedupe_fields = given.get("retry"), given.get("dedupe_fields")
         if isinstance(retry, dict):
-            given["retry"] = known(RetryPolicy, retry)
+            given["retry"] = known_fields(RetryPolicy, retry)
         if isinstance(dedupe_fields, list):
             given["dedupe_fields"] = [
                 name for name in dedupe_fields if str(name) in cls.model_fields
@@ -160,8 +160,8 @@ class TaskSpec(Checked):
 
     @classmethod
     def salvage(cls, data: bytes, type: str | None = None) -> tuple[Self, str | None]:
-        """The spec of a definition and None, or a replacement of the same type without payload and
-        why the definition cannot be read. `type` is the type as stored elsewhere.
+        """The spec of a definition and None; or a replacement of the same type without payload, and
+        the reason why the definition cannot be read. `type` is the type as stored elsewhere.
         """
         try:
             return cls.from_definition(data), None
@@ -181,7 +181,9 @@ class TaskSpec(Checked):
         checks_of(self.validation, self.validation_schema)
         for field in self.dedupe_fields:
             if field not in TaskSpec.model_fields or field.startswith("dedupe"):
-                raise InvalidTask("dedupe_fields", f"names {field!r}, which is no field of a task")
+                raise InvalidTask(
+                    "dedupe_fields", f"names {field!r}, which is not a field of a task"
+                )
         return self
 
     def model_post_init(self, context: object, /) -> None:
@@ -246,8 +248,8 @@ class TaskSpec(Checked):
         return min(limits, default=None)
 
 
-def known(model: type[Checked], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The given fields that this release knows."""
+def known_fields(model: type[Checked], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The given fields without those of newer releases."""
     fields = model.model_fields
     return {field: value for field, value in given.items() if field in fields}
 
@@ -268,7 +270,7 @@ def name_of(value: object) -> str | None:
 WHEN = ("delay", "delay_sec", "at")
 SAME_TASK = ("idempotency_key", "dedupe", "dedupe_fields")
 DEADLINE = ("deadline", "expires", "expires_sec")
-# Options that mean the same or contradict: one that is given replaces the defaults of all these.
+# Options that exclude each other: a given one replaces the defaults of all these.
 RIVALS = {
     "priority": ("scale",),
     "timeout": ("timeout_sec",),
@@ -289,7 +291,7 @@ class Call:
     options: Mapping[str, Any] = dataclass_field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
-        """The mapping from which `written` makes this call."""
+        """The mapping from which call_of makes this call."""
         found = {**self.options, "type": self.type}
         if self.payload is not None:
             found["payload"] = self.payload
@@ -312,7 +314,7 @@ def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return {**kept, **given}
 
 
-def written(fields: Mapping[str, Any]) -> Call:
+def call_of(fields: Mapping[str, Any]) -> Call:
     """The call in a mapping of a task's fields; raises InvalidTask without a type.
 
     A payload of null stays among the options: as the call's payload, None means that there is none.
@@ -355,7 +357,7 @@ def with_expires(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def span_of(given: object) -> float | None:
-    """A time span in seconds; None where it is none, and so perhaps an instant."""
+    """A time span in seconds; None where the value is not a time span, but perhaps an instant."""
     if isinstance(given, str) and given.startswith("P"):
         try:
             given = SPAN.validate_python(given)
@@ -368,21 +370,3 @@ def span_of(given: object) -> float | None:
     if not 0 < given <= YEAR_SEC:
         raise InvalidTask(SHORT, "is more than 0 seconds and at most a year")
     return float(given)
-
-
-# An archiver may be this far behind; a shorter window could lose completed tasks before they are
-# archived.
-SHORTEST_WINDOW_SEC = 3600
-
-
-def check_window(archive_known: bool, window_sec: float | None) -> None:
-    """Raises ConfigError where the archive cannot be asked, or Redis may forget completed tasks
-    before they are archived; None disables the check.
-    """
-    if window_sec is None:
-        return
-    if not archive_known:
-        raise ConfigError("dedupe_archive", "needs an archive and its server: set postgres_url")
-    if window_sec < SHORTEST_WINDOW_SEC:
-        rule = f"is at least {SHORTEST_WINDOW_SEC} with dedupe_archive"
-        raise ConfigError("dedupe_window_sec", rule)

@@ -44,16 +44,16 @@ class Task(Checked):
     in, None for a single task; `dependency_boost` is by how many points its position there makes it
     more urgent.
 
-    Stored bytes may be damaged. `unreadable` says why the definition cannot be read: the spec is
-    then a replacement of the same type, without payload, and no attempt can succeed. `damaged`
-    names the other parts that cannot be read and are left out. `references` is set for the task's
-    handler: the values of its `context_refs`, by reference. `steps` are the names of its completed
-    steps, `attached` the artifacts that it has put. A result that is too large for the queue is in
-    `result_artifact`, from which `queue.get` reads it; where that is gone or damaged, `damaged`
-    names the result and `result_missing` is true. `poison_pill` is true where it is dead because it
-    failed on several workers; `failed_by` names them, in the notation of task/attempt/blame.py. A
-    dead task is `reviewed` when a reviewer has decided about it and left it dead, by its
-    `resolution`.
+    Stored bytes may be damaged. `unreadable` is the reason why the definition cannot be read: the
+    spec is then a replacement of the same type, without payload, and no attempt can succeed.
+    `damaged` names the other parts that cannot be read and are left out. `references` is set for
+    the task's handler: the values of its `context_refs`, by reference. `steps` are the names of its
+    completed steps, `attached` the artifacts that it has put. A result that is too large for the
+    queue is in `result_artifact`, from which `queue.get` reads it; where that is gone or damaged,
+    `damaged` names the result and `result_missing` is true. `poison_pill` is true where it is dead
+    because it failed on several workers; `failed_by` names them, in the notation of
+    task/attempt/blame.py. A dead task is `reviewed` when a reviewer has decided about it and left
+    it dead, by its `resolution`.
     """
 
     id: TaskId
@@ -140,8 +140,8 @@ class Task(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One report of a task about itself; parts that are not given are not changed. `model` is what
-    the cost is for.
+    """One report of a task about itself; parts that are not given are not changed. `model` is the
+    model that caused the cost.
     """
 
     progress: JsonValue = None
@@ -155,7 +155,7 @@ class Note:
 
 
 def model_of(given: str | None) -> str:
-    """A model's name for a note, "" for none; raises InvalidTask where it is no label."""
+    """A model's name for a note, "" for None; raises InvalidTask where it is not a label."""
     if given is None:
         return ""
     if not isinstance(given, str) or LABEL.fullmatch(given) is None:

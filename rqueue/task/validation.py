@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BeforeValidator
 
-from rqueue.errors import ConfigError, InvalidTask
-from rqueue.task.fields import NAME, YEAR_SEC, refusal
+from rqueue.errors import InvalidTask
+from rqueue.task.fields import YEAR_SEC, refusal
 
 Validator = Literal["json-schema", "test-pass", "llm-judge", "regex", "decision-report"]
 VALIDATORS: tuple[Validator, ...] = get_args(Validator)
-# Validators without settings: a queue may require them of its types.
-BY_SETTINGS: tuple[Validator, ...] = ("decision-report", "llm-judge")
 NONE: Literal["none"] = "none"
 
 MAX_PATTERN = 1000
@@ -67,7 +65,7 @@ def checks_of(validation: Validation, schema: Any) -> tuple[Check, ...]:
         raise InvalidTask("validation_schema", f"maps each of {', '.join(validation)} to its own")
     for kind in settings:
         if kind not in validation:
-            raise InvalidTask(f"validation_schema.{kind}", "is for none that `validation` names")
+            raise InvalidTask(f"validation_schema.{kind}", "is not named in `validation`")
     return tuple(
         checked(Check(kind, settings.get(kind)), f"validation_schema.{kind}") for kind in validation
     )
@@ -86,7 +84,7 @@ def checked(check: Check, where: str) -> Check:
             command_of(value, where)
         case Check("decision-report", value):
             if value is not None:
-                raise InvalidTask(where, "is not for decision-report, which needs nothing")
+                raise InvalidTask(where, "is not for decision-report, which has no settings")
         case _:
             # A judge's setting is not checked.
             pass
@@ -100,7 +98,7 @@ def compiled(pattern: object, where: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidTask(where, f"is no pattern of Python's re: {error}") from None
+        raise InvalidTask(where, f"is not a pattern of Python's re: {error}") from None
 
 
 def command_of(value: object, where: str = "validation_schema") -> Command:
@@ -131,22 +129,3 @@ def command_of(value: object, where: str = "validation_schema") -> Command:
 def is_word(text: str) -> bool:
     """Whether it can be an argument of a program."""
     return 1 <= len(text) <= MAX_WORD and "\0" not in text
-
-
-def check_asked(
-    validation: Mapping[str, tuple[Validator, ...]],
-    test_commands: tuple[tuple[str, ...], ...],
-    judge_url: str | None,
-) -> None:
-    """Checks the validators that a queue requires, and their settings; raises ConfigError."""
-    for type, kinds in validation.items():
-        if type != "*" and NAME.fullmatch(type) is None:
-            raise ConfigError("validation", f"{type!r} is no type, and not * for all")
-        for kind in kinds:
-            if kind not in BY_SETTINGS:
-                rule = f"{kind} is for tasks to ask for; a queue asks for {', '.join(BY_SETTINGS)}"
-                raise ConfigError(f"validation.{type}", rule)
-    if not all(test_commands):
-        raise ConfigError("test_commands", "has a command without words")
-    if not (judge_url or "http://").startswith(("http://", "https://")):
-        raise ConfigError("judge_url", "begins with http:// or https://")

@@ -1,8 +1,8 @@
-"""The queue in memory, for users' tests and as the reference model of one shard."""
+"""The queue in memory, for users' tests."""
 
 from __future__ import annotations
 
-from rqueue.testing.driving import Ran
+from rqueue.testing.driver import Ran
 from rqueue.testing.eager import eager
 from rqueue.testing.memory import Memory
 

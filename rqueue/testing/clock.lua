@@ -1,15 +1,15 @@
--- The clock of a test. Every move of the library calls this `redis` instead of the server's own,
--- and so sees one time that stands still until the test moves it: CLOCK holds it in ms.
+-- The clock of a test. The moves of the library call this `redis` instead of the server's own, so
+-- their time stands still until the test moves it. CLOCK contains it in ms.
 --
--- A key expires at its time of this clock: the server is told an instant that is FAR away, and
--- rqueue/testing/timeline.py deletes the keys whose time has come. When a lease was last renewed
--- stands in SEEN, by its entry. TASKS holds the tasks in the order in which they were written.
+-- Keys expire by this clock: the server gets an instant that is FAR in the future, and
+-- rqueue/testing/timeline.py deletes expired keys. SEEN contains the time at which each entry was
+-- last claimed or renewed. TASKS contains the tasks in the order in which they were written.
 local CLOCK, SEEN, TASKS = "rqueue:test-clock", "rqueue:test-seen", "rqueue:test-tasks"
--- 3000 years: no server reaches it. The instants are still whole numbers of Lua.
+-- 3000 years, which no server reaches. Sums with it are still exact numbers in Lua.
 local FAR = 100000000000000
 
 local function clocked(server)
-  -- More entries than are ever pending in a test.
+  -- More entries than are pending in any test.
   local EVERY = 1000000
   local commands = {}
 
@@ -21,7 +21,7 @@ local function clocked(server)
     return string.format("%.0f", number)
   end
 
-  -- Where the first of these words stands in a list, from a place on.
+  -- Returns the index of the first `wanted` in a list, from an index on.
   local function find(words, wanted, from)
     for at = from, #words do
       if words[at] == wanted then
@@ -35,7 +35,7 @@ local function clocked(server)
     return { whole(math.floor(now / 1000)), whole(now % 1000 * 1000) }
   end
 
-  -- An entry is named by this time. What somebody wrote by the server's own time may be later.
+  -- Entry ids get this time. If an entry with the server's own time is later, the server chooses.
   function commands.XADD(call, ...)
     local words = { ... }
     local at = find(words, "*", 2)
@@ -71,7 +71,7 @@ local function clocked(server)
     return at < 0 and at or at - FAR - now_ms()
   end
 
-  -- Whoever takes an entry has renewed it now. All calls ask for the names alone.
+  -- Claiming an entry renews it. All calls have JUSTID, so they return ids only.
   function commands.XCLAIM(call, stream, ...)
     local taken = call("XCLAIM", stream, ...)
     for _, entry in ipairs(taken) do
@@ -80,7 +80,7 @@ local function clocked(server)
     return taken
   end
 
-  -- How long an entry is idle counts from when it was taken.
+  -- Entries are idle since they were last claimed or renewed.
   local function pending(call, stream, group, idle_ms, from, to, count, ...)
     local found, now = {}, now_ms()
     local all = call("XPENDING", stream, group, from, to, idle_ms > 0 and EVERY or count, ...)

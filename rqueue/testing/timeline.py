@@ -1,10 +1,12 @@
-"""Moves the time of a queue in a test, from one thing that is due to the next."""
+"""The clock of a queue in a test, which stands still until it is moved."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rqueue.dags.resumer import Resumer
@@ -14,16 +16,18 @@ from rqueue.maintenance.reaper import Reaper
 from rqueue.maintenance.rescorer import Rescorer
 from rqueue.producer.drafts import Drafter
 from rqueue.store.replies import text
-from rqueue.testing.connection import CLOCK
 
 if TYPE_CHECKING:
     from random import Random
 
     from rqueue.runtime import Runtime
     from rqueue.store.library import Argument
-    from rqueue.testing.clock import ManualClock
 
-# ARGV: now, and the prefixes of keys that are waited for in real seconds, whatever the clock shows.
+EPOCH = datetime.fromtimestamp(0, UTC)
+# The clock of the server, see the file.
+CLOCK = Path(__file__).with_name("clock.lua").read_text(encoding="utf-8")
+# Sets the clock and deletes expired keys. ARGV: now, and the prefixes of keys that callers wait for
+# in real seconds, which are not deleted.
 MOVE = """
 redis.call("SET", CLOCK, ARGV[1])
 for _, key in ipairs(redis.call("KEYS", "*")) do
@@ -40,9 +44,9 @@ for _, key in ipairs(redis.call("KEYS", "*")) do
 end
 """
 TASKS = 'return redis.call("ZRANGE", TASKS, 0, -1)'
-# KEYS: ready, wakes, and the other sets of what falls due. ARGV: lease ms, and the patterns of the
-# sets of READY tasks: a gate that opens concerns only those. The soonest instant after now at
-# which something falls due, or 0.
+# Returns the next instant at which something falls due, or 0. KEYS: ready, wakes, and the other
+# sets by due time. ARGV: lease ms, and the patterns of the sets of READY tasks: gates that open
+# count only if there are any.
 NEXT = """
 local redis, is_ready = clocked(redis), false
 local now, next_ms = tonumber(redis.call("GET", CLOCK)), 0
@@ -63,9 +67,10 @@ for _, held in ipairs(redis.pcall("XPENDING", KEYS[1], "workers", "-", "+", 1000
 end
 return string.format("%.0f", next_ms)
 """
-# KEYS: waiter, lanes, and what services go on with: two sets by time, two sets, two hashes. What
-# the waiter's last claim was, until when it waits, the version of the lanes, and what is due now.
-LOOK = """
+# Returns the number of the waiter's last claim, until when it waits, the version of the lanes, and
+# what is due now. KEYS: waiter, lanes, and the work of services: two sets by time, two sets, two
+# hashes.
+SNAPSHOT = """
 local now, waiter = redis.call("GET", CLOCK), redis.call("HMGET", KEYS[1], "seq", "until")
 local version = redis.call("HGET", KEYS[2], "version")
 local found = { waiter[1] or "0", waiter[2] or "0", version or "0" }
@@ -87,10 +92,34 @@ return found
 """
 
 
+class ManualClock:
+    """A clock that stands still until `ms` is set."""
+
+    def __init__(self, now: datetime) -> None:
+        self.ms = ms_of(now)
+
+    def now(self) -> datetime:
+        """Returns the current time as an aware datetime in UTC."""
+        return EPOCH + timedelta(milliseconds=self.ms)
+
+    def now_ms(self) -> int:
+        """Returns the current time in milliseconds since 1970."""
+        return self.ms
+
+    def monotonic(self) -> float:
+        """Returns the same time in seconds; it never decreases."""
+        return self.ms / 1000
+
+
+def ms_of(at: datetime) -> int:
+    """Returns an instant in milliseconds since 1970."""
+    return (at - EPOCH) // timedelta(milliseconds=1)
+
+
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a conversation's last claim was and whether it waits; by which version of the lanes; and
-    what services have to do now.
+class Snapshot:
+    """The number of a waiter's last claim and whether it waits, the version of the lanes, and the
+    work that is due for services.
     """
 
     seq: int
@@ -100,15 +129,15 @@ class Look:
 
 
 class SteadyReaper(Reaper):
-    """The time of a test moves in steps: none of them means that the server stood still."""
+    """A reaper for a clock that moves in steps, which do not mean that the server was paused."""
 
     async def must_hold(self) -> bool:
-        """Never."""
+        """Returns False: leases are always reaped."""
         return False
 
 
 class Timeline:
-    """The clock and the services that a scheduler would run: what is due happens in its order."""
+    """Moves the clock and runs the services of a scheduler, in the order of what is due."""
 
     def __init__(self, runtime: Runtime, clock: ManualClock, random: Random) -> None:
         shard, reader, settings = runtime.shard, runtime.reader, runtime.settings
@@ -122,17 +151,19 @@ class Timeline:
             Promoter(shard),
             Resumer(shard, Drafter(settings, clock)),
         )
-        # What the last tick could do nothing about.
+        # What was due before the last tick and still is.
         self.stuck: frozenset[str] = frozenset()
         self.moving = asyncio.Lock()
 
     async def set(self, ms: int) -> None:
-        """Shows another time, here and at the server; keys whose time has come are gone."""
+        """Sets the time, here and at the server; deletes the keys that have expired."""
         await self.run(MOVE, [], ms, self.keys.mail(""), self.keys.watchers(""))
         self.clock.ms = ms
 
     async def move(self, until_ms: int) -> None:
-        """Lets the time pass until then; what falls due on the way happens when it does."""
+        """Moves the time to an instant; runs the services at each instant at which something falls
+        due before it. Raises ConfigError for an instant in the past.
+        """
         if until_ms < self.clock.ms:
             raise ConfigError("time", "does not go backwards")
         while 0 < (due_ms := await self.next_ms()) <= until_ms:
@@ -142,46 +173,46 @@ class Timeline:
         await self.tick()
 
     async def jump(self) -> bool:
-        """Moves to where the next thing falls due; whether there was one."""
+        """Moves to the next instant at which something falls due; returns whether there is one."""
         due_ms = await self.next_ms()
         if due_ms:
             await self.move(due_ms)
         return due_ms > 0
 
     async def tick(self) -> None:
-        """What the services do at this moment."""
+        """Runs one tick of each service."""
         async with self.moving:
-            before = (await self.look()).due
+            before = (await self.snapshot()).due
             for service in self.services:
                 await service.tick()
-            self.stuck = before & (await self.look()).due
+            self.stuck = before & (await self.snapshot()).due
 
     async def next_ms(self) -> int:
-        """When the next thing falls due; 0 where nothing does."""
+        """Returns the next instant at which something falls due, 0 without one."""
         keys = self.keys
         sets = [keys.wakes(), keys.delayed(), keys.deadlines(), keys.deliveries()]
         lanes = [name.rpartition("0")[0] + "*" for name in (keys.lane(0), keys.keyed(0, ""))]
         return int(await self.run(NEXT, [keys.ready(), *sets], self.lease_ms, *lanes))
 
-    async def look(self, waiter: str = "") -> Look:
-        """How a conversation stands, and what is due."""
+    async def snapshot(self, waiter: str = "") -> Snapshot:
+        """Returns the state of a waiter, and what is due."""
         keys = self.keys
         found = await self.run(
-            LOOK,
+            SNAPSHOT,
             [
                 *(keys.waiter(waiter), keys.lanes(), keys.delayed(), keys.wakes()),
                 *(keys.telling(), keys.unblocking(), keys.unfinished(), keys.cancelling()),
             ],
         )
         seq, until, version, *due = map(text, found)
-        return Look(int(seq), until != "0", version, frozenset(due))
+        return Snapshot(int(seq), until != "0", version, frozenset(due))
 
     async def tasks(self) -> list[Any]:
-        """The ids of all tasks in the order in which they were enqueued, of those gone as well."""
+        """Returns the ids of all submitted tasks, including expired ones, in their order."""
         found: list[Any] = await self.run(TASKS)
         return found
 
     async def run(self, script: str, keys: Sequence[str] = (), *args: Argument) -> Any:
-        """The reply of one of the scripts above."""
+        """Runs one of the scripts above and returns its reply."""
         words = ["EVAL", CLOCK + script, len(keys), *keys, *args]
         return await self.connection.execute_one(words, what="test clock")

@@ -22,9 +22,9 @@ from rqueue.errors import (
     SubtaskFailed,
 )
 from rqueue.task.attempt.classify import is_limited, is_outside, longest, reason_in, requested_wait
-from rqueue.task.attempt.error_text import together
-from rqueue.task.attempt.outcome import Cause, Failed, Reason
-from rqueue.task.attempt.verdict import refused, with_history
+from rqueue.task.attempt.error_text import group_members
+from rqueue.task.attempt.outcome import Cause, Failed, Reason, with_history
+from rqueue.task.attempt.verdict import refused
 from rqueue.worker.context import Suspended
 from rqueue.worker.context.inputs import filled
 from rqueue.worker.context.steps import plainly
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rqueue.middleware import Depends, Hooks
     from rqueue.store.shard import Shard
     from rqueue.task.spec import TaskSpec
-    from rqueue.worker.children.pool import Children
+    from rqueue.worker.children.pool import ChildPool
     from rqueue.worker.context import Context
     from rqueue.worker.handler import Handler
     from rqueue.worker.threads import Threads
@@ -44,7 +44,7 @@ MAX_TRACE_LINES = 40
 # Of a longer text the beginning and the end are kept.
 MAX_TRACE_CHARS = 8000
 FROM_WITHIN = "the handler was cancelled by its own code"
-ASK_AGAIN_SEC = 0.5
+RETRY_SEC = 0.5
 # After this many failed attempts `fallback_models` are used.
 FALLS_BACK_AFTER = 2
 
@@ -61,7 +61,7 @@ class Runners:
     """The threads and child processes that run handlers outside of the event loop."""
 
     threads: Threads
-    children: Children
+    children: ChildPool
 
     async def aclose(self) -> None:
         """Ends the child processes and the idle threads; threads of stopped handlers run on."""
@@ -133,7 +133,7 @@ def encoded(handler: Handler, value: object, max_bytes: int) -> bytes | Failed:
 
 def is_suspension(error: BaseException) -> bool:
     """Whether the exception, or one inside of its group, is Suspended."""
-    return any(isinstance(one, Suspended) for one in together(error))
+    return any(isinstance(one, Suspended) for one in group_members(error))
 
 
 def failure_of(error: BaseException) -> Failed:
@@ -141,7 +141,7 @@ def failure_of(error: BaseException) -> Failed:
     then a rate limit, since waiting spends no attempt and the other error would recur, then Retry,
     then errors (see `reason_in`).
     """
-    raised = together(error)
+    raised = group_members(error)
     if any(isinstance(one, BudgetExceeded) for one in raised):
         # The same failure as for a run that is known to exceed its budget.
         return Failed(Reason.BUDGET_EXCEEDED, described(error), permanent=True)
@@ -159,7 +159,7 @@ def failure_of(error: BaseException) -> Failed:
         first, *more = retries
         after = longest(one.after for one in retries) if more else first.after
         why = first.reason or "the handler asked for a retry"
-        return Failed(Reason.ERROR, why, False, after, Cause.ASKED)
+        return Failed(Reason.ERROR, why, False, after, Cause.REQUESTED)
     cause = Cause.OUTSIDE if is_outside(error) else Cause.WITHIN
     return Failed(reason_in(raised), described(error), cause=cause)
 
@@ -190,12 +190,12 @@ async def provided(
 
 async def provide(function: Any, ctx: Context, stack: AsyncExitStack) -> Any:
     """The value of one dependency; a generator is closed when the attempt ends."""
-    ask = partial(function, ctx) if inspect.signature(function).parameters else function
+    call = partial(function, ctx) if inspect.signature(function).parameters else function
     if inspect.isasyncgenfunction(function):
-        return await stack.enter_async_context(asynccontextmanager(ask)())
+        return await stack.enter_async_context(asynccontextmanager(call)())
     if inspect.isgeneratorfunction(function):
-        return stack.enter_context(contextmanager(ask)())
-    found = ask()
+        return stack.enter_context(contextmanager(call)())
+    found = call()
     return await found if inspect.isawaitable(found) else found
 
 
@@ -233,13 +233,13 @@ async def with_failure_history(ctx: Context, payload: Any) -> Any:
     return whole
 
 
-async def until_answered(asking: Callable[[], Awaitable[T]]) -> T:
+async def until_answered(call: Callable[[], Awaitable[T]]) -> T:
     """Repeats a call while Redis is unavailable; the attempt's timeout is the limit."""
     while True:
         try:
-            return await asking()
+            return await call()
         except StoreUnavailable:
-            await asyncio.sleep(ASK_AGAIN_SEC)
+            await asyncio.sleep(RETRY_SEC)
 
 
 def wanted(spec: TaskSpec, attempts: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The executor: runs single attempts for a worker and turns their ends into outcomes."""
+"""The executor: runs single attempts for a worker and determines their outcomes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rqueue.core import leases
 from rqueue.core.leases import HeldLease, Settled
 from rqueue.errors import ArtifactsUnavailable
-from rqueue.task.attempt.outcome import Cause, Failed, Reason
-from rqueue.task.attempt.verdict import wants_history
+from rqueue.task.attempt.outcome import Cause, Failed, Reason, wants_history
 from rqueue.task.definition import quick_parts
 from rqueue.task.ids import TaskId
 from rqueue.worker.attempt import (
@@ -27,8 +26,7 @@ from rqueue.worker.attempt import (
     until_answered,
     with_failure_history,
 )
-from rqueue.worker.children.importable import check
-from rqueue.worker.children.pool import Children
+from rqueue.worker.children.pool import ChildPool
 from rqueue.worker.context import Context, Suspended
 from rqueue.worker.context.inputs import store_result
 from rqueue.worker.context.spawn import Spawner
@@ -89,7 +87,7 @@ class Executor(FailureSettler):
         # A result above the queue's limit is stored as an artifact, up to the artifact limit.
         self.in_queue_bytes = parts.settings.max_result_bytes
         self.max_result_bytes = max(self.in_queue_bytes, parts.shelf.rules.max_result_bytes)
-        children = Children(
+        children = ChildPool(
             grace_sec=parts.settings.kill_grace_sec,
             max_result_bytes=self.max_result_bytes,
         )
@@ -107,7 +105,7 @@ class Executor(FailureSettler):
                 continue
             self.validator_runner.check(handler)
             if handler.kind == "process":
-                check(handler)
+                handler.check_importable()
 
     async def run(self, running: Running) -> bytes | Failed | None:
         """The encoded result of an attempt, or its failure. None if there is nothing to settle: the

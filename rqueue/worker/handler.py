@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Literal, NotRequired, get_args, get_type_hints
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_args, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError, with_config
 from pydantic_core import CoreConfig, SchemaSerializer
@@ -18,6 +19,9 @@ from rqueue.task.codec import encode
 from rqueue.task.fields import NAME, NAME_RULE, broken
 from rqueue.task.references import Reference, is_output, split_arguments
 from rqueue.worker.context import Context
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 Kind = Literal["async", "thread", "process"]
 Ack = Literal["after", "before"]
@@ -149,11 +153,18 @@ class Handler:
             raise ConfigError(f"task {self.type}", rule)
         return module, name
 
-    def payload_of(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The payload of a call; raises InvalidTask. Arguments that are references are left out,
-        see `Output`.
-        """
-        return self.parts_of(*args, **kwargs)[0]
+    def check_importable(self) -> None:
+        """Raises ConfigError if a child process could not import the function."""
+        module, name = self.import_path
+        if module == "__main__":
+            rule = (
+                "is in the main module, which a child process cannot import: move it to another "
+                "module and run `rqueue worker MODULE:QUEUE`"
+            )
+            raise ConfigError(f"task {self.type}", rule)
+        if function_at(module, name) is not self.function:
+            rule = f"a child process would import another function from {module}.{name}"
+            raise ConfigError(f"task {self.type}", rule)
 
     def parts_of(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Reference]]:
         """The payload of a call, and the references of the arguments that other outputs
@@ -246,6 +257,24 @@ class Registry:
         if handler.kind == "process":
             handler.import_path  # noqa: B018
         self.handlers[handler.type] = handler
+
+
+def function_at(module: str, name: str) -> Callable[..., Any]:
+    """Imports a function by its module and qualified name; of a TaskFunction it returns the
+    function that was decorated.
+    """
+    found: ModuleType | Any = importlib.import_module(module)
+    try:
+        found = reduce(getattr, name.split("."), found)
+    except AttributeError as error:
+        raise ConfigError(
+            f"{module}.{name}", "does not exist: keep the function's own name"
+        ) from error
+    handler = getattr(found, "handler", None)
+    function = handler.function if isinstance(handler, Handler) else found
+    if not callable(function):
+        raise ConfigError(f"{module}.{name}", "is not a function")
+    return function
 
 
 def typed(function: Any) -> Any:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("rqueue.worker")
 BATCH = 1000
 # How often the thread checks the event loop, and after how long it reports it as blocked.
-LOOK_SEC = 1.0
+CHECK_SEC = 1.0
 BLOCKED_SEC = 5.0
-# How often it samples a loop that moves on meanwhile.
-LOOKS = 3
+# How often it samples a loop that changes its task during the sample.
+SAMPLES = 3
 
 
 @dataclass
@@ -95,8 +95,8 @@ class Heartbeat:
         with asyncio.Runner() as runner:
             self.own = runner.get_loop()
             due = time.monotonic() + self.every_sec
-            while not self.stopping.wait(min(LOOK_SEC, self.every_sec)):
-                self.look()
+            while not self.stopping.wait(min(CHECK_SEC, self.every_sec)):
+                self.check_loop()
                 if time.monotonic() >= due:
                     due = time.monotonic() + self.every_sec
                     runner.run(unless(self.ending, self.tick(), None))
@@ -110,7 +110,7 @@ class Heartbeat:
                 page = held[start : start + BATCH]
                 words = await leases.renew(self.shard, self.consumer, page)
                 for lease, word in zip(page, words, strict=True):
-                    self.judge(lease, word)
+                    self.check_reply(lease, word)
             self.beats.sent += 1
         except Exception as error:
             # Any exception: without the next beat every lease would be lost.
@@ -118,13 +118,13 @@ class Heartbeat:
             text = str(error) if isinstance(error, RQueueError) else type(error).__name__
             LOG.warning("leases not renewed", extra={"leases": len(held), "error": text})
 
-    def judge(self, lease: HeldLease, word: str) -> None:
+    def check_reply(self, lease: HeldLease, word: str) -> None:
         """Reports a lease that is not held, unless the task has ended meanwhile."""
         if word == "OK" or self.held.get(lease.task) != lease.token:
             return
         self.lost(lease, word if word in (Reason.TIMEOUT, Reason.CLAIM_EXPIRED) else "lost")
 
-    def look(self) -> None:
+    def check_loop(self) -> None:
         """Logs once when the worker's event loop is blocked, with the code that blocks it."""
         silent = time.monotonic() - self.alive_at
         if silent < BLOCKED_SEC:
@@ -135,11 +135,11 @@ class Heartbeat:
 
     def blocker(self) -> dict[str, str]:
         """Where the worker's event loop is: the stack, and the task and type of an attempt."""
-        for _ in range(LOOKS):
+        for _ in range(SAMPLES):
             task = self.current()
             frame = sys._current_frames().get(self.owner)
             where = "".join(traceback.format_stack(frame, limit=5)) if frame else "?"
-            # A loop that moved on meanwhile is running other code by now.
+            # Otherwise the stack may be that of another task.
             if self.current() is task:
                 break
         return {**attempt_of(task.get_name() if task is not None else ""), "by": where}

@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rqueue.core import leases
-from rqueue.core.claim import Answer, Grant, WaitingClaim, new_mailbox
+from rqueue.core.claim import Answer, Grant, WaitingClaim, new_mailbox, read_mailbox
 from rqueue.core.leases import HeldLease, Parked, Settled
-from rqueue.core.mailbox import read_mailbox
 from rqueue.core.notes import note
 from rqueue.core.reader import claimed_task
 from rqueue.errors import InvalidTask, LeaseLost, RQueueError, StoreUnavailable, TaskError
@@ -78,11 +77,11 @@ class Lease:
 
     async def start(self) -> None:
         """Starts the work: CLAIMED to RUNNING."""
-        self.judge("task/start", await leases.start(self.settler.shard, [self.held]))
+        self.raise_for("task/start", await leases.start(self.settler.shard, [self.held]))
 
     async def validate(self) -> None:
         """Reports that the output is being checked: RUNNING to VALIDATING."""
-        self.judge("task/validate", await leases.validate(self.settler.shard, [self.held]))
+        self.raise_for("task/validate", await leases.validate(self.settler.shard, [self.held]))
 
     async def renew(self) -> None:
         """Renews the lease. A task that has exceeded its timeout or its claim time is failed
@@ -94,7 +93,7 @@ class Lease:
                 self, Failed(Reason(word), f"{word}: the lease was not renewed")
             )
             raise LeaseLost(self.id, self.token)
-        self.judge("task/renew", [word])
+        self.raise_for("task/renew", [word])
 
     async def spend(
         self,
@@ -120,7 +119,7 @@ class Lease:
         if len(data) > settler.max_result_bytes:
             data = await store_result(settler.shelf, self.id, data)
         row = Settled(self.grant.task, self.token, data)
-        self.judge("task/complete", await leases.complete(self.settler.shard, [row]))
+        self.raise_for("task/complete", await leases.complete(self.settler.shard, [row]))
 
     async def fail(
         self,
@@ -136,7 +135,7 @@ class Lease:
 
         Returns RETRYING or DEAD_LETTERED.
         """
-        cause = Cause.WITHIN if retry_after is None else Cause.ASKED
+        cause = Cause.WITHIN if retry_after is None else Cause.REQUESTED
         outcome = Failed(reason_named(reason), message, permanent, retry_after, cause)
         return await self.settler.fail(self, outcome)
 
@@ -147,13 +146,13 @@ class Lease:
         delay_ms = within_a_year("seconds", seconds)
         why = reason_named(reason)
         row = Parked(self.grant.task, self.token, delay_ms, why, self.task.type)
-        self.judge("task/park", await leases.park(self.settler.shard, [row]))
+        self.raise_for("task/park", await leases.park(self.settler.shard, [row]))
 
     async def release(self) -> None:
         """Releases the task: READY again at its old place, no attempt spent."""
-        self.judge("task/release", await leases.release(self.settler.shard, [self.held]))
+        self.raise_for("task/release", await leases.release(self.settler.shard, [self.held]))
 
-    def judge(self, script: str, words: list[str]) -> None:
+    def raise_for(self, script: str, words: list[str]) -> None:
         """Raises the error of a reply that is not OK."""
         fault = lease_fault(script, self.id, self.token, words[0])
         if fault is not None:
@@ -212,7 +211,7 @@ class ManualClaim:
         """Another claim for the same worker and offer."""
         return ManualClaim(self.shard, self.waiter.consumer, self.waiter.offer)
 
-    async def ask(self, n: int, *, wait_ms: int = 0) -> Answer:
+    async def send_claim(self, n: int, *, wait_ms: int = 0) -> Answer:
         """Sends a claim and remembers its grants."""
         answer = await self.waiter.claim(n, wait_ms=wait_ms)
         self.given |= {grant.task: grant for grant in answer.grants}
@@ -221,7 +220,7 @@ class ManualClaim:
     async def claim(self, n: int, wait_sec: float) -> list[Grant]:
         """Up to `n` tasks, immediately if there are any, else the first within `wait_sec`."""
         try:
-            answer = await self.ask(n)
+            answer = await self.send_claim(n)
             if answer.grants or wait_sec <= 0:
                 return answer.grants
             return await self.wait(n, asyncio.get_running_loop().time() + wait_sec)
@@ -236,18 +235,18 @@ class ManualClaim:
         loop = asyncio.get_running_loop()
         while (left := until - loop.time()) > 0:
             wait_ms = min(round(left * 1000) + 1, self.shard.terms.claim_wait_ms)
-            answer = await self.ask(n, wait_ms=wait_ms)
+            answer = await self.send_claim(n, wait_ms=wait_ms)
             if not answer.grants:
                 await self.listen(min(left, wait_ms / 1000))
-                await self.ask(n)
+                await self.send_claim(n)
             elif answer.wait_ms:
-                await self.ask(0)
+                await self.send_claim(0)
             if self.given:
                 return list(self.given.values())
         return []
 
     async def listen(self, wait_sec: float) -> None:
-        """Waits for a delivery; whatever it says, the next claim returns the grants."""
+        """Waits for a delivery; the next claim returns its grants."""
         try:
             await read_mailbox(self.shard, self.waiter.mailbox, wait_sec)
         except StoreUnavailable:
@@ -258,8 +257,8 @@ class ManualClaim:
         try:
             # Repeats the last claim: its reply may have been lost when the caller was cancelled.
             self.waiter.seq -= 1
-            await self.ask(0)
-            await self.ask(0)
+            await self.send_claim(0)
+            await self.send_claim(0)
             if self.given:
                 held = [HeldLease(grant.task, grant.token) for grant in self.given.values()]
                 await leases.release(self.shard, held)

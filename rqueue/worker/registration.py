@@ -31,7 +31,7 @@ LEAVE_SEC = 0.5
 SHARE = 2 / 3
 AGAIN_SEC = 1.0
 # How often changed failure statistics are sent; a share of the lease if that is shorter.
-NEWS_SEC, NEWS_SHARE = 5.0, 1 / 6
+CHANGES_SEC, CHANGES_SHARE = 5.0, 1 / 6
 # Limits of what is kept and sent; above them the numbers are large enough to decide.
 MOST_TASKS, MOST_TYPES, MOST_NAMES = 1000, 100, 100
 # More failures in a row make no difference.
@@ -39,9 +39,9 @@ MOST_IN_A_ROW = 16
 
 
 class Registrar:
-    """Registers a worker at its start and again before the registration expires. So a Redis that
-    lost its data learns of it, and a worker that missed a drain request gets it. The first
-    registration also announces the archive, if the worker knows of one.
+    """Registers a worker at its start and again before the registration expires. So it is
+    restored after Redis lost its data, and a worker that missed a drain request gets it. The first
+    registration also announces the archive, if there is one.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -73,7 +73,7 @@ class Registrar:
     def failure_fields(self) -> dict[str, Any]:
         """The failure statistics, if the queue compares workers."""
         failure_stats = self.worker.executor.failure_stats
-        failure_stats.news = False
+        failure_stats.changed = False
         if not failure_stats.rule.enabled:
             return {}
         return {"worked": failure_stats.worked(), "blames": failure_stats.blames()}
@@ -92,11 +92,11 @@ class Registrar:
 
     async def rest(self, pause_sec: float) -> None:
         """Waits for the next registration, which is due early if the failure statistics changed."""
-        step_sec = min(NEWS_SEC, self.worker.parts.settings.lease_sec * NEWS_SHARE)
+        step_sec = min(CHANGES_SEC, self.worker.parts.settings.lease_sec * CHANGES_SHARE)
         until = time.monotonic() + pause_sec
         while (left_sec := until - time.monotonic()) > 0 and not self.worker.ending.is_set():
             await paused(self.worker.ending, min(step_sec, left_sec))
-            if self.worker.executor.failure_stats.news:
+            if self.worker.executor.failure_stats.changed:
                 return
 
     async def register(self) -> bool:
@@ -158,7 +158,7 @@ class FailureStats:
         self.done_at: dict[str, int] = {}
         self.retried: dict[str, tuple[str, ...]] = {}
         # Whether there are changes that should be sent soon.
-        self.news = False
+        self.changed = False
 
     def in_a_row(self, type: str, task: str) -> int:
         """How many other tasks of a type have failed here since the last completion, within the
@@ -185,7 +185,7 @@ class FailureStats:
         tasks = self.newer.failed.setdefault(type, set())
         if len(tasks) < MOST_TASKS:
             tasks.add(task)
-        self.news = self.news or len(tasks) >= self.rule.tasks
+        self.changed = self.changed or len(tasks) >= self.rule.tasks
 
     def completed(self, done: Sequence[Settled], words: Sequence[str]) -> None:
         """Counts completed tasks that other workers had failed against those workers."""
@@ -196,7 +196,7 @@ class FailureStats:
             names = failed_elsewhere(self.retried.pop(row.task, ()), self.worker)
             if word == "OK" and names:
                 self.newer.blames.update(names)
-                self.news = True
+                self.changed = True
 
     def shift(self) -> None:
         """Drops the half that is older than the window."""

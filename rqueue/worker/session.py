@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rqueue.core.claim import WaitingClaim, new_mailbox
+from rqueue.core.claim import Delivery, WaitingClaim, new_mailbox, read_mailbox
 from rqueue.core.leases import HeldLease
-from rqueue.core.mailbox import Delivery, read_mailbox
 from rqueue.errors import RQueueError
 
 if TYPE_CHECKING:
@@ -45,20 +44,20 @@ class Session:
         return time.monotonic() * 1000 + self.clock_offset_ms
 
     async def exchange(
-        self, done: list[Settled], room: int, begin: int
+        self, done: list[Settled], capacity: int, begin: int
     ) -> tuple[Exchanged, list[HeldLease]]:
-        """Completes `done`, claims `room` tasks of which the first `begin` start immediately, and
-        confirms delivered tasks. Returns the reply and the delivered leases that were lost
+        """Completes `done`, claims `capacity` tasks of which the first `begin` start immediately,
+        and confirms delivered tasks. Returns the reply and the delivered leases that were lost
         meanwhile.
         """
         # The table may grow during the call; later deliveries belong to the next exchange.
         unconfirmed, self.unconfirmed = self.unconfirmed, {}
-        wait_ms = self.shard.terms.claim_wait_ms if room else 0
+        wait_ms = self.shard.terms.claim_wait_ms if capacity else 0
         try:
             # A task that is completed by this call is not confirmed any more.
             kept = len(unconfirmed.keys() - {row.task for row in done})
             reply = await self.waiter.exchange(
-                done, room + kept, wait_ms=wait_ms, begin=begin + kept
+                done, capacity + kept, wait_ms=wait_ms, begin=begin + kept
             )
         except RQueueError:
             # Repeated under the same number, so that the reply includes what the lost reply

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
 
 from rqueue.core import leases
-from rqueue.core.leases import Verdict
+from rqueue.core.leases import Parked, Verdict
 from rqueue.core.reader import claimed_task
 from rqueue.store.replies import lease_fault
 from rqueue.task.attempt.blame import suspects
+from rqueue.task.attempt.classify import park_sec, slow_sec
 from rqueue.task.attempt.outcome import Completed, Failed, Reason
 from rqueue.task.attempt.verdict import Report, owes, rule, rules_of
 from rqueue.task.codec import decode
 from rqueue.task.state import State
 from rqueue.worker.attempt import described, model_for
 from rqueue.worker.context.inputs import StoredResult
-from rqueue.worker.rate_limited import CLAIMED, SPENT, Limited, Parker, WorkerParker
 from rqueue.worker.registration import FailureStats
 from rqueue.worker.slots import LOST, RELEASED
 from rqueue.worker.stats import WorkerStats
@@ -40,11 +41,65 @@ if TYPE_CHECKING:
 
 
 # The failure itself, then a plain error, then a permanent error.
-MOST_ASKED = 3
+MAX_VERDICTS = 3
 LOG = logging.getLogger("rqueue.worker")
 # The hooks after a settle are cancelled after this time, since they would accumulate.
-PATIENCE_SEC = 10.0
+HOOKS_SEC = 10.0
+# Replies to a park.
+SPENT, CLAIMED = "STATE:SPENT", "STATE:CLAIMED"
 FAILED = frozenset({State.RETRYING, State.DEAD_LETTERED})
+
+
+class Limited(NamedTuple):
+    """A lease whose service is rate limited, its type, and its failure."""
+
+    task: str
+    token: str
+    type: str
+    outcome: Failed
+
+
+@dataclass(slots=True)
+class Parker:
+    """Parks tasks by the rules of a queue, and slows down other tasks of their types."""
+
+    shard: Shard
+    reader: Reader
+    settings: Settings
+    random: Random = field(default_factory=Random)
+
+    def applies_to(self, outcome: Failed) -> bool:
+        """Whether a failure parks its task instead of spending an attempt."""
+        limited = outcome.reason is Reason.RATE_LIMIT and not outcome.permanent
+        return limited and not self.settings.rate_limit_counts
+
+    async def park(self, limited: Sequence[Limited]) -> list[str]:
+        """Parks tasks and returns a word for each: OK, LOST, CLAIMED if it has not started, or
+        SPENT if it was parked too often and has to fail.
+        """
+        delays, rest = await self.delays(limited), self.settings.max_slowdown_sec
+        rows = [
+            Parked(
+                one.task,
+                one.token,
+                round(wait * 1000),
+                one.outcome.reason,
+                one.type,
+                round(slow_sec(wait, rest) * 1000),
+            )
+            for one, wait in zip(limited, delays, strict=True)
+        ]
+        return await leases.park(self.shard, rows, most=self.settings.max_rate_limit_parks)
+
+    async def delays(self, limited: Sequence[Limited]) -> list[float]:
+        """The delay of each: the one that its service requested, else longer with each park."""
+        without_delay = [one.task for one in limited if one.outcome.retry_after is None]
+        tasks = await self.reader.read(without_delay) if without_delay else []
+        parks = {task.id.ulid: task.parks for task in tasks if task is not None}
+        return [
+            park_sec(one.outcome.retry_after, parks.get(one.task, 0), self.random)
+            for one in limited
+        ]
 
 
 class FailureSettler:
@@ -64,7 +119,9 @@ class FailureSettler:
         self.failure_stats = FailureStats(worker, rule, self.stats.completed_by_type)
         self.settle_hooks = SettleHooks(parts.hooks)
         self.current = parts.settings.live()
-        self.parker = WorkerParker(parts)
+        self.parker = Parker(parts.shard, parts.reader, parts.settings, parts.random)
+        # The tokens of tasks that were parked too often and have to fail.
+        self.spent: set[str] = set()
 
     def ran(self, grant: Grant, type: str) -> None:
         """Remembers an attempt's type and the workers that failed its task before, for
@@ -75,43 +132,58 @@ class FailureSettler:
             self.failure_stats.retried[grant.task] = grant.failed_by
 
     def fail(self, grant: Grant, outcome: Failed, *, exclusive: bool) -> None:
-        """Keeps a failure for the next settle, with whether the attempt ran alone."""
+        """Keeps a failure for the next settle, with whether nothing else ran beside it."""
         self.failed.append((grant, replace(outcome, exclusive=exclusive or outcome.exclusive)))
 
     async def settle(self) -> None:
         """Settles the failed attempts in one call, as the policy decides. Attempts of rate-limited
         services are parked first.
         """
-        limited = self.parker.limited(self.failed)
-        if limited:
-            words = await self.parker.park(limited)
-            found = zip(limited, words, strict=True)
-            parked = [(row, word) for row, word in found if word != SPENT]
-            self.ended([row for row, _ in parked])
-            self.stats.parked([row for row, _ in parked], [word for _, word in parked])
-            self.settle_hooks.failed([row for row, _ in parked], [State.RETRYING] * len(parked))
-        judged = [self.judged(grant, outcome) for grant, outcome in self.failed]
-        failed = [(grant, outcome) for grant, outcome, _ in judged]
+        await self.park_limited()
+        rows = [self.with_verdict(grant, outcome) for grant, outcome in self.failed]
+        failed = [(grant, outcome) for grant, outcome, _ in rows]
         if not failed:
             return
-        words = await leases.fail(self.parts.shard, [row for *_, row in judged])
+        words = await leases.fail(self.parts.shard, [row for *_, row in rows])
         self.ended(failed)
-        pills = {row.task for *_, row in judged if row.poison}
+        pills = {row.task for *_, row in rows if row.poison}
         self.stats.failed(failed, words, pills)
         self.settle_hooks.failed(failed, words)
+
+    async def park_limited(self) -> None:
+        """Parks the attempts of rate-limited services; those parked too often are left to fail."""
+        limited = [
+            (grant, outcome)
+            for grant, outcome in self.failed
+            if self.parker.applies_to(outcome) and grant.token not in self.spent
+        ]
+        if not limited:
+            return
+        words = await self.parker.park(
+            [
+                Limited(grant.task, grant.token, claimed_task(grant).type, outcome)
+                for grant, outcome in limited
+            ]
+        )
+        found = list(zip(limited, words, strict=True))
+        self.spent.update(grant.token for (grant, _), word in found if word == SPENT)
+        parked = [row for row, word in found if word != SPENT]
+        self.ended(parked)
+        self.stats.parked(parked, [word for word in words if word != SPENT])
+        self.settle_hooks.failed(parked, [State.RETRYING] * len(parked))
 
     def ended(self, failed: Sequence[tuple[Grant, Failed]]) -> None:
         """Forgets settled attempts; others may have failed meanwhile."""
         gone = {grant.token + grant.task for grant, _ in failed}
         self.failed[:] = [row for row in self.failed if row[0].token + row[0].task not in gone]
         for grant, _ in failed:
-            self.parker.spent.discard(grant.token)
+            self.spent.discard(grant.token)
             self.failure_stats.retried.pop(grant.task, None)
             if self.held.get(grant.task) == grant.token:
                 del self.held[grant.task]
 
-    def judged(
-        self, grant: Grant, outcome: Failed, asked: int = 1
+    def with_verdict(
+        self, grant: Grant, outcome: Failed, number: int = 1
     ) -> tuple[Grant, Failed, Verdict]:
         """A failed attempt with its verdict. If the policy raises, the attempt is a plain error,
         and a permanent one if that raises too.
@@ -121,11 +193,11 @@ class FailureSettler:
         except Exception as error:
             # The error concerns this task only: it must not block the other tasks, nor end the
             # worker.
-            if asked == MOST_ASKED:
+            if number == MAX_VERDICTS:
                 raise
             message = f"the retry policy failed: {described(error)}"
-            plain = Failed(Reason.ERROR, message, permanent=asked == MOST_ASKED - 1)
-            return self.judged(grant, plain, asked + 1)
+            plain = Failed(Reason.ERROR, message, permanent=number == MAX_VERDICTS - 1)
+            return self.with_verdict(grant, plain, number + 1)
 
     def verdict(self, grant: Grant, outcome: Failed) -> Verdict:
         """The policy's decision on a failed attempt."""
@@ -245,16 +317,16 @@ class SettleHooks:
             task.add_done_callback(self.pending.discard)
 
     async def run_all(self, settlements: Sequence[Settlement]) -> None:
-        """Runs the hooks for each; cancels them after `PATIENCE_SEC`."""
+        """Runs the hooks for each; cancels them after `HOOKS_SEC`."""
         try:
-            async with asyncio.timeout(PATIENCE_SEC):
+            async with asyncio.timeout(HOOKS_SEC):
                 steps = (
                     self.hooks.after_settle(ctx, as_outcome(end), at)
                     for ctx, end, at in settlements
                 )
                 await asyncio.gather(*steps, return_exceptions=True)
         except TimeoutError:
-            LOG.error("after_settle took longer than %g s and was cancelled", PATIENCE_SEC)
+            LOG.error("after_settle took longer than %g s and was cancelled", HOOKS_SEC)
 
     async def aclose(self) -> None:
         """Waits for the pending hooks."""

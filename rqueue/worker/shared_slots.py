@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rqueue.worker.slots import Slots
 
 
-# Free slots are assigned one by one, so one claim asks for at most this many.
+# Free slots are assigned one by one, so one claim is for at most this many.
 MAX_COUNTED_SLOTS = 500
 # A claim that takes longer than this does not keep other queues from claiming.
-PATIENCE_SEC = 0.5
+CLAIM_TIMEOUT_SEC = 0.5
 
 
 class SharedSlots:
@@ -64,7 +64,7 @@ class SharedSlots:
         self.fill()
         self.notify_others(member)
 
-    def alone_since(self, began: float) -> bool:
+    def exclusive_since(self, began: float) -> bool:
         """Whether nothing has run beside a task that began then."""
         return began > self.last_overlap_at
 
@@ -78,7 +78,7 @@ class SharedSlots:
         """Whether every slot is held by code that does not stop."""
         return sum(len(one.stuck) for one in self.members) >= self.size
 
-    def room(self, member: Slots, prefetch: int) -> int:
+    def capacity(self, member: Slots, prefetch: int) -> int:
         """How many tasks a queue may claim: its share of the free slots, and those that it would
         start within a moment.
         """
@@ -105,7 +105,9 @@ class SharedSlots:
         if len(self.members) == 1:
             yield
             return
-        late = asyncio.get_running_loop().call_later(PATIENCE_SEC, self.set_unreachable, member)
+        late = asyncio.get_running_loop().call_later(
+            CLAIM_TIMEOUT_SEC, self.set_unreachable, member
+        )
         try:
             yield
             self.shares[self.members.index(member)].reachable = True
@@ -128,7 +130,7 @@ class SharedSlots:
         """Notifies the other queues of free slots."""
         for other in self.members:
             if other is not member:
-                other.on_room()
+                other.on_free_slot()
 
 
 @dataclass(slots=True)

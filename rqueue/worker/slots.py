@@ -69,8 +69,8 @@ class Running:
         return self.ctx is not None and self.ctx.suspended
 
     def stop(self, why: str) -> None:
-        """Cancels a coroutine and asks a plain function to stop. A suspended attempt is not
-        cancelled, so that it can clean up while its task runs elsewhere.
+        """Cancels a coroutine; sets the stop flag that a plain function checks. A suspended
+        attempt is not cancelled, so that it can clean up while its task runs elsewhere.
         """
         if self.stopped or (self.may_suspend and why == LOST):
             return
@@ -86,19 +86,19 @@ class Running:
 class Slots:
     """Runs claimed tasks while there are free slots; the rest is ready in order.
 
-    `on_room` is called when another queue on the same slots has freed one.
+    `on_free_slot` is called when another queue on the same slots has freed one.
     """
 
     def __init__(
         self,
         shared_slots: SharedSlots,
         attempt: Callable[[Running], Coroutine[Any, Any, None]],
-        on_room: Callable[[], object],
+        on_free_slot: Callable[[], object],
     ) -> None:
         self.shared_slots = shared_slots
         shared_slots.add(self)
         self.attempt = attempt
-        self.on_room = on_room
+        self.on_free_slot = on_free_slot
         self.ready: deque[Grant] = deque()
         self.running: dict[str, Running] = {}
         # Attempts of suspended tasks whose code is still ending while the task runs again here.
@@ -124,7 +124,7 @@ class Slots:
         """How many slots are taken or reserved for ready tasks."""
         return self.busy + len(self.stuck)
 
-    def give(self, grants: Sequence[Grant]) -> None:
+    def add(self, grants: Sequence[Grant]) -> None:
         """Adds claimed tasks."""
         self.ready.extend(grants)
         self.shared_slots.fill()
@@ -171,11 +171,11 @@ class Slots:
         self.running.pop(running.grant.task)
         self.stuck.add(running)
 
-    def take_back(self, patience_sec: float) -> list[Grant]:
+    def remove_overdue(self, max_wait_sec: float) -> list[Grant]:
         """Removes ready tasks that have waited too long for a slot; other workers may have free
         ones.
         """
-        if not self.ready or time.monotonic() - self.waiting_since < patience_sec:
+        if not self.ready or time.monotonic() - self.waiting_since < max_wait_sec:
             return []
         left, self.ready = list(self.ready), deque()
         return left
@@ -199,8 +199,8 @@ class Slots:
 
 
 class Prefetch:
-    """Prefetched tasks, whose start Redis does not know yet. Most of them end before it has to be
-    reported.
+    """Prefetched tasks whose start is not reported to Redis yet. Most of them end before it has
+    to be reported.
     """
 
     def __init__(self, shard: Shard) -> None:

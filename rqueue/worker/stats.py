@@ -37,7 +37,7 @@ UNKNOWN = "unknown"
 CLAIMS = 1000
 # The class of an exception: the first line after the last frame that is not indented.
 RAISED = re.compile(r'.*\n  File "[^\n]*(?:\n [^\n]*)*\n([A-Za-z_][\w.]*)(?:[:\n]|$)', re.DOTALL)
-OURS = "rqueue"
+PREFIX = "rqueue"
 
 
 class WorkerStats:
@@ -77,9 +77,9 @@ class WorkerStats:
             cell[1 + bisect_left(WAIT_BOUNDS_MS, wait_ms)] += 1
         cell[0] += total_ms / 1000
 
-    def claims(self, room: int) -> None:
-        """Counts a claim that asks for tasks."""
-        self.claims_sent += room > 0
+    def claims(self, capacity: int) -> None:
+        """Counts a claim, if it is for any tasks."""
+        self.claims_sent += capacity > 0
         if self.claims_sent >= CLAIMS:
             self.claims_sent, self.claims_filled = self.claims_sent / 2, self.claims_filled / 2
 
@@ -222,13 +222,13 @@ def worker_name() -> str:
 
 def attempt_name(type: str, task: str) -> str:
     """The name of the asyncio task that runs an attempt."""
-    return f"{OURS} {type} {task}"
+    return f"{PREFIX} {type} {task}"
 
 
 def attempt_of(name: str) -> dict[str, str]:
     """The task and its type from the name of an asyncio task; empty if it runs no attempt."""
     match name.split(" "):
-        case [ours, type, task] if ours == OURS:
+        case [prefix, type, task] if prefix == PREFIX:
             return {"task": str(TaskId.from_ulid(task)), "type": type}
         case _:
             return {}

@@ -18,8 +18,8 @@ from typing import Any
 LOG = logging.getLogger("rqueue.worker")
 # How many threads of stopped attempts may run on.
 MAX_ABANDONED = 100
-# The signals that a worker, its supervisor and its children handle.
-ANSWERED = (signal.SIGTERM, signal.SIGINT, signal.SIGTTIN, signal.SIGTTOU)
+# The signals that a worker, its supervisor and its child processes handle.
+HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGTTIN, signal.SIGTTOU)
 BLOCKED = threading.local()
 
 
@@ -149,7 +149,7 @@ def reset_signals_in_forks() -> None:
 
 def block_signals() -> None:
     """Blocks signals until the fork can handle them."""
-    BLOCKED.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ANSWERED)
+    BLOCKED.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
 
 
 def unblock_signals() -> None:
@@ -162,7 +162,7 @@ def unblock_signals() -> None:
 def reset_signals() -> None:
     """In the fork: detaches the event loop and restores the default handlers."""
     signal.set_wakeup_fd(-1)
-    for number in ANSWERED:
+    for number in HANDLED_SIGNALS:
         usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, usual)
     unblock_signals()

@@ -27,8 +27,7 @@ from rqueue.worker.session import Session, WaitState
 from rqueue.worker.slots import LOST, PREFETCH_SEC, RELEASED, Pace, Prefetch, Running, Slots
 
 if TYPE_CHECKING:
-    from rqueue.core.claim import Exchanged, Grant
-    from rqueue.core.mailbox import Delivery
+    from rqueue.core.claim import Delivery, Exchanged, Grant
     from rqueue.task.lane import Offer
     from rqueue.worker.executor import Parts
     from rqueue.worker.shared_slots import SharedSlots
@@ -39,13 +38,13 @@ LOG = logging.getLogger("rqueue.worker")
 MAX_CLAIM = 500
 MOST_SLOTS = 100_000
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.1, 5.0
-LOOK_SEC = 0.1
+CHECK_SEC = 0.1
 # The minimum time that a stopped attempt gets to end.
 LEAST_GRACE_SEC = 1.0
 # With many running attempts the interval between two checks grows, so that checking stays cheap.
-LOOKS_PER_SEC = 20_000
+CHECKS_PER_SEC = 20_000
 # A worker that ends and has nothing else to do waits this long for Redis.
-PATIENCE_SEC = 1.0
+REDIS_WAIT_SEC = 1.0
 
 
 class Worker:
@@ -170,15 +169,15 @@ class Worker:
 
     def may_claim(self) -> bool:
         """Whether there are free slots and no waiting claim that covers them."""
-        return not self.waiting_claim.waiting and self.room() > 0
+        return not self.waiting_claim.waiting and self.capacity() > 0
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many tasks to claim: one for each free slot, and those that will start within a
         moment.
         """
         if self.draining:
             return 0
-        return min(self.slots.shared_slots.room(self.slots, self.pace.prefetch), MAX_CLAIM)
+        return min(self.slots.shared_slots.capacity(self.slots, self.pace.prefetch), MAX_CLAIM)
 
     async def fail(self) -> None:
         """Settles the failed attempts."""
@@ -191,10 +190,10 @@ class Worker:
         """One exchange: settles the completed tasks, claims for the free slots and runs what was
         claimed.
         """
-        room = self.room()
-        self.begins = min(room, self.slots.shared_slots.free)
+        capacity = self.capacity()
+        self.begins = min(capacity, self.slots.shared_slots.free)
         with self.slots.shared_slots.claiming(self.slots):
-            answer = (reply := await self.send_exchange(room)).answer
+            answer = (reply := await self.send_exchange(capacity)).answer
         self.answered = True
         self.waiting_claim.begin(answer.wait_ms / 1000)
         self.take(answer.grants)
@@ -203,13 +202,13 @@ class Worker:
             with suppress(RQueueError):
                 await finish_unblocking(self.shard)
 
-    async def send_exchange(self, room: int) -> Exchanged:
+    async def send_exchange(self, capacity: int) -> Exchanged:
         """Sends one exchange. Results that could not be sent are kept for the next one."""
         # The list may grow during the call; later results belong to the next exchange.
         done, self.done = self.done, []
-        self.executor.stats.claims(room)
+        self.executor.stats.claims(capacity)
         try:
-            reply, lost = await self.session.exchange(done, room, min(room, self.begins))
+            reply, lost = await self.session.exchange(done, capacity, min(capacity, self.begins))
         except RQueueError:
             self.done = done + self.done
             raise
@@ -230,7 +229,7 @@ class Worker:
         self.prefetch.note(fresh, self.begins)
         self.begins -= len(fresh)
         self.executor.stats.claimed(fresh, self.session.now_ms)
-        self.slots.give(fresh)
+        self.slots.add(fresh)
 
     async def attempt(self, running: Running) -> None:
         """Runs one attempt to its end."""
@@ -254,7 +253,7 @@ class Worker:
             self.pace.count(running.stopped not in (LOST, RELEASED))
         elif isinstance(outcome, Failed):
             self.executor.fail(
-                grant, outcome, exclusive=self.slots.shared_slots.alone_since(running.began)
+                grant, outcome, exclusive=self.slots.shared_slots.exclusive_since(running.began)
             )
         else:
             self.done.append(Settled(grant.task, grant.token, outcome))
@@ -309,8 +308,8 @@ class Worker:
         """
         running = self.slots.running.get(lease.task)
         if running is not None and running.grant.token == lease.token:
-            # A suspended task left its lease by itself; the reply of its spawn call says what
-            # happened to it.
+            # A suspended task left its lease by itself; the reply of its spawn call contains
+            # its state.
             if not running.stopped and not (running.may_suspend and why == LOST):
                 self.executor.lost(lease, why)
                 running.stop(why)
@@ -331,7 +330,7 @@ async def restarting(body: Callable[[], Awaitable[None]]) -> None:
         except Exception as error:
             # Any exception restarts the loop. A cancel is not an Exception and ends it.
             LOG.error("background loop failed, restarting", extra=log_fields(error))
-        await asyncio.sleep(LOOK_SEC)
+        await asyncio.sleep(CHECK_SEC)
 
 
 async def watch_attempts(worker: Worker) -> None:
@@ -345,7 +344,7 @@ async def watch_attempts(worker: Worker) -> None:
             running.stop(Reason.TIMEOUT)
         for running in worker.slots.unresponsive(grace_sec):
             give_up(worker, running)
-        await asyncio.sleep(LOOK_SEC + len(worker.slots.running) / LOOKS_PER_SEC)
+        await asyncio.sleep(CHECK_SEC + len(worker.slots.running) / CHECKS_PER_SEC)
 
 
 def give_up(worker: Worker, running: Running) -> None:
@@ -363,10 +362,10 @@ async def housekeep(worker: Worker) -> None:
     Separate from `watch_attempts`, which must not wait for Redis.
     """
     while True:
-        await worker.release(worker.slots.take_back(2 * PREFETCH_SEC))
+        await worker.release(worker.slots.remove_overdue(2 * PREFETCH_SEC))
         with suppress(RQueueError):
             await worker.prefetch.report_started(worker.slots.running)
-        await asyncio.sleep(LOOK_SEC)
+        await asyncio.sleep(CHECK_SEC)
 
 
 async def work_to_the_end(worker: Worker) -> None:
@@ -381,10 +380,10 @@ async def work_to_the_end(worker: Worker) -> None:
         while not working.done():
             if not waits_for_server(worker):
                 since = time.monotonic()
-            elif time.monotonic() - since > PATIENCE_SEC:
+            elif time.monotonic() - since > REDIS_WAIT_SEC:
                 log_unsettled(worker)
                 return
-            await asyncio.wait({working}, timeout=LOOK_SEC)
+            await asyncio.wait({working}, timeout=CHECK_SEC)
         working.result()
     finally:
         await ended([working, ending])
@@ -392,7 +391,7 @@ async def work_to_the_end(worker: Worker) -> None:
 
 def waits_for_server(worker: Worker) -> bool:
     """Whether the only work left of an ending worker is a call to Redis. Until the grace period is
-    over, finished attempts are worth waiting for.
+    over, finished attempts still count, so it waits for them.
     """
     if worker.stopping:
         return not worker.withdrawn or bool(worker.held)

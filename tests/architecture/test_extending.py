@@ -32,7 +32,7 @@ Test = Callable[[Harness], Awaitable[None]]
 
 
 def changed(text: str, diff: str) -> str:
-    """A file with a change of the page: its old lines must stand there once."""
+    """A file with a change of the page: its old lines must occur once."""
     lines = [(line[0], line[1:]) for line in diff.splitlines()]
     old = "".join(f"{line}\n" for mark, line in lines if mark != "+")
     new = "".join(f"{line}\n" for mark, line in lines if mark != "-")
@@ -42,7 +42,7 @@ def changed(text: str, diff: str) -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """The sources as the page leaves them."""
+    """The sources with the changes of the page."""
     for folder in ("lua", "rqueue/store"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     for name, text in NEW.items():
@@ -83,7 +83,7 @@ def tests(monkeypatch: pytest.MonkeyPatch) -> dict[str, Test]:
     return {name: test for name, test in found if name.startswith("test_")}
 
 
-def test_the_page_has_what_a_gate_needs() -> None:
+def test_the_page_contains_all_files_of_a_gate() -> None:
     assert set(NEW) == {
         "lua/lib/limits/hours.lua", "lua/hours/set.lua", "rqueue/hours/admin.py", TESTS,
     }  # fmt: skip
@@ -102,17 +102,17 @@ def test_the_changed_key_catalogue_is_python(tree: Path) -> None:
 async def test_the_tests_of_the_page_pass(
     tree: Path, connection: Connection, client: aredis.Redis, tests: dict[str, Test]
 ) -> None:
-    harness = extended(tree, connection, client)
-
     for test in tests.values():
         await client.flushall()
+        # A new queue: lanes of two databases created in the same millisecond have the same version.
+        harness = extended(tree, connection, client)
         await test(harness)
+        await harness.queue.aclose()
 
     assert len(tests) >= 4
-    await harness.queue.aclose()
 
 
-async def test_without_the_line_in_the_claim_they_fail(
+async def test_the_tests_of_the_page_fail_without_the_gate_in_the_claim(
     tree: Path, connection: Connection, client: aredis.Redis, tests: dict[str, Test]
 ) -> None:
     shutil.copy(ROOT / "lua" / "lib" / "limits" / "gates.lua", tree / "lua" / "lib" / "limits")

@@ -1,4 +1,4 @@
-"""The Lua moves against the table of moves and their headers; modules; the dialect."""
+"""The Lua moves match the table of moves and their headers; rules for Lua modules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NUMBERED = re.compile(r"^-- (?:(?:KEYS|ARGV)|    )  ?(?P<at> ?\d+) (?P<name>\w+)
 PLACE = re.compile(r"\b(KEYS|ARGV)\[(\d+)\]")
 DIALECT = {"call", "pcall", "log", "error_reply", "status_reply", "LOG_WARNING", "acl_check_cmd"}
 FUNCTION = re.compile(r"^(local )?function (?:\w+\.)?(\w+)\(", re.MULTILINE)
-# Names that a function makes its own: parameters, locals, loop variables.
+# The local names of a function: parameters, locals, loop variables.
 LOCALS = re.compile(r"function [\w.]+\(([^)]*)\)|local ([\w, ]+?)(?: =|\n)|for ([\w, ]+) (?:in|=)")
 GLOBALS = re.compile(r"\b(cmsgpack|struct|bit|os|io|require|loadstring|setmetatable)\.")
 
 
 @for_each(MOVES)
-def test_a_script_says_the_move_that_the_table_has(path: Path) -> None:
+def test_the_first_line_of_a_script_matches_the_table_of_moves(path: Path) -> None:
     first = FIRST_LINE.fullmatch(content(path).splitlines()[0])
 
     assert first is not None
@@ -32,12 +32,12 @@ def test_a_script_says_the_move_that_the_table_has(path: Path) -> None:
     else:
         assert move is not None, "the table has no such move"
         assert states(first["from"].replace("|", " ")) == move.sources
-        # A move may have more than one script: each names the steps it takes.
+        # A move may have more than one script: each names its own steps.
         assert states(first["to"].replace("|", " ")) <= move.targets
 
 
 @for_each(MOVES)
-def test_a_header_counts_as_its_script_does(path: Path) -> None:
+def test_header_and_script_have_the_same_places(path: Path) -> None:
     for kind in ("KEYS", "ARGV"):
         listed = section(path, kind)
         used = {int(at) for name, at in PLACE.findall(code(path)) if name == kind}
@@ -47,8 +47,8 @@ def test_a_header_counts_as_its_script_does(path: Path) -> None:
 
 
 @for_each(MOVES)
-def test_keys_and_arguments_are_named_first(path: Path) -> None:
-    """Each place is read once, into the local that the header names."""
+def test_keys_and_arguments_are_assigned_to_the_names_of_the_header(path: Path) -> None:
+    """Each place is read once, into the local of the same name."""
     text = code(path)
     for kind in ("KEYS", "ARGV"):
         names = dict(section(path, kind))
@@ -58,7 +58,7 @@ def test_keys_and_arguments_are_named_first(path: Path) -> None:
 
 
 @for_each(MOVES)
-def test_a_script_has_every_section(path: Path) -> None:
+def test_the_header_of_a_script_has_every_section(path: Path) -> None:
     text = content(path)
 
     assert "\n-- KEYS  1 " in text
@@ -67,7 +67,7 @@ def test_a_script_has_every_section(path: Path) -> None:
 
 
 @for_each(MOVES)
-def test_a_reply_word_stands_in_the_header(path: Path) -> None:
+def test_every_reply_word_is_in_the_header(path: Path) -> None:
     text = content(path)
     listed = re.search(r"\n-- REPLY (.+(?:\n--      .+)*)", text)
 
@@ -76,7 +76,7 @@ def test_a_reply_word_stands_in_the_header(path: Path) -> None:
 
 
 @for_each([*MOVES, *LUA_MODULES])
-def test_only_our_dialect_is_spoken(path: Path) -> None:
+def test_scripts_use_only_the_permitted_lua_functions(path: Path) -> None:
     text = code(path)
 
     assert set(re.findall(r"\bredis\.(\w+)", text)) <= DIALECT
@@ -102,7 +102,7 @@ def test_every_function_of_a_module_is_used() -> None:
     for path in LUA_MODULES:
         for kind, name in FUNCTION.findall(code(path)):
             called = name if kind else f"{path.stem}.{name}"
-            # One of its places is its definition.
+            # One of the occurrences is its definition.
             if (calls[path] if kind else everywhere)[called] < 2:
                 unused.append(called)
 
@@ -121,7 +121,7 @@ def test_no_function_is_defined_twice() -> None:
     assert [body for body, times in bodies.items() if times > 1] == []
 
 
-def test_modules_have_names_of_their_own() -> None:
+def test_lua_modules_have_unique_names() -> None:
     names = [path.stem for path in LUA_MODULES]
 
     assert sorted(set(names)) == sorted(names)
@@ -138,7 +138,7 @@ def test_no_local_hides_a_module_that_its_function_calls(path: Path) -> None:
 
 
 def section(path: Path, kind: str) -> list[tuple[int, str]]:
-    """The numbered names of one part of the header."""
+    """The numbered names of one section of the header."""
     text = content(path)
     start = text.find(f"\n-- {kind}  ")
     if start < 0:
@@ -151,12 +151,12 @@ def section(path: Path, kind: str) -> list[tuple[int, str]]:
 
 @cache
 def code(path: Path) -> str:
-    """The text without its comments."""
+    """The text without comments."""
     return re.sub(r"--.*", "", content(path))
 
 
 def assigned(line: str, kind: str) -> list[tuple[str, int]]:
-    """The locals that a line fills from KEYS or ARGV, each with its place."""
+    """The locals that a line assigns from KEYS or ARGV, each with its place."""
     found = re.fullmatch(r"local ([\w, ]+) = (.+)", line.strip())
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""The pages about the code against the code."""
+"""The pages about the code match the code."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def test_the_layers_of_the_page_are_those_of_the_import_contract() -> None:
     contracts = tomllib.loads(text_of("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     (layers,) = [one["layers"] for one in contracts if one["name"] == "Imports point down"]
     place = {name: at for at, layer in enumerate(layers) for name in re.findall(r"\w+", layer)}
-    kernel = [room for _, room in ROW.findall(text_of("docs/architecture.md"))]
+    kernel = [package for _, package in ROW.findall(text_of("docs/architecture.md"))]
 
-    assert [place[room] for room in kernel] == sorted(place[room] for room in kernel)
+    assert [place[package] for package in kernel] == sorted(place[package] for package in kernel)
     assert set(kernel) >= {"task", "store", "core", "producer", "worker", "process", "maintenance"}
-    assert not [room for room in kernel if not (ROOT / "rqueue" / room).exists()
-                and not (ROOT / "rqueue" / f"{room}.py").exists()]  # fmt: skip
+    assert not [package for package in kernel if not (ROOT / "rqueue" / package).exists()
+                and not (ROOT / "rqueue" / f"{package}.py").exists()]  # fmt: skip
 
 
-def test_no_page_has_the_marks_of_a_merge_that_was_not_finished() -> None:
+def test_no_page_has_conflict_markers() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
     assert [

@@ -1,4 +1,4 @@
-"""Files and functions stay small enough to read at once."""
+"""Files and functions are short."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ EXCEPTIONS: dict[str, str] = {
 
 
 @for_each(MODULES)
-def test_a_module_is_readable(path: Path) -> None:
+def test_a_module_has_at_most_500_lines(path: Path) -> None:
     assert length(path) <= MODULE_LINES or label(path) in EXCEPTIONS
 
 
 @for_each(sorted({path.parent for path in MODULES}))
-def test_a_folder_is_a_room_and_not_a_heap(path: Path) -> None:
-    """Its `__init__` is not counted as one of the about 15 modules that a room may have."""
+def test_a_folder_has_few_modules(path: Path) -> None:
+    """`__init__` is not counted as one of the 15 modules."""
     assert len(list(path.glob("*.py"))) <= FOLDER_FILES or label(path) in EXCEPTIONS
 
 
 @for_each(TESTS)
-def test_a_test_file_is_readable(path: Path) -> None:
+def test_a_test_file_has_at_most_400_lines(path: Path) -> None:
     assert length(path) <= TEST_LINES or label(path) in EXCEPTIONS
 
 
 @for_each(MODULES)
-def test_a_function_is_readable(path: Path) -> None:
+def test_a_function_has_at_most_40_lines(path: Path) -> None:
     long = [
         node.name
         for node in ast.walk(parsed(path))
@@ -54,12 +54,12 @@ def test_a_function_is_readable(path: Path) -> None:
 
 
 @for_each(MOVES)
-def test_a_move_is_readable(path: Path) -> None:
+def test_a_move_has_at_most_120_lines(path: Path) -> None:
     assert length(path) <= MOVE_LINES
 
 
 @for_each(LUA_MODULES)
-def test_a_lua_module_is_readable(path: Path) -> None:
+def test_a_lua_module_has_at_most_350_lines(path: Path) -> None:
     assert length(path) <= LUA_MODULE_LINES
 
 

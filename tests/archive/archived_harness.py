@@ -1,4 +1,4 @@
-"""A queue with an archive of its own, and an archiver that is ticked by hand."""
+"""A queue with its own archive, and an archiver whose ticks are called by the test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rqueue import Queue, TaskId
 from rqueue.archive.archiver import Archiver
 from rqueue.clock import SYSTEM
 from rqueue.services import archiver_of
-from tests.archive.kept import Kept, opened
+from tests.archive.tables import ArchiveTables, opened
 from tests.harness import Harness, build
 from tests.postgres import Database
 from tests.servers import Server
@@ -19,10 +19,10 @@ from tests.servers import Server
 
 @dataclass(slots=True)
 class ArchivedHarness:
-    """A house, its archive, and who brings what ended from one to the other."""
+    """A queue, the tables of its archive, and its archiver."""
 
     harness: Harness
-    kept: Kept
+    tables: ArchiveTables
     archiver: Archiver
 
     @property
@@ -30,13 +30,13 @@ class ArchivedHarness:
         return self.harness.queue
 
     async def ended(self, type: str = "code", **options: Any) -> TaskId:
-        """A task that has completed, not archived yet."""
+        """Completes a task, without archiving it, and returns its id."""
         lease = await self.harness.running(type, **options)
         await lease.complete({"done": type})
         return lease.id
 
     async def run(self, *, fail: tuple[str, ...] = (), output: Any = None) -> list[str]:
-        """Runs all that can run by hand; the names (or types) in their order."""
+        """Claims and runs all ready tasks. Returns their names or types in order."""
         ran = []
         while leases := await self.queue.claim(worker="w1", n=1):
             (lease,) = leases
@@ -50,18 +50,18 @@ class ArchivedHarness:
         return ran
 
     async def forget(self) -> None:
-        """Archives all, and lets Redis forget it, as time would."""
+        """Archives all ended tasks and deletes all data in Redis, as if it had expired."""
         await self.archiver.tick()
         await self.harness.client.flushall()
 
 
 @asynccontextmanager
-async def housed(
+async def archived_harness(
     server: Server, database: Database, **settings: Any
 ) -> AsyncIterator[ArchivedHarness]:
-    """A house with an archive."""
+    """Opens a queue with an archive on these servers."""
     client, connection = server.client(), server.connection()
-    async with opened(database) as kept:
+    async with opened(database) as tables:
         harness = build(
             connection, client, archive="postgres", postgres_url=database.url, **settings
         )
@@ -70,7 +70,7 @@ async def housed(
         archiver = archiver_of(harness.queue._internals.service_parts, archive, "a1")
         assert SYSTEM is harness.queue._internals.clock
         try:
-            yield ArchivedHarness(harness, kept, archiver)
+            yield ArchivedHarness(harness, tables, archiver)
         finally:
             await harness.queue.aclose()
             await archive.aclose()

@@ -1,4 +1,4 @@
-"""A queue with its archive, or an archive alone, on each PostgreSQL in turn."""
+"""Fixtures: a queue with its archive, or an archive alone, on one or each PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.archive.archived_harness import ArchivedHarness, housed
-from tests.archive.kept import Kept, opened
-from tests.archive.library import Library, library
+from tests.archive.archived_harness import ArchivedHarness, archived_harness
+from tests.archive.archiver_harness import ArchiverHarness, archiver_harness
+from tests.archive.tables import ArchiveTables, opened
 from tests.postgres import Cluster, Database, database
 from tests.servers import Server
 
 
 @pytest.fixture(scope="session")
 def prepared(running_postgres: Callable[[str], Cluster]) -> Iterator[Callable[[str], Database]]:
-    """A database with the tables of the archive on the PostgreSQL of a kind: to be copied, which
-    takes less time than to make it anew.
+    """Returns a database with the tables of the archive on a kind of PostgreSQL. It is used as a
+    template, because copying is faster than migrating.
     """
     made: dict[str, Database] = {}
     with ExitStack() as stack:
@@ -40,7 +40,7 @@ async def migrated(found: Database) -> None:
 
 @pytest.fixture
 def postgres(prepared: Callable[[str], Database], postgres_kind: str) -> Iterator[Database]:
-    """An archive with nothing in it on each PostgreSQL in turn; the server is shared."""
+    """An empty archive on each PostgreSQL in turn; the server is shared."""
     like = prepared(postgres_kind)
     with database(like.cluster, like=like) as found:
         yield found
@@ -48,7 +48,7 @@ def postgres(prepared: Callable[[str], Database], postgres_kind: str) -> Iterato
 
 @pytest.fixture
 def pg(prepared: Callable[[str], Database]) -> Iterator[Database]:
-    """An archive with nothing in it on the embedded PostgreSQL."""
+    """An empty archive on the embedded PostgreSQL."""
     like = prepared("embedded")
     with database(like.cluster, like=like) as found:
         yield found
@@ -71,28 +71,28 @@ def bare_pg(running_postgres: Callable[[str], Cluster]) -> Iterator[Database]:
 
 
 @pytest.fixture
-async def shelves(valkey: Server, postgres: Database) -> AsyncIterator[Library]:
-    """A library on the embedded Valkey and each PostgreSQL in turn."""
-    async with library(valkey, postgres) as found:
+async def env(valkey: Server, postgres: Database) -> AsyncIterator[ArchiverHarness]:
+    """A queue with an archiver on the embedded Valkey and each PostgreSQL in turn."""
+    async with archiver_harness(valkey, postgres) as found:
         yield found
 
 
 @pytest.fixture
-async def shelf(valkey: Server, pg: Database) -> AsyncIterator[Library]:
-    """A library on the embedded servers, for what does not depend on their kinds."""
-    async with library(valkey, pg) as found:
+async def pg_env(valkey: Server, pg: Database) -> AsyncIterator[ArchiverHarness]:
+    """A queue with an archiver on the embedded servers."""
+    async with archiver_harness(valkey, pg) as found:
         yield found
 
 
 @pytest.fixture
-async def kept(postgres: Database) -> AsyncIterator[Kept]:
-    """An archive with its tables and no queue, on each kind of PostgreSQL."""
+async def tables(postgres: Database) -> AsyncIterator[ArchiveTables]:
+    """The tables of an archive without a queue, on each PostgreSQL in turn."""
     async with opened(postgres) as found:
         yield found
 
 
 @pytest.fixture
-async def home(valkey: Server, postgres: Database) -> AsyncIterator[ArchivedHarness]:
-    """A queue that is run by hand, with its archive, on each kind of PostgreSQL."""
-    async with housed(valkey, postgres) as found:
+async def archived(valkey: Server, postgres: Database) -> AsyncIterator[ArchivedHarness]:
+    """A queue with its archive, on each PostgreSQL in turn."""
+    async with archived_harness(valkey, postgres) as found:
         yield found

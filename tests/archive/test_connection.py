@@ -1,4 +1,4 @@
-"""Connections to the archive: those that were cut meanwhile are replaced before anybody sees it."""
+"""Connections to the archive: closed ones are replaced before they are used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHERE application_name = 'rqueue' AND datname = current_database()
 
 
 async def pids(archive: Archive, number: int) -> list[int]:
-    """The servers' sides of so many connections, all in use at once."""
+    """Returns the backend ids of several connections that are in use concurrently."""
     async with AsyncExitStack() as stack:
         found = []
         for _ in range(number):
@@ -28,7 +28,7 @@ async def pids(archive: Archive, number: int) -> list[int]:
         return found
 
 
-async def test_connections_that_were_cut_are_replaced_unseen(pg: Database) -> None:
+async def test_closed_connections_are_replaced(pg: Database) -> None:
     archive = Archive(lambda: pg.url)
     try:
         before = await pids(archive, POOL_SIZE)
@@ -41,7 +41,7 @@ async def test_connections_that_were_cut_are_replaced_unseen(pg: Database) -> No
         await archive.aclose()
 
 
-async def test_a_connection_that_is_whole_is_lent_again(pg: Database) -> None:
+async def test_an_open_connection_is_reused(pg: Database) -> None:
     archive = Archive(lambda: pg.url)
     try:
         (first,) = await pids(archive, 1)
@@ -51,7 +51,7 @@ async def test_a_connection_that_is_whole_is_lent_again(pg: Database) -> None:
         await archive.aclose()
 
 
-async def test_a_call_that_fails_gives_its_connection_back(pg: Database) -> None:
+async def test_a_failed_call_returns_its_connection_to_the_pool(pg: Database) -> None:
     archive = Archive(lambda: pg.url, timeout_sec=1)
     try:
         for _ in range(POOL_SIZE + 1):

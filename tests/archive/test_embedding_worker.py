@@ -1,4 +1,4 @@
-"""examples/embedding_worker.py: a real worker, in a process of its own and by hand."""
+"""examples/embedding_worker.py, in its own process and called directly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.archive.archived_harness import ArchivedHarness, housed
+from tests.archive.archived_harness import ArchivedHarness, archived_harness
 from tests.harness import NAME
 from tests.postgres import Database
 from tests.servers import Server
@@ -31,25 +31,25 @@ def example() -> Any:
 
 
 @pytest.fixture
-async def home(valkey: Server, postgres: Database) -> AsyncIterator[ArchivedHarness]:
-    async with housed(valkey, postgres, embedding_jobs=True) as found:
+async def archived(valkey: Server, postgres: Database) -> AsyncIterator[ArchivedHarness]:
+    async with archived_harness(valkey, postgres, embedding_jobs=True) as found:
         yield found
 
 
-def rows(home: ArchivedHarness) -> list[tuple[Any, ...]]:
-    return home.kept.database.psql(
+def rows(archived: ArchivedHarness) -> list[tuple[Any, ...]]:
+    return archived.tables.database.psql(
         "SELECT status, attempts, cardinality(embedding), error FROM rqueue.embedding_jobs"
     )
 
 
-async def test_what_completes_is_embedded_by_a_process(
-    home: ArchivedHarness, valkey: Server, postgres: Database
+async def test_a_completed_task_is_embedded_by_a_process(
+    archived: ArchivedHarness, valkey: Server, postgres: Database
 ) -> None:
     for at in range(40):
-        await home.ended(f"t{at % 3}")
-    lease = await home.harness.running()
+        await archived.ended(f"t{at % 3}")
+    lease = await archived.harness.running()
     await lease.fail(permanent=True)
-    await home.archiver.tick()
+    await archived.archiver.tick()
     env = {**os.environ, "RQUEUE_REDIS_URL": valkey.url, "RQUEUE_POSTGRES_URL": postgres.url}
 
     process = await asyncio.create_subprocess_exec(
@@ -58,24 +58,24 @@ async def test_what_completes_is_embedded_by_a_process(
     said, _ = await process.communicate()
 
     assert (process.returncode, said.decode().strip()) == (0, "embedded 40")
-    assert rows(home) == [("done", 1, 64, None)] * 40
+    assert rows(archived) == [("done", 1, 64, None)] * 40
 
 
-async def test_a_model_that_raises_leaves_it_for_another_time(
-    home: ArchivedHarness, example: Any
+async def test_a_task_is_retried_after_the_model_raised(
+    archived: ArchivedHarness, example: Any
 ) -> None:
-    await home.ended()
-    await home.archiver.tick()
+    await archived.ended()
+    await archived.archiver.tick()
 
     async def broken(texts: Sequence[str]) -> list[list[float]]:
         raise ValueError("no model")
 
-    assert await example.work(home.queue, broken, once=True) == 0
-    assert rows(home) == [("pending", 1, None, "ValueError: no model")]
-    home.kept.database.psql("UPDATE rqueue.embedding_jobs SET claimed_until = NULL")
+    assert await example.work(archived.queue, broken, once=True) == 0
+    assert rows(archived) == [("pending", 1, None, "ValueError: no model")]
+    archived.tables.database.psql("UPDATE rqueue.embedding_jobs SET claimed_until = NULL")
 
-    assert await example.work(home.queue, example.hashed, once=True) == 1
-    assert rows(home) == [("done", 2, 64, None)]
+    assert await example.work(archived.queue, example.hashed, once=True) == 1
+    assert rows(archived) == [("done", 2, 64, None)]
 
 
 async def test_equal_texts_have_equal_vectors(example: Any) -> None:

@@ -1,4 +1,4 @@
-"""docs/guides/archive-upkeep.md is run from top to bottom, as one program."""
+"""Runs docs/guides/archive-upkeep.md from top to bottom as one program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "guides" / "archive-upkeep
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-async def test_the_guide_works_as_it_is_written(
+async def test_the_guide_runs_as_written(
     valkey: Server, pg: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = Archive(lambda: pg.url)

@@ -1,4 +1,4 @@
-"""Whether an archive keeps up."""
+"""Findings about an archive and its outbox."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rqueue.finding import Level
         (OutboxFacts("q", 4, 10, most=5), Level.OK, "4 ended tasks wait"),
     ],
 )
-def test_an_outbox_is_judged_by_its_age_and_its_bound(
+def test_an_outbox_is_judged_by_its_age_and_its_limit(
     facts: OutboxFacts, level: Level, words: str
 ) -> None:
     finding = judge_outbox(facts)
@@ -38,7 +38,7 @@ def test_an_outbox_is_judged_by_its_age_and_its_bound(
     assert bool(finding.advice) == (level is not Level.OK)
 
 
-def test_who_does_not_know_of_the_archive_that_there_is_must_be_told() -> None:
+def test_a_missing_archive_setting_is_a_failure() -> None:
     (finding,) = judge_configuration("q", configured=False, joined=True)
 
     assert (finding.level, finding.what) == (Level.FAIL, "queue q: archive")
@@ -47,26 +47,26 @@ def test_who_does_not_know_of_the_archive_that_there_is_must_be_told() -> None:
 
 
 @pytest.mark.parametrize(("configured", "joined"), [(True, True), (True, False), (False, False)])
-def test_where_all_say_the_same_there_is_nothing_to_say(configured: bool, joined: bool) -> None:
+def test_a_consistent_configuration_has_no_finding(configured: bool, joined: bool) -> None:
     assert judge_configuration("q", configured=configured, joined=joined) == []
 
 
-def test_an_archive_that_is_away_is_a_failure() -> None:
+def test_an_unavailable_archive_is_a_failure() -> None:
     (finding,) = judge_archive(ArchiveFacts("q", fault="it is gone"))
 
     assert (finding.level, finding.found) == (Level.FAIL, "it is gone")
 
 
-def test_missing_tables_say_how_to_make_them() -> None:
+def test_missing_tables_name_the_migrate_command() -> None:
     (finding,) = judge_archive(ArchiveFacts("q", "PostgreSQL 15.3", missing=2))
 
     assert finding.level is Level.FAIL
     assert "rqueue archive migrate" in finding.advice
 
 
-def test_what_was_set_aside_is_told() -> None:
+def test_quarantined_items_and_conflicts_are_warnings() -> None:
     found = judge_archive(ArchiveFacts("q", "PostgreSQL 15.3", quarantined=2, conflicts=1))
 
     assert [finding.level for finding in found] == [Level.OK, Level.WARN, Level.WARN]
-    assert "2 could not be stored as rows" in found[1].found
+    assert "2 items could not be stored as rows" in found[1].found
     assert "first end is kept" in found[2].found

@@ -1,4 +1,4 @@
-"""task_queue_metrics: counted from rows, again and again, and never wrong for it."""
+"""task_queue_metrics: repeated counting of rows gives the same counts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from rqueue.archive.maintenance import metrics
 from rqueue.archive.maintenance.metrics import Period, QueueMetrics, Sample, read_metrics, record
 from rqueue.errors import StoreUnavailable
-from tests.archive.kept import NOON, QUEUE, Kept
-from tests.archive.kept import opened as open_archive
+from tests.archive.tables import NOON, QUEUE, ArchiveTables
+from tests.archive.tables import opened as open_archive
 from tests.postgres import Database
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -19,47 +19,47 @@ LONG_AGO = NOON - timedelta(days=400)
 
 
 async def recorded(
-    kept: Kept, at: datetime = NOON, *, submitted: int = 0, delay: float | None = None,
+    tables: ArchiveTables, at: datetime = NOON, *, submitted: int = 0, delay: float | None = None,
     floor: datetime = LONG_AGO,
 ) -> int:  # fmt: skip
-    async def look() -> Sample:
+    async def sample() -> Sample:
         return Sample(at, submitted, delay)
 
-    return await record(kept.archive, QUEUE, look, floor=floor)
+    return await record(tables.archive, QUEUE, sample, floor=floor)
 
 
-async def rows(kept: Kept, period: Period = "minute") -> dict[datetime, QueueMetrics]:
+async def rows(tables: ArchiveTables, period: Period = "minute") -> dict[datetime, QueueMetrics]:
     until = NOON + timedelta(days=400)
-    found = await read_metrics(kept.archive, QUEUE, period, since=LONG_AGO, until=until)
+    found = await read_metrics(tables.archive, QUEUE, period, since=LONG_AGO, until=until)
     return {row.start: row for row in found}
 
 
-async def test_what_ended_in_a_minute_is_counted_in_it(kept: Kept) -> None:
-    kept.life(NOON, created=NOON - timedelta(seconds=4))
-    kept.life(NOON + timedelta(seconds=59.999), created=NOON + timedelta(seconds=49.999))
-    kept.life(NOON + MINUTE, "DEAD_LETTERED")
-    kept.life(NOON + MINUTE, "CANCELLED")
-    kept.life(NOON, queue="other")
+async def test_tasks_are_counted_in_the_minute_of_their_end(tables: ArchiveTables) -> None:
+    tables.life(NOON, created=NOON - timedelta(seconds=4))
+    tables.life(NOON + timedelta(seconds=59.999), created=NOON + timedelta(seconds=49.999))
+    tables.life(NOON + MINUTE, "DEAD_LETTERED")
+    tables.life(NOON + MINUTE, "CANCELLED")
+    tables.life(NOON, queue="other")
 
-    assert await recorded(kept) == 2
+    assert await recorded(tables) == 2
 
-    found = await rows(kept)
+    found = await rows(tables)
     first, second = found[NOON], found[NOON + MINUTE]
     assert (first.tasks_completed, first.tasks_failed, first.average_latency) == (2, 0, 7.0)
     assert (second.tasks_completed, second.tasks_failed, second.average_latency) == (0, 1, None)
 
 
-async def test_hours_and_days_are_made_of_their_minutes(kept: Kept) -> None:
-    kept.life(NOON, created=NOON - timedelta(seconds=1))
+async def test_hours_and_days_are_sums_of_their_minutes(tables: ArchiveTables) -> None:
+    tables.life(NOON, created=NOON - timedelta(seconds=1))
     for _ in range(3):
         later = NOON + HOUR + 59 * MINUTE
-        kept.life(later, created=later - timedelta(seconds=5))
+        tables.life(later, created=later - timedelta(seconds=5))
     midnight = NOON.replace(hour=0) + timedelta(days=1)
-    kept.life(midnight)
+    tables.life(midnight)
 
-    await recorded(kept, delay=2.5)
+    await recorded(tables, delay=2.5)
 
-    hours, days = await rows(kept, "hour"), await rows(kept, "day")
+    hours, days = await rows(tables, "hour"), await rows(tables, "day")
     assert [(start, row.tasks_completed) for start, row in hours.items()] == [
         (NOON, 1), (NOON + HOUR, 3), (midnight, 1),
     ]  # fmt: skip
@@ -69,160 +69,164 @@ async def test_hours_and_days_are_made_of_their_minutes(kept: Kept) -> None:
     assert days[midnight].tasks_completed == 1
 
 
-async def test_rates_are_failed_attempts_of_all(kept: Kept) -> None:
-    task = kept.life(NOON, agent="coder")
-    kept.failure(task, NOON - HOUR, epoch=1)
-    kept.failure(task, NOON, epoch=2)
-    kept.life(NOON, worker="w2")
-    dead = kept.life(NOON + MINUTE, "DEAD_LETTERED")
-    kept.failure(dead, NOON + MINUTE, agent="w2")
+async def test_error_rates_are_shares_of_failed_attempts(tables: ArchiveTables) -> None:
+    task = tables.life(NOON, agent="coder")
+    tables.failure(task, NOON - HOUR, epoch=1)
+    tables.failure(task, NOON, epoch=2)
+    tables.life(NOON, worker="w2")
+    dead = tables.life(NOON + MINUTE, "DEAD_LETTERED")
+    tables.failure(dead, NOON + MINUTE, agent="w2")
 
-    await recorded(kept)
+    await recorded(tables)
 
-    minutes, days = await rows(kept), await rows(kept, "day")
+    minutes, days = await rows(tables), await rows(tables, "day")
     assert minutes[NOON - HOUR].error_rates_per_agent == {"coder": 1}
     assert minutes[NOON].error_rates_per_agent == {"coder": 0.5, "w2": 0}
     assert days[NOON.replace(hour=0)].error_rates_per_agent == {"coder": 0.666667, "w2": 0.5}
 
 
-async def test_all_rows_of_a_time_are_read_however_many(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+async def test_all_pages_of_a_time_range_are_read(
+    tables: ArchiveTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "PAGE", 3)
     for at in range(6):
-        await recorded(kept, NOON + at * MINUTE)
+        await recorded(tables, NOON + at * MINUTE)
 
-    found = await rows(kept)
+    found = await rows(tables)
 
     assert list(found) == [NOON + at * MINUTE for at in range(6)]
 
 
-async def test_recorded_again_it_says_the_same(kept: Kept) -> None:
-    kept.life(NOON)
-    await recorded(kept, submitted=5, delay=1.0)
-    await recorded(kept, submitted=8)
-    before = [await rows(kept, period) for period in ("minute", "hour", "day")]
+async def test_a_repeated_recording_changes_nothing(tables: ArchiveTables) -> None:
+    tables.life(NOON)
+    await recorded(tables, submitted=5, delay=1.0)
+    await recorded(tables, submitted=8)
+    before = [await rows(tables, period) for period in ("minute", "hour", "day")]
 
-    await recorded(kept, submitted=8)
+    await recorded(tables, submitted=8)
 
-    assert [await rows(kept, period) for period in ("minute", "hour", "day")] == before
+    assert [await rows(tables, period) for period in ("minute", "hour", "day")] == before
     assert before[2][NOON.replace(hour=0)].tasks_created == 3
 
 
-async def test_what_the_archive_learns_late_is_counted_where_it_ended(kept: Kept) -> None:
-    await recorded(kept, NOON)
-    kept.life(NOON - timedelta(days=3))
-    kept.life(NOON - timedelta(days=3), discarded=NOON, state="CANCELLED")
+async def test_a_task_archived_late_is_counted_in_the_minute_of_its_end(
+    tables: ArchiveTables,
+) -> None:
+    await recorded(tables, NOON)
+    tables.life(NOON - timedelta(days=3))
+    tables.life(NOON - timedelta(days=3), discarded=NOON, state="CANCELLED")
 
-    await recorded(kept, NOON + MINUTE)
+    await recorded(tables, NOON + MINUTE)
 
-    late = (await rows(kept, "day"))[NOON.replace(hour=0) - timedelta(days=3)]
+    late = (await rows(tables, "day"))[NOON.replace(hour=0) - timedelta(days=3)]
     assert (late.tasks_completed, late.tasks_failed) == (1, 1)
 
 
-async def test_what_was_archived_before_the_last_look_is_not_counted_anew(kept: Kept) -> None:
-    await recorded(kept, NOON)
-    kept.life(NOON)
-    kept.database.psql("UPDATE rqueue.task_lives SET archived_at = now() - interval '1 hour'")
+async def test_minutes_without_newly_archived_tasks_are_not_counted_again(
+    tables: ArchiveTables,
+) -> None:
+    await recorded(tables, NOON)
+    tables.life(NOON)
+    tables.database.psql("UPDATE rqueue.task_lives SET archived_at = now() - interval '1 hour'")
 
-    assert await recorded(kept, NOON + MINUTE) == 0
+    assert await recorded(tables, NOON + MINUTE) == 0
 
 
-async def test_a_minute_of_which_rows_are_gone_is_left_as_it_is(kept: Kept) -> None:
+async def test_a_minute_with_pruned_rows_is_not_counted_again(tables: ArchiveTables) -> None:
     old = NOON - timedelta(days=30)
-    kept.life(old)
-    kept.life(old)
-    await recorded(kept)
-    kept.database.psql("DELETE FROM rqueue.task_lives")
-    kept.life(old)
+    tables.life(old)
+    tables.life(old)
+    await recorded(tables)
+    tables.database.psql("DELETE FROM rqueue.task_lives")
+    tables.life(old)
 
-    await recorded(kept, floor=NOON - timedelta(days=29))
+    await recorded(tables, floor=NOON - timedelta(days=29))
 
-    assert (await rows(kept))[old].tasks_completed == 2
+    assert (await rows(tables))[old].tasks_completed == 2
 
 
-async def test_created_is_counted_on_from_the_look_before(kept: Kept) -> None:
-    await recorded(kept, NOON, submitted=1000)
-    await recorded(kept, NOON + 3 * MINUTE, submitted=1007)
-    await recorded(kept, NOON + 3 * MINUTE, submitted=1010)
+async def test_created_tasks_are_counted_since_the_last_sample(tables: ArchiveTables) -> None:
+    await recorded(tables, NOON, submitted=1000)
+    await recorded(tables, NOON + 3 * MINUTE, submitted=1007)
+    await recorded(tables, NOON + 3 * MINUTE, submitted=1010)
 
-    found = await rows(kept)
+    found = await rows(tables)
 
     assert {start: row.tasks_created for start, row in found.items()} == {
         NOON: 0, NOON + 3 * MINUTE: 10,
     }  # fmt: skip
-    assert (await rows(kept, "hour"))[NOON].tasks_created == 10
+    assert (await rows(tables, "hour"))[NOON].tasks_created == 10
 
 
-async def test_a_counter_that_began_anew_is_no_negative_number(kept: Kept) -> None:
+async def test_a_reset_counter_counts_nothing_negative(tables: ArchiveTables) -> None:
     for at, submitted in enumerate((1000, 1005, 3, 10)):
-        await recorded(kept, NOON + at * MINUTE, submitted=submitted)
+        await recorded(tables, NOON + at * MINUTE, submitted=submitted)
 
-    created = [row.tasks_created for row in (await rows(kept)).values()]
+    created = [row.tasks_created for row in (await rows(tables)).values()]
 
     assert created == [0, 5, 0, 7]
 
 
-async def test_a_clock_that_went_back_counts_nothing_twice(kept: Kept) -> None:
-    await recorded(kept, NOON, submitted=100)
-    await recorded(kept, NOON + 5 * MINUTE, submitted=110)
-    await recorded(kept, NOON + 2 * MINUTE, submitted=115)
-    await recorded(kept, NOON + 6 * MINUTE, submitted=120)
+async def test_a_clock_set_back_counts_nothing_twice(tables: ArchiveTables) -> None:
+    await recorded(tables, NOON, submitted=100)
+    await recorded(tables, NOON + 5 * MINUTE, submitted=110)
+    await recorded(tables, NOON + 2 * MINUTE, submitted=115)
+    await recorded(tables, NOON + 6 * MINUTE, submitted=120)
 
-    assert (await rows(kept, "hour"))[NOON].tasks_created == 20
+    assert (await rows(tables, "hour"))[NOON].tasks_created == 20
 
 
-async def test_the_longest_silence_of_a_minute_stays(kept: Kept) -> None:
+async def test_the_longest_heartbeat_delay_of_a_minute_is_stored(tables: ArchiveTables) -> None:
     for delay in (1.0, 7.0, None, 2.0):
-        await recorded(kept, delay=delay)
+        await recorded(tables, delay=delay)
 
-    assert (await rows(kept))[NOON].worker_heartbeat_delay == 7.0
+    assert (await rows(tables))[NOON].worker_heartbeat_delay == 7.0
 
 
-async def test_two_recorders_at_once_count_as_one(kept: Kept) -> None:
+async def test_concurrent_recorders_count_once(tables: ArchiveTables) -> None:
     for at in range(20):
-        kept.life(NOON + at * MINUTE)
+        tables.life(NOON + at * MINUTE)
     counter = iter(range(100, 200))
-    await recorded(kept, NOON, submitted=99)
+    await recorded(tables, NOON, submitted=99)
 
-    async def look() -> Sample:
+    async def sample() -> Sample:
         return Sample(NOON, next(counter))
 
-    looks = [record(kept.archive, QUEUE, look, floor=LONG_AGO) for _ in range(8)]
-    await asyncio.gather(*looks)
+    recordings = [record(tables.archive, QUEUE, sample, floor=LONG_AGO) for _ in range(8)]
+    await asyncio.gather(*recordings)
 
-    found = (await rows(kept, "hour"))[NOON]
+    found = (await rows(tables, "hour"))[NOON]
     assert (found.tasks_created, found.tasks_completed) == (8, 20)
 
 
-async def test_a_look_that_fails_writes_nothing(kept: Kept) -> None:
-    kept.life(NOON)
+async def test_a_failed_sample_writes_nothing(tables: ArchiveTables) -> None:
+    tables.life(NOON)
 
-    async def away() -> Sample:
+    async def unavailable() -> Sample:
         raise StoreUnavailable("Redis")
 
     with pytest.raises(StoreUnavailable):
-        await record(kept.archive, QUEUE, away, floor=LONG_AGO)
+        await record(tables.archive, QUEUE, unavailable, floor=LONG_AGO)
 
-    assert await rows(kept) == {}
-    assert await recorded(kept) == 1
+    assert await rows(tables) == {}
+    assert await recorded(tables) == 1
 
 
-async def test_a_server_that_goes_away_in_the_middle_leaves_nothing_half_done(
+async def test_a_killed_server_leaves_no_partial_recording(
     own_pg: Database,
 ) -> None:
-    async with open_archive(own_pg) as kept:
-        kept.life(NOON)
-        kept.archive.timeout_sec = 2
+    async with open_archive(own_pg) as tables:
+        tables.life(NOON)
+        tables.archive.timeout_sec = 2
 
-        async def dying() -> Sample:
+        async def crashing() -> Sample:
             own_pg.kill()
             return Sample(NOON, 5)
 
         with pytest.raises(StoreUnavailable):
-            await record(kept.archive, QUEUE, dying, floor=LONG_AGO)
+            await record(tables.archive, QUEUE, crashing, floor=LONG_AGO)
         own_pg.start()
 
-        assert kept.number("task_queue_metrics") == 0
-        await recorded(kept, submitted=5)
-        assert (await rows(kept))[NOON].tasks_completed == 1
+        assert tables.number("task_queue_metrics") == 0
+        await recorded(tables, submitted=5)
+        assert (await rows(tables))[NOON].tasks_completed == 1

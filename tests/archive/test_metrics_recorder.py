@@ -1,4 +1,4 @@
-"""The recorder: a look at the queue, written down where it belongs."""
+"""The recorder: samples of a queue, and its metrics."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from rqueue.archive.maintenance.metrics import Recorder, longest_silence
 from rqueue.core.workers import Run, WorkerRecord
 from rqueue.errors import ConfigError, StoreUnavailable
 from rqueue.services import scheduler_services
-from tests.archive.archived_harness import ArchivedHarness, housed
+from tests.archive.archived_harness import ArchivedHarness, archived_harness
 from tests.postgres import Database
 from tests.servers import Server
 
 
 @pytest.fixture
-async def home(valkey: Server, pg: Database) -> AsyncIterator[ArchivedHarness]:
-    async with housed(valkey, pg) as found:
+async def archived(valkey: Server, pg: Database) -> AsyncIterator[ArchivedHarness]:
+    async with archived_harness(valkey, pg) as found:
         yield found
 
 
-def recorder(home: ArchivedHarness) -> Recorder:
-    return Recorder(home.queue._internals.shard, home.kept.archive, home.queue.settings)
+def recorder(archived: ArchivedHarness) -> Recorder:
+    return Recorder(
+        archived.queue._internals.shard, archived.tables.archive, archived.queue.settings
+    )
 
 
-async def test_what_comes_and_ends_is_in_the_day(home: ArchivedHarness) -> None:
-    service = recorder(home)
+async def test_new_and_ended_tasks_are_counted_in_their_day(archived: ArchivedHarness) -> None:
+    service = recorder(archived)
     await service.tick()
     for _ in range(3):
-        await home.ended(agent_name=None)
-    lease = await home.harness.running()
+        await archived.ended(agent_name=None)
+    lease = await archived.harness.running()
     await lease.fail(permanent=True)
-    await home.archiver.tick()
+    await archived.archiver.tick()
 
     done = await service.tick()
 
-    (day,) = await home.queue.archive.metrics()
+    (day,) = await archived.queue.archive.metrics()
     assert done.minutes >= 1
     assert (day.tasks_created, day.tasks_completed, day.tasks_failed) == (4, 3, 1)
     assert day.average_latency is not None
@@ -46,70 +48,72 @@ async def test_what_comes_and_ends_is_in_the_day(home: ArchivedHarness) -> None:
     assert day.error_rates_per_agent == {"w1": 0.25}
 
 
-async def test_a_server_that_forgot_all_counts_on_from_there(home: ArchivedHarness) -> None:
-    service = recorder(home)
+async def test_after_a_loss_of_data_counting_continues_from_the_lower_value(
+    archived: ArchivedHarness,
+) -> None:
+    service = recorder(archived)
     for _ in range(5):
-        await home.queue.enqueue("code")
+        await archived.queue.enqueue("code")
     await service.tick()
-    await home.harness.client.flushall()
-    await home.queue.enqueue("code")
+    await archived.harness.client.flushall()
+    await archived.queue.enqueue("code")
     await service.tick()
-    await home.queue.enqueue("code")
+    await archived.queue.enqueue("code")
     await service.tick()
 
-    (day,) = await home.queue.archive.metrics()
+    (day,) = await archived.queue.archive.metrics()
 
     assert day.tasks_created == 1
 
 
-async def test_redis_away_in_the_middle_writes_nothing(
-    home: ArchivedHarness, monkeypatch: pytest.MonkeyPatch
+async def test_nothing_is_written_if_redis_becomes_unavailable(
+    archived: ArchivedHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = recorder(home)
+    service = recorder(archived)
 
-    async def away() -> None:
+    async def unavailable() -> None:
         raise StoreUnavailable("Redis")
 
-    monkeypatch.setattr(service, "look", away)
+    monkeypatch.setattr(service, "sample", unavailable)
     with pytest.raises(StoreUnavailable):
         await service.tick()
 
-    assert home.kept.number("task_queue_metrics") == 0
+    assert archived.tables.number("task_queue_metrics") == 0
 
 
-async def test_two_recorders_count_as_one(home: ArchivedHarness) -> None:
-    await recorder(home).tick()
+async def test_two_recorders_count_as_one(archived: ArchivedHarness) -> None:
+    await recorder(archived).tick()
     for _ in range(10):
-        await home.queue.enqueue("code")
+        await archived.queue.enqueue("code")
 
-    await asyncio.gather(*(recorder(home).tick() for _ in range(4)))
+    await asyncio.gather(*(recorder(archived).tick() for _ in range(4)))
 
-    (day,) = await home.queue.archive.metrics()
+    (day,) = await archived.queue.archive.metrics()
     assert day.tasks_created == 10
 
 
-async def test_without_tables_it_says_what_to_do(valkey: Server, pg: Database) -> None:
-    async with housed(valkey, pg) as home:
+async def test_missing_tables_name_the_migrate_command(valkey: Server, pg: Database) -> None:
+    async with archived_harness(valkey, pg) as archived:
         pg.psql("DROP SCHEMA rqueue CASCADE")
         strange = Archive(lambda: pg.url)
 
         with pytest.raises(ConfigError, match="rqueue archive migrate"):
-            await Recorder(home.queue._internals.shard, strange, home.queue.settings).tick()
+            await Recorder(archived.queue._internals.shard, strange, archived.queue.settings).tick()
         await strange.aclose()
 
 
-async def test_it_is_in_the_roster_where_there_is_an_archive(valkey: Server, pg: Database) -> None:
-    async with housed(valkey, pg) as home:
+async def test_the_scheduler_runs_it_if_there_is_an_archive(valkey: Server, pg: Database) -> None:
+    async with archived_harness(valkey, pg) as archived:
         names = {
             service.name
-            for service in scheduler_services(home.queue._internals.service_parts, "s1")
+            for service in scheduler_services(archived.queue._internals.service_parts, "s1")
         }
         assert {"archiver", "recorder"} <= names
         assert "pruner" not in names
-    async with housed(valkey, pg, retention={"completed_days": 5}) as home:
+    async with archived_harness(valkey, pg, retention={"completed_days": 5}) as archived:
         assert "pruner" in {
             service.name
-            for service in scheduler_services(home.queue._internals.service_parts, "s1")
+            for service in scheduler_services(archived.queue._internals.service_parts, "s1")
         }
 
 

@@ -1,4 +1,4 @@
-"""Poisoned rows: each is kept as bytes or in quarantine, and holds back no other (G17)."""
+"""Bad data: it is stored as bytes or quarantined, and does not block other tasks (G17)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from rqueue import TaskId
 from rqueue.errors import StoreUnavailable
 from rqueue.task.ids import new_task_id
-from tests.archive.library import Library
+from tests.archive.archiver_harness import ArchiverHarness
 
-# No index of PostgreSQL holds so much that cannot be made shorter.
+# Too long for an index of PostgreSQL, and not compressible.
 NOISE = b"".join(sha256(b"%d" % number).hexdigest().encode() for number in range(150))
 HUGE = b'{"t":"code","p":1e200000}'
 DEEP = b'{"t":"code","p":' + b"[" * 5000 + b"]" * 5000 + b"}"
-# What no door lets in: a store may hold it all the same.
+# No producer accepts these, but Redis may contain them.
 BAD = {
     "nan": b'{"t":"code","p":NaN}',
     "infinity": b'{"t":"code","p":-Infinity}',
@@ -50,10 +50,10 @@ BAD = {
 
 
 async def plant(
-    shelf: Library, definition: bytes, result: bytes = b"null", **changes: str | bytes
+    pg_env: ArchiverHarness, definition: bytes, result: bytes = b"null", **changes: str | bytes
 ) -> TaskId:
-    """A completed task with these bytes, as only a broken producer leaves them."""
-    harness, task = shelf.harness, new_task_id()
+    """Writes a completed task with these bytes, as a broken producer would."""
+    harness, task = pg_env.harness, new_task_id()
     hash = {
         "state": "COMPLETED", "lane": "1", "token": "1:bits", "score": "1", "entry": "5-0",
         "holder": "1794962239613 1794962239616 w1", "finished": "1794962239618",
@@ -61,49 +61,51 @@ async def plant(
     await harness.client.hset(harness.keys.task(task.ulid), mapping={**hash, **changes})
     await harness.client.set(harness.keys.definition(task.ulid), definition)
     await harness.client.set(harness.keys.result(task.ulid), result)
-    await announce(shelf, task.ulid, b"1 COMPLETED")
+    await announce(pg_env, task.ulid, b"1 COMPLETED")
     return task
 
 
-async def announce(shelf: Library, task: str | bytes, value: bytes) -> None:
-    keys = shelf.harness.keys
-    await shelf.harness.client.xadd(keys.outbox(), {task: value})
-    await shelf.harness.client.hincrby(keys.stats(), "outbox", 1)
+async def announce(pg_env: ArchiverHarness, task: str | bytes, value: bytes) -> None:
+    keys = pg_env.harness.keys
+    await pg_env.harness.client.xadd(keys.outbox(), {task: value})
+    await pg_env.harness.client.hincrby(keys.stats(), "outbox", 1)
 
 
-async def emptied(shelf: Library) -> Any:
-    done = await shelf.archiver.tick()
-    assert await shelf.outbox() == 0
+async def emptied(pg_env: ArchiverHarness) -> Any:
+    done = await pg_env.archiver.tick()
+    assert await pg_env.outbox() == 0
     return done
 
 
 @pytest.mark.parametrize("where", ["definition", "result"])
-async def test_every_bad_input_is_kept_to_the_byte(shelves: Library, where: str) -> None:
-    innocent = [await shelves.completed(n) for n in range(3)]
+async def test_every_bad_input_is_stored_unchanged(env: ArchiverHarness, where: str) -> None:
+    innocent = [await env.completed(n) for n in range(3)]
     planted = {}
     for name, data in BAD.items():
         bytes = {"definition": data} if where == "definition" else {"definition": b"{}"}
-        planted[name] = await plant(shelves, **bytes, result=data if where == "result" else b"1")
-    innocent += [await shelves.completed(n) for n in range(3)]
+        planted[name] = await plant(env, **bytes, result=data if where == "result" else b"1")
+    innocent += [await env.completed(n) for n in range(3)]
 
-    done = await emptied(shelves)
+    done = await emptied(env)
 
     assert done.quarantined == 0
-    kept: dict[Any, Any] = dict(shelves.ask(f"SELECT id, {where} FROM rqueue.task_lives"))
+    kept: dict[Any, Any] = dict(env.query(f"SELECT id, {where} FROM rqueue.task_lives"))
     for name, task in planted.items():
         assert (kept[task.uuid] or b"") == BAD[name], name
     assert {task.uuid for task in innocent} <= set(kept)
 
 
-async def test_a_tag_that_no_index_holds_is_cut_and_its_row_is_whole(shelf: Library) -> None:
-    task = await plant(shelf, BAD["long tag"])
+async def test_a_tag_too_long_for_the_index_is_cut(
+    pg_env: ArchiverHarness,
+) -> None:
+    task = await plant(pg_env, BAD["long tag"])
 
-    assert (await emptied(shelf)).quarantined == 0
+    assert (await emptied(pg_env)).quarantined == 0
 
-    ((tags, spec),) = shelf.ask("SELECT tags, spec -> 'tags' ->> 0 FROM rqueue.task_lives")
+    ((tags, spec),) = pg_env.query("SELECT tags, spec -> 'tags' ->> 0 FROM rqueue.task_lives")
     assert len(spec) == 9000
     assert tags == [spec[:256]]
-    (found,) = [one async for one in shelf.harness.queue.archive.search(tag=tags[0])]
+    (found,) = [one async for one in pg_env.harness.queue.archive.search(tag=tags[0])]
     assert found.id == task
 
 
@@ -119,44 +121,44 @@ async def test_a_tag_that_no_index_holds_is_cut_and_its_row_is_whole(shelf: Libr
         (NOISE, b"1 COMPLETED"),
     ],
 )
-async def test_what_can_be_no_row_is_in_quarantine(
-    shelves: Library, task: bytes, value: bytes
+async def test_unstorable_items_are_quarantined(
+    env: ArchiverHarness, task: bytes, value: bytes
 ) -> None:
-    await announce(shelves, task, value)
-    innocent = await shelves.completed()
+    await announce(env, task, value)
+    innocent = await env.completed()
 
-    done = await emptied(shelves)
+    done = await emptied(env)
 
     assert (done.tasks, done.quarantined) == (2, 1)
-    ((line, kept, reason),) = shelves.ask("SELECT line, kept, reason FROM rqueue.quarantine")
+    ((line, kept, reason),) = env.query("SELECT line, kept, reason FROM rqueue.quarantine")
     assert line == value
     assert json.loads(kept)["id"].encode(errors="surrogateescape") == task
     assert reason
-    assert shelves.ask("SELECT id FROM rqueue.task_lives") == [(innocent.uuid,)]
+    assert env.query("SELECT id FROM rqueue.task_lives") == [(innocent.uuid,)]
 
 
-async def test_keys_of_another_type_hold_back_nobody(shelf: Library) -> None:
-    harness, odd = shelf.harness, new_task_id().ulid
+async def test_keys_of_a_wrong_type_do_not_block_others(pg_env: ArchiverHarness) -> None:
+    harness, odd = pg_env.harness, new_task_id().ulid
     await harness.client.rpush(harness.keys.task(odd), "not a hash")
-    await announce(shelf, odd, b"1 COMPLETED")
-    await shelf.completed()
+    await announce(pg_env, odd, b"1 COMPLETED")
+    await pg_env.completed()
 
-    done = await emptied(shelf)
+    done = await emptied(pg_env)
 
-    assert (done.tasks, done.quarantined, shelf.count()) == (2, 1, 1)
+    assert (done.tasks, done.quarantined, pg_env.count()) == (2, 1, 1)
 
 
-async def test_the_same_poison_twice_is_one_row_of_quarantine(shelf: Library) -> None:
-    await announce(shelf, b"no id", b"1 COMPLETED")
-    ((entry, _),) = await shelf.harness.client.xrange(shelf.harness.keys.outbox())
-    await shelf.archiver.tick()
-    await shelf.harness.client.xadd(
-        shelf.harness.keys.outbox(), {"no id": "1 COMPLETED"}, id=f"{int(entry[:13]) + 1}-0"
+async def test_a_repeated_bad_item_is_quarantined_once(pg_env: ArchiverHarness) -> None:
+    await announce(pg_env, b"no id", b"1 COMPLETED")
+    ((entry, _),) = await pg_env.harness.client.xrange(pg_env.harness.keys.outbox())
+    await pg_env.archiver.tick()
+    await pg_env.harness.client.xadd(
+        pg_env.harness.keys.outbox(), {"no id": "1 COMPLETED"}, id=f"{int(entry[:13]) + 1}-0"
     )
 
-    await emptied(shelf)
+    await emptied(pg_env)
 
-    assert shelf.count("quarantine") == 2
+    assert pg_env.count("quarantine") == 2
 
 
 @pytest.mark.parametrize(
@@ -177,15 +179,17 @@ async def test_the_same_poison_twice_is_one_row_of_quarantine(shelf: Library) ->
         {"finished": str(2**63 - 1)},
     ],
 )
-async def test_odd_fields_hold_back_nobody(shelf: Library, changes: dict[str, str]) -> None:
-    # Of an unknown type, so that its lane is asked as well.
-    odd = await plant(shelf, b"{}", b"1", **changes)
-    innocent = await shelf.completed()
+async def test_invalid_fields_do_not_block_others(
+    pg_env: ArchiverHarness, changes: dict[str, str]
+) -> None:
+    # Of an unknown type, so that its lane is read too.
+    odd = await plant(pg_env, b"{}", b"1", **changes)
+    innocent = await pg_env.completed()
 
-    await emptied(shelf)
+    await emptied(pg_env)
 
-    kept = {id for (id,) in shelf.ask("SELECT id FROM rqueue.task_lives")}
-    aside = {task for (task,) in shelf.ask("SELECT task FROM rqueue.quarantine")}
+    kept = {id for (id,) in pg_env.query("SELECT id FROM rqueue.task_lives")}
+    aside = {task for (task,) in pg_env.query("SELECT task FROM rqueue.quarantine")}
     assert innocent.uuid in kept
     assert odd.uuid in kept or odd.ulid in aside
 
@@ -203,78 +207,78 @@ async def test_odd_fields_hold_back_nobody(shelf: Library, changes: dict[str, st
         ("spent", "NaN"),
     ],
 )
-async def test_an_odd_dag_holds_back_nobody(
-    shelves: Library, name: str, value: str | bytes
+async def test_an_invalid_dag_does_not_block_others(
+    env: ArchiverHarness, name: str, value: str | bytes
 ) -> None:
-    async with shelves.harness.queue.dag("odd") as odd:
-        odd.add(shelves.harness.queue.call("code"))
-    async with shelves.harness.queue.dag("good") as good:
-        good.add(shelves.harness.queue.call("code"))
-    for lease in await shelves.harness.queue.claim(worker="w1", n=2):
+    async with env.harness.queue.dag("odd") as odd:
+        odd.add(env.harness.queue.call("code"))
+    async with env.harness.queue.dag("good") as good:
+        good.add(env.harness.queue.call("code"))
+    for lease in await env.harness.queue.claim(worker="w1", n=2):
         await lease.start()
         await lease.complete()
-    await shelves.harness.client.hset(shelves.harness.keys.dag(odd.id.ulid), name, value)
+    await env.harness.client.hset(env.harness.keys.dag(odd.id.ulid), name, value)
 
-    done = await emptied(shelves)
+    done = await emptied(env)
 
     assert (done.tasks, done.quarantined) == (2, 0)
-    assert shelves.ask("SELECT title FROM rqueue.dags WHERE id = %s", good.id.uuid) == [("good",)]
-    assert shelves.count("dags") == 2
+    assert env.query("SELECT title FROM rqueue.dags WHERE id = %s", good.id.uuid) == [("good",)]
+    assert env.count("dags") == 2
 
 
-async def test_a_dag_that_postgresql_refuses_is_known_by_its_id(shelf: Library) -> None:
-    async with shelf.harness.queue.dag("odd") as odd:
-        odd.add(shelf.harness.queue.call("code"))
-    shelf.ask("ALTER TABLE rqueue.dags ADD CHECK (title <> 'odd')")
-    (lease,) = await shelf.harness.queue.claim(worker="w1")
+async def test_a_refused_dag_is_stored_with_its_id_only(pg_env: ArchiverHarness) -> None:
+    async with pg_env.harness.queue.dag("odd") as odd:
+        odd.add(pg_env.harness.queue.call("code"))
+    pg_env.query("ALTER TABLE rqueue.dags ADD CHECK (title <> 'odd')")
+    (lease,) = await pg_env.harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete()
 
-    await emptied(shelf)
+    await emptied(pg_env)
 
-    assert shelf.ask("SELECT id, title, status FROM rqueue.dags") == [
+    assert pg_env.query("SELECT id, title, status FROM rqueue.dags") == [
         (odd.id.uuid, None, "unknown")
     ]
 
 
-async def test_a_dag_of_another_type_holds_back_nobody(shelf: Library) -> None:
-    async with shelf.harness.queue.dag("odd") as odd:
-        odd.add(shelf.harness.queue.call("code"))
-    (lease,) = await shelf.harness.queue.claim(worker="w1")
+async def test_a_dag_key_of_a_wrong_type_does_not_block_others(pg_env: ArchiverHarness) -> None:
+    async with pg_env.harness.queue.dag("odd") as odd:
+        odd.add(pg_env.harness.queue.call("code"))
+    (lease,) = await pg_env.harness.queue.claim(worker="w1")
     await lease.start()
     await lease.complete()
-    await shelf.harness.client.delete(shelf.harness.keys.dag(odd.id.ulid))
-    await shelf.harness.client.set(shelf.harness.keys.dag(odd.id.ulid), "not a hash")
-    innocent = await shelf.completed()
+    await pg_env.harness.client.delete(pg_env.harness.keys.dag(odd.id.ulid))
+    await pg_env.harness.client.set(pg_env.harness.keys.dag(odd.id.ulid), "not a hash")
+    innocent = await pg_env.completed()
 
-    await emptied(shelf)
+    await emptied(pg_env)
 
-    kept = {id for (id,) in shelf.ask("SELECT id FROM rqueue.task_lives")}
+    kept = {id for (id,) in pg_env.query("SELECT id FROM rqueue.task_lives")}
     assert kept == {lease.id.uuid, innocent.uuid}
 
 
-async def test_an_odd_review_holds_back_no_other(shelf: Library) -> None:
-    keys, lease = shelf.harness.keys, await shelf.dead()
+async def test_an_invalid_review_does_not_block_others(pg_env: ArchiverHarness) -> None:
+    keys, lease = pg_env.harness.keys, await pg_env.dead()
     odd = {"task": lease.id.ulid, "life": "1", "at": "5", "resolution": "retry"}
-    await shelf.harness.client.xadd(keys.reviews(), {**odd, "diff": "[" * 100_000})
-    await shelf.harness.queue.dead.decide(lease.id, "retry", by="human:ada")
+    await pg_env.harness.client.xadd(keys.reviews(), {**odd, "diff": "[" * 100_000})
+    await pg_env.harness.queue.dead.decide(lease.id, "retry", by="human:ada")
 
-    await emptied(shelf)
+    await emptied(pg_env)
 
-    assert shelf.ask("SELECT reviewer FROM rqueue.dead_letter_reviews") == [("human:ada",)]
+    assert pg_env.query("SELECT reviewer FROM rqueue.dead_letter_reviews") == [("human:ada",)]
 
 
-async def test_reviews_are_archived_though_a_row_is_not(
-    shelf: Library, monkeypatch: pytest.MonkeyPatch
+async def test_reviews_are_archived_even_if_a_row_fails(
+    pg_env: ArchiverHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = await shelf.dead()
-    await shelf.harness.queue.dead.decide(lease.id, "cancel", by="human:ada")
+    lease = await pg_env.dead()
+    await pg_env.harness.queue.dead.decide(lease.id, "cancel", by="human:ada")
 
     async def refuses(*_: object) -> None:
         raise StoreUnavailable("PostgreSQL")
 
-    monkeypatch.setattr(shelf.archiver.writer, "write", refuses)
+    monkeypatch.setattr(pg_env.archiver.writer, "write", refuses)
     with pytest.raises(StoreUnavailable):
-        await shelf.archiver.tick()
+        await pg_env.archiver.tick()
 
-    assert shelf.count("dead_letter_reviews") == 1
+    assert pg_env.count("dead_letter_reviews") == 1

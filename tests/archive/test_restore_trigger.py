@@ -1,4 +1,4 @@
-"""Restoring what ran however its parents ended, or because one of them failed."""
+"""Restoring tasks with the triggers all_done and one_failed."""
 
 from __future__ import annotations
 
@@ -6,74 +6,76 @@ from rqueue import DagHandle, State, TaskId
 from tests.archive.archived_harness import ArchivedHarness
 
 
-async def pair(home: ArchivedHarness, trigger: str) -> tuple[DagHandle, TaskId, TaskId]:
-    """a, then b, which is freed by this trigger."""
+async def pair(archived: ArchivedHarness, trigger: str) -> tuple[DagHandle, TaskId, TaskId]:
+    """Submits a, then b with this trigger."""
     after = {"name": "b", "type": "t", "after": ["a"], "trigger": trigger}
-    dag = await home.queue.dags.submit({"tasks": [{"name": "a", "type": "t"}, after]})
+    dag = await archived.queue.dags.submit({"tasks": [{"name": "a", "type": "t"}, after]})
     a, b = await dag.tasks()
     return dag, a.id, b.id
 
 
-async def promote(home: ArchivedHarness) -> None:
-    """Tells those that wait for any end of the deaths there were."""
-    await home.harness.promoter.tick()
+async def promote(archived: ArchivedHarness) -> None:
+    """Resolves dependents with trigger all_done or one_failed of dead tasks."""
+    await archived.harness.promoter.tick()
 
 
-async def test_what_ran_after_any_end_runs_anew_alone_where_that_end_was_good(
-    home: ArchivedHarness,
+async def test_a_failed_all_done_task_runs_again_without_its_completed_dependency(
+    archived: ArchivedHarness,
 ) -> None:
-    dag, _, b = await pair(home, "all_done")
-    assert await home.run(fail=("b",)) == ["a", "b"]
-    await home.forget()
+    dag, _, b = await pair(archived, "all_done")
+    assert await archived.run(fail=("b",)) == ["a", "b"]
+    await archived.forget()
 
-    done = await home.queue.archive.restore_dag(dag.id, incomplete=True)
+    done = await archived.queue.archive.restore_dag(dag.id, incomplete=True)
 
     assert (list(done.tasks), done.notes) == ([b], ())
-    assert await home.run() == ["b"]
+    assert await archived.run() == ["b"]
 
 
-async def test_what_ran_after_any_end_is_restored_by_its_id(home: ArchivedHarness) -> None:
-    _, _, b = await pair(home, "all_done")
-    await home.run(fail=("b",))
-    await home.forget()
+async def test_an_all_done_task_is_restored_by_its_id(archived: ArchivedHarness) -> None:
+    _, _, b = await pair(archived, "all_done")
+    await archived.run(fail=("b",))
+    await archived.forget()
 
-    done = await home.queue.archive.restore(b)
+    done = await archived.queue.archive.restore(b)
 
-    assert (await home.queue.get(done.tasks[b])).state is State.READY
-
-
-async def test_it_waits_for_what_runs_anew_whatever_its_end(home: ArchivedHarness) -> None:
-    dag, _, b = await pair(home, "all_done")
-    await home.run(fail=("a",))
-    await promote(home)
-    assert await home.run(fail=("b",)) == ["b"]
-    await home.queue.purge()
-    await home.forget()
-
-    done = await home.queue.archive.restore_dag(dag.id, incomplete=True)
-
-    assert (await home.queue.get(done.tasks[b])).state is State.PENDING
-    assert await home.run(fail=("a",)) == ["a"]
-    await promote(home)
-    assert await home.run() == ["b"]
+    assert (await archived.queue.get(done.tasks[b])).state is State.READY
 
 
-async def test_what_waited_for_a_failure_that_was_none_is_left_out_of_its_dag(
-    home: ArchivedHarness,
+async def test_an_all_done_task_waits_for_a_dependency_that_runs_again(
+    archived: ArchivedHarness,
+) -> None:
+    dag, _, b = await pair(archived, "all_done")
+    await archived.run(fail=("a",))
+    await promote(archived)
+    assert await archived.run(fail=("b",)) == ["b"]
+    await archived.queue.purge()
+    await archived.forget()
+
+    done = await archived.queue.archive.restore_dag(dag.id, incomplete=True)
+
+    assert (await archived.queue.get(done.tasks[b])).state is State.PENDING
+    assert await archived.run(fail=("a",)) == ["a"]
+    await promote(archived)
+    assert await archived.run() == ["b"]
+
+
+async def test_a_one_failed_task_whose_dependency_completed_is_left_out_of_its_dag(
+    archived: ArchivedHarness,
 ) -> None:
     tasks = [
         {"name": "a", "type": "t"},
         {"name": "b", "type": "t", "after": ["a"], "trigger": "one_failed"},
         {"name": "c", "type": "t", "after": ["a"]},
     ]
-    dag = await home.queue.dags.submit({"tasks": tasks})
+    dag = await archived.queue.dags.submit({"tasks": tasks})
     a, b, c = [task.id for task in await dag.tasks()]
-    assert await home.run(fail=("c",)) == ["a", "c"]
-    await promote(home)
-    await home.queue.purge()
-    await home.forget()
+    assert await archived.run(fail=("c",)) == ["a", "c"]
+    await promote(archived)
+    await archived.queue.purge()
+    await archived.forget()
 
-    done = await home.queue.archive.restore_dag(dag.id, incomplete=True)
+    done = await archived.queue.archive.restore_dag(dag.id, incomplete=True)
 
     assert (list(done.tasks), a in done.tasks) == ([c], False)
     assert done.notes == (
@@ -81,29 +83,31 @@ async def test_what_waited_for_a_failure_that_was_none_is_left_out_of_its_dag(
     )
 
 
-async def test_what_ran_because_of_a_failure_is_restored_by_its_id(home: ArchivedHarness) -> None:
-    _, a, b = await pair(home, "one_failed")
-    await home.run(fail=("a",))
-    await promote(home)
-    await home.run(fail=("b",))
-    await home.queue.purge()
-    await home.forget()
+async def test_a_one_failed_task_is_restored_by_its_id(
+    archived: ArchivedHarness,
+) -> None:
+    _, a, b = await pair(archived, "one_failed")
+    await archived.run(fail=("a",))
+    await promote(archived)
+    await archived.run(fail=("b",))
+    await archived.queue.purge()
+    await archived.forget()
 
-    done = await home.queue.archive.restore(b)
+    done = await archived.queue.archive.restore(b)
 
-    assert (await home.queue.get(done.tasks[b])).state is State.READY
+    assert (await archived.queue.get(done.tasks[b])).state is State.READY
     assert done.notes == (f"{b} does not wait for {a}, which no longer exists",)
 
 
-async def test_what_waited_for_a_failure_that_was_none_is_restored_by_its_id(
-    home: ArchivedHarness,
+async def test_a_one_failed_task_whose_dependency_completed_is_restored_by_its_id(
+    archived: ArchivedHarness,
 ) -> None:
-    parent = await home.harness.running("first")
-    child = await home.queue.enqueue("second", {}, depends_on=[parent.id], trigger="one_failed")
-    await home.queue.cancel(child.id)
-    await home.archiver.tick()
+    parent = await archived.harness.running("first")
+    child = await archived.queue.enqueue("second", {}, depends_on=[parent.id], trigger="one_failed")
+    await archived.queue.cancel(child.id)
+    await archived.archiver.tick()
     await parent.complete()
 
-    done = await home.queue.archive.restore(child.id)
+    done = await archived.queue.archive.restore(child.id)
 
-    assert (await home.queue.get(done.tasks[child.id])).state is State.READY
+    assert (await archived.queue.get(done.tasks[child.id])).state is State.READY

@@ -1,4 +1,4 @@
-"""The same life restored twice: one new task, for as long as its key counts."""
+"""Repeated restores of one life: one new task while its key is valid."""
 
 from __future__ import annotations
 
@@ -6,61 +6,61 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.archive.archived_harness import ArchivedHarness, housed
+from tests.archive.archived_harness import ArchivedHarness, archived_harness
 from tests.postgres import Database
 from tests.servers import Server
 
 
 @pytest.fixture
-async def remembering(valkey: Server, pg: Database) -> AsyncIterator[ArchivedHarness]:
-    """A queue that asks its archive for what has completed."""
-    async with housed(valkey, pg, dedupe_archive=True) as found:
+async def deduplicating(valkey: Server, pg: Database) -> AsyncIterator[ArchivedHarness]:
+    """A queue that reads completed tasks from its archive before a submission."""
+    async with archived_harness(valkey, pg, dedupe_archive=True) as found:
         yield found
 
 
-async def test_it_is_one_while_it_lives(home: ArchivedHarness) -> None:
-    task = await home.ended()
-    await home.archiver.tick()
+async def test_a_repeated_restore_returns_the_same_task(archived: ArchivedHarness) -> None:
+    task = await archived.ended()
+    await archived.archiver.tick()
 
-    first, second = [await home.queue.archive.restore(task) for _ in range(2)]
+    first, second = [await archived.queue.archive.restore(task) for _ in range(2)]
 
     assert first.tasks == second.tasks
     assert (first.created, second.created) == (True, False)
 
 
-async def test_a_key_that_was_free_from_the_start_on_is_not_carried_over(
-    home: ArchivedHarness,
+async def test_the_unique_option_until_start_is_not_restored(
+    archived: ArchivedHarness,
 ) -> None:
-    task = await home.ended(idempotency_key="mine", unique="until_start")
-    await home.forget()
+    task = await archived.ended(idempotency_key="mine", unique="until_start")
+    await archived.forget()
 
-    first = await home.queue.archive.restore(task)
-    await home.run()
-    second = await home.queue.archive.restore(task)
+    first = await archived.queue.archive.restore(task)
+    await archived.run()
+    second = await archived.queue.archive.restore(task)
 
     assert (second.tasks, second.created) == (first.tasks, False)
 
 
-async def test_an_archive_that_is_asked_knows_it_when_redis_has_forgotten(
-    remembering: ArchivedHarness,
+async def test_the_archive_finds_a_restored_task_that_expired_in_redis(
+    deduplicating: ArchivedHarness,
 ) -> None:
-    task = await remembering.ended()
-    await remembering.forget()
+    task = await deduplicating.ended()
+    await deduplicating.forget()
 
-    first = await remembering.queue.archive.restore(task)
-    await remembering.run()
-    await remembering.forget()
-    second = await remembering.queue.archive.restore(task)
+    first = await deduplicating.queue.archive.restore(task)
+    await deduplicating.run()
+    await deduplicating.forget()
+    second = await deduplicating.queue.archive.restore(task)
 
     assert (second.tasks, second.created) == (first.tasks, False)
 
 
-async def test_one_that_was_given_up_is_restored_anew(home: ArchivedHarness) -> None:
-    task = await home.ended()
-    await home.archiver.tick()
+async def test_a_cancelled_restored_task_can_be_restored_again(archived: ArchivedHarness) -> None:
+    task = await archived.ended()
+    await archived.archiver.tick()
 
-    first = await home.queue.archive.restore(task)
-    await home.queue.cancel(first.tasks[task])
-    second = await home.queue.archive.restore(task)
+    first = await archived.queue.archive.restore(task)
+    await archived.queue.cancel(first.tasks[task])
+    second = await archived.queue.archive.restore(task)
 
     assert (second.tasks != first.tasks, second.created) == (True, True)

@@ -1,4 +1,4 @@
-"""Rows: what Redis kept of an ended task, whatever it holds; the quick way and the long agree."""
+"""Rows of ended tasks: all data is preserved; the fast path and the general one agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rqueue.archive.copying import NULL
 from rqueue.archive.plain_rows import quick_row
-from rqueue.archive.rows import COLUMNS, Unfit, record_of, row_of, whole_of
+from rqueue.archive.rows import COLUMNS, Unfit, quarantine_data, record_of, row_of
 from rqueue.core.ended import NUL, PIECES, EndedTask, PlainTask
 from rqueue.core.outbox import OutboxItem
 
@@ -44,7 +44,7 @@ def a_plain(
     result: bytes = b'{"ok":true}',
     pieces: int = 1,
 ) -> PlainTask:
-    """A plain task as it comes, its definition in so many pieces or beside the hash."""
+    """A plain task as read from Redis, its definition in pieces or beside the hash."""
     size = -(-len(definition) // max(pieces, 1))
     cut = {PIECES[n]: definition[n * size : (n + 1) * size] for n in range(pieces)}
     hash: dict[bytes, bytes] = {}
@@ -55,13 +55,13 @@ def a_plain(
 
 
 def columns(kept: EndedTask, line: OutboxItem = LINE) -> dict[str, str]:
-    """The row as COPY reads it, by column."""
+    """Returns the row by column, as COPY reads it."""
     words = row_of(line, kept).line().decode().removesuffix("\n").split("\t")
     return dict(zip(COLUMNS, words, strict=True))
 
 
 @pytest.mark.parametrize("pieces", range(9))
-def test_a_plain_row_is_made_the_quick_way(pieces: int) -> None:
+def test_a_plain_task_is_converted_by_the_fast_path(pieces: int) -> None:
     plain = a_plain(pieces=pieces)
 
     quick = quick_row(LINE, plain)
@@ -77,12 +77,12 @@ def test_a_plain_row_is_made_the_quick_way(pieces: int) -> None:
     assert quick.without_json().line() == long.without_json().line()
 
 
-def test_what_came_in_its_parts_is_made_the_long_way() -> None:
+def test_a_definition_in_pieces_gives_the_same_row() -> None:
     assert quick_row(LINE, a_kept()) is None
 
 
 def whole(word: bytes) -> bytes:
-    """A word as a joined hash may have it: without a NUL."""
+    """Returns whether a joined hash may contain the word: it has no NUL."""
     return word.replace(NUL, b"0")
 
 
@@ -112,7 +112,7 @@ def whole(word: bytes) -> bytes:
 @example(changes={b"holder": b" 1 w"}, definition=DEFINITION, result=b"", pieces=1)
 @example(changes={b"finished": b"01"}, definition=DEFINITION, result=b"", pieces=1)
 @example(changes={b"token": b"99999999999999999999:x"}, definition=DEFINITION, result=b"", pieces=1)
-def test_the_quick_way_gives_what_the_long_one_gives_or_nothing(
+def test_the_fast_path_gives_the_same_row_or_none(
     changes: dict[bytes, bytes], definition: bytes, result: bytes, pieces: int
 ) -> None:
     plain = a_plain(changes, definition=definition, result=result, pieces=pieces)
@@ -132,7 +132,7 @@ def test_the_quick_way_gives_what_the_long_one_gives_or_nothing(
 @pytest.mark.parametrize(
     "value", [b"", b"COMPLETED", b"x COMPLETED", b"1 RUNNING", b"1", b"-1 COMPLETED", b"\xff \xff"]
 )
-def test_a_line_that_is_none_of_ours_is_unfit(value: bytes) -> None:
+def test_an_invalid_line_is_unfit(value: bytes) -> None:
     with pytest.raises(Unfit, match="outbox"):
         row_of(OutboxItem(ULID, value), a_kept())
 
@@ -149,17 +149,17 @@ def test_a_line_that_is_none_of_ours_is_unfit(value: bytes) -> None:
         {b"holder": b"?"},
     ],
 )
-def test_a_task_that_did_not_end_so_is_unfit(changes: dict[bytes, bytes]) -> None:
+def test_a_task_in_another_state_is_unfit(changes: dict[bytes, bytes]) -> None:
     with pytest.raises(Unfit):
         row_of(LINE, a_kept(changes))
 
 
-def test_a_task_of_which_nothing_is_kept_is_unfit() -> None:
+def test_an_expired_task_is_unfit() -> None:
     with pytest.raises(Unfit, match=r"^the data of the task is missing or unreadable$"):
         row_of(LINE, EndedTask(()))
 
 
-def test_what_it_cost_in_this_life_is_told() -> None:
+def test_a_row_has_the_cost_of_its_own_life() -> None:
     notes = [b"micro_usd", b"700", b"before", b"200", b"tokens_in", b"3", b"model", b"m\t1"]
 
     found = columns(a_kept({b"flags": b"n"}, notes=notes))
@@ -168,7 +168,7 @@ def test_what_it_cost_in_this_life_is_told() -> None:
 
 
 @pytest.mark.parametrize("nul", [rb"\u0000", rb"\\\u0000", rb"\\u0000\u0000"])
-def test_what_postgres_cannot_hold_as_json_is_kept_as_bytes(nul: bytes) -> None:
+def test_json_that_postgres_cannot_store_is_stored_as_bytes(nul: bytes) -> None:
     definition = b'{"t":"send","p":"a%b","tags":["a"],"priority":77.0}' % nul
 
     found = columns(a_kept(definition=definition, result=b'"%b"' % nul))
@@ -179,7 +179,7 @@ def test_what_postgres_cannot_hold_as_json_is_kept_as_bytes(nul: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [rb"\\u0000", rb"C:\\\\u0000", rb"\n\\u0000", rb"\\u00000"])
-def test_a_text_that_only_looks_like_a_nul_is_json_as_any_other(text: bytes) -> None:
+def test_an_escaped_backslash_before_u0000_is_not_a_nul(text: bytes) -> None:
     definition = b'{"t":"send","p":"%b","tags":["a"],"agent_name":"Ag"}' % text
 
     found = columns(a_kept(definition=definition, result=b'{"%b":1}' % text))
@@ -188,7 +188,7 @@ def test_a_text_that_only_looks_like_a_nul_is_json_as_any_other(text: bytes) -> 
     assert (found["tags"], found["agent_name"]) == ('{"a"}', "Ag")
 
 
-def test_a_plain_row_whose_text_only_looks_like_a_nul_is_made_the_quick_way() -> None:
+def test_the_fast_path_accepts_an_escaped_backslash_before_u0000() -> None:
     plain = a_plain(definition=rb'{"t":"x","p":"\\u0000"}', result=rb'"\\u0000"')
 
     quick = quick_row(LINE, plain)
@@ -198,7 +198,7 @@ def test_a_plain_row_whose_text_only_looks_like_a_nul_is_made_the_quick_way() ->
 
 
 @pytest.mark.parametrize(("unique", "expected"), [(b"until_done", "cafe"), (b"until_start", NULL)])
-def test_a_row_is_known_by_its_key_unless_that_was_free_at_its_start(
+def test_a_row_has_its_idempotency_key_unless_it_was_free_at_the_start(
     unique: bytes, expected: str
 ) -> None:
     more = b'{"idem":"cafe","ext":"beef","unique":"%b"}' % unique
@@ -230,12 +230,12 @@ def test_a_discarded_task_has_the_digest_of_its_death() -> None:
     assert two["discarded_ms"] == "1794962239700"
 
 
-def test_bytes_that_are_no_text_come_out_of_a_record_as_they_were() -> None:
+def test_invalid_utf8_is_restored_from_a_record() -> None:
     kept = a_kept({b"why": b"\xff\0"}, failures=[b"\xfe"])
     fields = {b"why".decode(): b"\xff\0".decode(errors="surrogateescape")}
 
     record = json.loads(record_of(kept, fields))
-    whole = json.loads(whole_of(kept, ULID))
+    whole = json.loads(quarantine_data(kept, ULID))
 
     assert record["task"]["why"].encode(errors="surrogateescape") == b"\xff\0"
     assert record["failures"][0].encode(errors="surrogateescape") == b"\xfe"

@@ -1,4 +1,4 @@
-"""Migrations: done once, by whoever comes first; what is missing is said."""
+"""Migrations: each is applied once; missing ones are reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tables(database: Database) -> set[object]:
     return {name for (name,) in found}
 
 
-async def test_all_steps_are_done_once(bare_postgres: Database) -> None:
+async def test_each_migration_is_applied_once(bare_postgres: Database) -> None:
     archive = Archive(lambda: bare_postgres.url)
 
     first, second = await migrate_all(archive, NOW), await migrate_all(archive, NOW)
@@ -40,7 +40,7 @@ async def test_all_steps_are_done_once(bare_postgres: Database) -> None:
     await archive.aclose()
 
 
-async def test_several_at_once_do_each_step_once(bare_postgres: Database) -> None:
+async def test_concurrent_migrations_apply_each_step_once(bare_postgres: Database) -> None:
     crew = [Archive(lambda: bare_postgres.url) for _ in range(4)]
 
     done = await asyncio.gather(*(migrate_all(each, NOW) for each in crew))
@@ -50,7 +50,7 @@ async def test_several_at_once_do_each_step_once(bare_postgres: Database) -> Non
         await each.aclose()
 
 
-async def test_a_step_that_fails_leaves_nothing_behind(
+async def test_a_failed_migration_leaves_no_tables(
     bare_pg: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, broken = Archive(lambda: bare_pg.url), schema.Migration(9999, "bad", "SELECT 1 / 0")
@@ -64,7 +64,7 @@ async def test_a_step_that_fails_leaves_nothing_behind(
     await archive.aclose()
 
 
-async def test_without_tables_it_says_what_to_do(bare_pg: Database) -> None:
+async def test_missing_tables_name_the_migrate_command(bare_pg: Database) -> None:
     archive = Archive(lambda: bare_pg.url)
     writer = Writer(archive, "q", SYSTEM)
 
@@ -74,7 +74,7 @@ async def test_without_tables_it_says_what_to_do(bare_pg: Database) -> None:
     await archive.aclose()
 
 
-async def test_no_server_is_said_in_time() -> None:
+async def test_an_unreachable_server_is_reported_within_the_timeout() -> None:
     archive = Archive(lambda: "postgresql:///x?host=/nowhere", timeout_sec=1)
 
     with pytest.raises(StoreUnavailable):
@@ -82,7 +82,7 @@ async def test_no_server_is_said_in_time() -> None:
     await archive.aclose()
 
 
-async def test_rows_that_had_no_month_come_into_it_when_it_is_made(bare_pg: Database) -> None:
+async def test_a_new_month_takes_its_rows_from_the_default_partition(bare_pg: Database) -> None:
     archive = Archive(lambda: bare_pg.url)
     await migrate_all(archive, NOW)
     writer = Writer(archive, "q", SYSTEM)
@@ -114,7 +114,7 @@ def test_a_month_is_a_range_of_ids() -> None:
     assert month_of((1 << 48) - 1, NOW) is None
 
 
-async def test_tokens_that_were_counted_over_all_lives_become_those_of_each(
+async def test_a_migration_splits_token_totals_by_life(
     bare_pg: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, steps, task = Archive(lambda: bare_pg.url), schema.migrations(), made_at(NOW)
@@ -144,7 +144,7 @@ async def test_tokens_that_were_counted_over_all_lives_become_those_of_each(
     await archive.aclose()
 
 
-async def test_keys_that_were_free_when_their_tasks_began_are_forgotten(
+async def test_a_migration_deletes_keys_that_were_free_at_the_start(
     bare_pg: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, steps = Archive(lambda: bare_pg.url), schema.migrations()
@@ -166,7 +166,7 @@ async def test_keys_that_were_free_when_their_tasks_began_are_forgotten(
     await archive.aclose()
 
 
-async def test_rows_that_had_to_stay_with_the_others_come_into_their_months(
+async def test_a_migration_moves_rows_from_the_default_partition(
     bare_pg: Database,
 ) -> None:
     archive = Archive(lambda: bare_pg.url)
@@ -189,7 +189,7 @@ async def test_rows_that_had_to_stay_with_the_others_come_into_their_months(
 
 
 def places(database: Database) -> dict[object, object]:
-    """How many rows each month has."""
+    """Returns the number of rows of each partition."""
     found = database.psql(
         "SELECT tableoid::regclass::text, count(*) FROM rqueue.task_lives GROUP BY tableoid"
     )

@@ -1,4 +1,4 @@
-"""The writer: a life is one row, its first end stands, and what differs is counted."""
+"""The writer: a life is one row, its first end is stored, and different ends are counted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rqueue.clock import SYSTEM
 from rqueue.core.ended import EndedTask, PlainTask
 from rqueue.core.outbox import OutboxItem
 from rqueue.task.ids import TaskId, ulid_of
-from tests.archive.granted import granted
-from tests.archive.library import Library
+from tests.archive.archiver_harness import ArchiverHarness
+from tests.archive.limited_role import limited_role
 from tests.archive.test_rows import a_kept, a_plain
 
 
 def made_at(when: datetime, n: int = 0) -> TaskId:
-    """An id that was made at a time."""
+    """Returns an id created at this time."""
     ms = round(when.timestamp() * 1000)
     return TaskId.parse(ulid_of(ms << 80 | 0x7 << 76 | 0x2 << 62 | n << 10))
 
@@ -35,25 +35,25 @@ def ended(
 
 
 @pytest.fixture
-def writer(shelf: Library) -> Writer:
-    return shelf.archiver.writer
+def writer(pg_env: ArchiverHarness) -> Writer:
+    return pg_env.archiver.writer
 
 
 NOW = SYSTEM.now()
 
 
-async def test_the_same_end_twice_changes_nothing(shelf: Library, writer: Writer) -> None:
+async def test_the_same_end_twice_changes_nothing(pg_env: ArchiverHarness, writer: Writer) -> None:
     batch = Batch([ended(made_at(NOW))])
     assert await writer.write(batch) == Written(rows=1)
-    before = shelf.ask("SELECT t::text FROM rqueue.task_lives t")
+    before = pg_env.query("SELECT t::text FROM rqueue.task_lives t")
 
     assert await writer.write(batch) == Written(repeated=1)
 
-    assert shelf.ask("SELECT t::text FROM rqueue.task_lives t") == before
+    assert pg_env.query("SELECT t::text FROM rqueue.task_lives t") == before
 
 
-async def test_the_first_end_stands_and_another_is_counted_once(
-    shelf: Library, writer: Writer
+async def test_the_first_end_is_stored_and_another_is_counted_once(
+    pg_env: ArchiverHarness, writer: Writer
 ) -> None:
     task = made_at(NOW)
     await writer.write(Batch([ended(task)]))
@@ -62,11 +62,13 @@ async def test_the_first_end_stands_and_another_is_counted_once(
     assert await writer.write(other) == Written(repeated=1, conflicts=1)
     assert await writer.write(other) == Written(repeated=1)
 
-    assert shelf.ask("SELECT output FROM rqueue.task_lives") == [({"ok": True},)]
-    assert shelf.ask("SELECT id, result FROM rqueue.conflicts") == [(task.uuid, b'"second"')]
+    assert pg_env.query("SELECT output FROM rqueue.task_lives") == [({"ok": True},)]
+    assert pg_env.query("SELECT id, result FROM rqueue.conflicts") == [(task.uuid, b'"second"')]
 
 
-async def test_of_two_ends_in_one_batch_the_first_stands(shelf: Library, writer: Writer) -> None:
+async def test_the_first_of_several_ends_in_one_batch_is_stored(
+    pg_env: ArchiverHarness, writer: Writer
+) -> None:
     task, other = made_at(NOW), made_at(NOW, 1)
     second, third = (a_kept(result=result) for result in (b'"second"', b'"third"'))
     batch = Batch([ended(task), ended(other), ended(task, second), ended(task, third), ended(task)])
@@ -74,14 +76,14 @@ async def test_of_two_ends_in_one_batch_the_first_stands(shelf: Library, writer:
     assert await writer.write(batch) == Written(rows=2, repeated=3, conflicts=2)
     assert await writer.write(batch) == Written(repeated=5)
 
-    assert shelf.ask("SELECT output FROM rqueue.task_lives") == [({"ok": True},)] * 2
-    assert shelf.ask("SELECT id, result FROM rqueue.conflicts ORDER BY result") == [
+    assert pg_env.query("SELECT output FROM rqueue.task_lives") == [({"ok": True},)] * 2
+    assert pg_env.query("SELECT id, result FROM rqueue.conflicts ORDER BY result") == [
         (task.uuid, b'"second"'), (task.uuid, b'"third"'),
     ]  # fmt: skip
 
 
-async def test_only_a_life_that_stands_as_completed_is_to_be_embedded(
-    shelf: Library, writer: Writer
+async def test_only_a_life_stored_as_completed_is_embedded(
+    pg_env: ArchiverHarness, writer: Writer
 ) -> None:
     first, second = made_at(NOW), made_at(NOW, 1)
     cancelled = a_kept({b"state": b"CANCELLED"})
@@ -90,14 +92,14 @@ async def test_only_a_life_that_stands_as_completed_is_to_be_embedded(
     await writer.write(Batch([ended(first, cancelled, b"1 CANCELLED"), ended(second)]))
     await writer.write(Batch([ended(first), ended(second, cancelled, b"1 CANCELLED")]))
 
-    assert shelf.ask("SELECT task_id, queue FROM rqueue.embedding_jobs") == [
+    assert pg_env.query("SELECT task_id, queue FROM rqueue.embedding_jobs") == [
         (second.uuid, writer.queue)
     ]
 
 
 @pytest.mark.parametrize("order", [1, -1])
-async def test_of_one_end_in_one_batch_that_stands_which_says_more(
-    shelf: Library, writer: Writer, order: int
+async def test_in_one_batch_a_discarded_end_replaces_its_dead_one(
+    pg_env: ArchiverHarness, writer: Writer, order: int
 ) -> None:
     task = made_at(NOW)
     dead = a_kept({b"state": b"DEAD_LETTERED"})
@@ -106,57 +108,59 @@ async def test_of_one_end_in_one_batch_that_stands_which_says_more(
 
     assert await writer.write(Batch(ends[::order])) == Written(rows=1, repeated=1)
 
-    assert shelf.ask("SELECT state, discarded_at IS NOT NULL FROM rqueue.task_lives") == [
+    assert pg_env.query("SELECT state, discarded_at IS NOT NULL FROM rqueue.task_lives") == [
         ("CANCELLED", True)
     ]
 
 
-async def test_one_that_postgres_refuses_goes_alone(shelf: Library, writer: Writer) -> None:
+async def test_a_refused_row_does_not_block_the_others_of_its_batch(
+    pg_env: ArchiverHarness, writer: Writer
+) -> None:
     bad = a_kept(definition=b'{"t":"send","p":1e200000}')
     tasks = [made_at(NOW, n) for n in range(9)]
     batch = Batch([ended(task, bad if n == 4 else None) for n, task in enumerate(tasks)])
 
     assert await writer.write(batch) == Written(rows=9)
 
-    assert shelf.ask("SELECT id FROM rqueue.task_lives WHERE spec IS NULL") == [(tasks[4].uuid,)]
+    assert pg_env.query("SELECT id FROM rqueue.task_lives WHERE spec IS NULL") == [(tasks[4].uuid,)]
 
 
-async def test_each_month_has_its_partition(shelf: Library, writer: Writer) -> None:
+async def test_each_month_has_its_partition(pg_env: ArchiverHarness, writer: Writer) -> None:
     tasks = [made_at(datetime(2024, month, 15, tzinfo=UTC)) for month in (1, 2, 12)]
 
     await writer.write(Batch([ended(task) for task in tasks]))
 
-    found = shelf.ask("SELECT tableoid::regclass::text FROM rqueue.task_lives ORDER BY id")
+    found = pg_env.query("SELECT tableoid::regclass::text FROM rqueue.task_lives ORDER BY id")
     assert [name for (name,) in found] == [
         "task_lives_2024_01", "task_lives_2024_02", "task_lives_2024_12",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("id", [UUID(int=0x7 << 76 | 0x2 << 62), UUID(int=(1 << 128) - 1)])
-async def test_an_id_of_a_clock_that_is_far_off_is_kept_all_the_same(
-    shelf: Library, writer: Writer, id: UUID
+async def test_an_id_of_a_wrong_clock_goes_to_the_default_partition(
+    pg_env: ArchiverHarness, writer: Writer, id: UUID
 ) -> None:
     task = TaskId.from_ulid(ulid_of(id.int))
 
     await writer.write(Batch([ended(task)]))
 
-    assert shelf.ask("SELECT id, tableoid::regclass::text FROM rqueue.task_lives") == [
+    assert pg_env.query("SELECT id, tableoid::regclass::text FROM rqueue.task_lives") == [
         (id, "task_lives_other")
     ]
 
 
-async def test_a_role_without_rights_to_make_tables_still_writes(
-    shelf: Library, writer: Writer
+async def test_a_role_that_cannot_create_tables_still_writes(
+    pg_env: ArchiverHarness, writer: Writer
 ) -> None:
     task, line = made_at(datetime(2023, 3, 3, tzinfo=UTC)), OutboxItem(b"bad", b"1 COMPLETED")
-    with granted(shelf.database) as url:
-        shelf.archive.locate = lambda: url
-        await shelf.archive.aclose()
+    with limited_role(pg_env.database) as url:
+        pg_env.archive.locate = lambda: url
+        await pg_env.archive.aclose()
 
         batch = Batch([ended(task)], [Refused("1-1", line, EndedTask(()), "bad")])
 
         assert await writer.write(batch) == Written(rows=1, quarantined=1)
 
-    assert shelf.ask("SELECT tableoid::regclass::text FROM rqueue.task_lives") == [
+    assert pg_env.query("SELECT tableoid::regclass::text FROM rqueue.task_lives") == [
         ("task_lives_other",)
     ]

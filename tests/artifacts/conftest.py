@@ -1,4 +1,4 @@
-"""The places of artifacts: a directory, and a bucket of a real S3 API."""
+"""Fixtures: artifacts in a directory and in a bucket of a real S3 API."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.artifacts.s3 import KEYS, S3Server, start
 
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[S3Server]:
-    """A server for the whole session; what one test leaves is no other's."""
+    """A server for the whole session; each test uses its own ids."""
     server = start()
     yield server
     server.stop()
 
 
 @pytest.fixture
-def mortal() -> Iterator[S3Server]:
-    """A server that a test may end."""
+def stoppable_bucket() -> Iterator[S3Server]:
+    """A server that a test may stop."""
     server = start()
     yield server
     server.stop()
@@ -30,7 +30,7 @@ def mortal() -> Iterator[S3Server]:
 
 @pytest.fixture(autouse=True)
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the server asks for, where it is looked for."""
+    """Sets the credentials in the environment."""
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -38,8 +38,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["directory", "bucket"])
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
-    """Each kind of place in turn."""
+    """Each kind of storage location in turn."""
     if request.param == "directory":
-        return Shelf(Directory(tmp_path / "kept"), Rules(), queue="rq/house")
+        return Shelf(Directory(tmp_path / "kept"), Rules(), queue="rq/sales")
     server: S3Server = request.getfixturevalue("bucket")
-    return Shelf(place_of(server.url), Rules(), queue="rq/house")
+    return Shelf(place_of(server.url), Rules(), queue="rq/sales")

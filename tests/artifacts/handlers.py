@@ -1,4 +1,4 @@
-"""Handlers that put, read and return large things, where a process of its own can import them."""
+"""Handlers that put, read and return artifacts, importable by other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that speaks the S3 API, in a process of its own, and artifacts in a bucket of it."""
+"""A server with the S3 API in its own process, with a bucket for artifacts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 BUCKET = "rqueue"
 START_SEC = 50
-# What the server is told and does not check; obstore takes it from there.
+# Credentials that the server does not check; obstore reads them from the environment.
 KEYS = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret-of-ours"}
 
 
@@ -25,24 +25,24 @@ class S3Server:
 
     @property
     def url(self) -> str:
-        """What `artifacts_url` is to be."""
+        """The value for `artifacts_url`."""
         return f"s3://{BUCKET}/some/prefix?endpoint={self.endpoint}&region=us-east-1"
 
     def stop(self) -> None:
-        """Ends it at once."""
+        """Stops the server immediately."""
         self.process.kill()
         self.process.wait()
 
     def call(self, method: str, path: str, data: bytes | None = None) -> bytes:
-        """A plain HTTP request, as no library of ours would make it."""
-        asked = urllib.request.Request(f"{self.endpoint}{path}", data=data, method=method)
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked) as reply:
+        """Sends a plain HTTP request, without a library of the project."""
+        request = urllib.request.Request(f"{self.endpoint}{path}", data=data, method=method)
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as reply:
             found: bytes = reply.read()
             return found
 
 
 def start() -> S3Server:
-    """A server that answers, with its bucket."""
+    """Returns a running server with its bucket."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

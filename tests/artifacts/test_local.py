@@ -1,4 +1,4 @@
-"""A directory as a place for artifacts: what a crash, a full disk and a stranger may do to it."""
+"""Artifacts in a directory: crashes, full disks and foreign files."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ async def endless():
     os.kill(os.getpid(), signal.SIGKILL)
     yield b""
 
-shelf = Shelf(Directory(Path(sys.argv[1])), Rules(), queue="rq/house")
+shelf = Shelf(Directory(Path(sys.argv[1])), Rules(), queue="rq/sales")
 asyncio.run(shelf.put(endless()))
 """
 
 
 def shelf_in(path: Path) -> Shelf:
-    return Shelf(Directory(path), Rules(), queue="rq/house")
+    return Shelf(Directory(path), Rules(), queue="rq/sales")
 
 
 def test_a_killed_writer_leaves_no_half_artifact(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_killed_writer_leaves_no_half_artifact(tmp_path: Path) -> None:
     assert left.startswith(PART)
 
 
-async def test_what_a_killed_writer_left_is_listed_under_its_id_and_removed(tmp_path: Path) -> None:
+async def test_files_of_a_killed_writer_are_listed_by_id_and_removed(tmp_path: Path) -> None:
     writer = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, tmp_path)
     await writer.wait()
     place = Local(tmp_path)
@@ -61,7 +61,7 @@ async def test_what_a_killed_writer_left_is_listed_under_its_id_and_removed(tmp_
     assert os.listdir(tmp_path) == []
 
 
-async def test_it_is_on_the_disk_before_it_has_its_name(
+async def test_a_file_is_synced_before_it_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -84,13 +84,13 @@ async def test_it_is_on_the_disk_before_it_has_its_name(
     assert order == ["file", "rename", "folder"] * 2
 
 
-async def test_a_full_disk_is_worth_a_retry_and_leaves_nothing(
+async def test_a_full_disk_is_a_retryable_error_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full(local.Local):
-        def begun(self, part: Path) -> Any:
-            # The kernel's own full disk; the part is a file as ever.
-            super().begun(part).close()
+        def temporary(self, part: Path) -> Any:
+            # The kernel's own full disk; the temporary file exists as usual.
+            super().temporary(part).close()
             return open("/dev/full", "wb")
 
     shelf = shelf_in(tmp_path)
@@ -107,36 +107,36 @@ async def test_a_full_disk_is_worth_a_retry_and_leaves_nothing(
 async def test_a_put_that_is_cancelled_while_its_file_is_opened_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, go, opened = threading.Event(), threading.Event(), threading.Event()
+    opening, go, opened = threading.Event(), threading.Event(), threading.Event()
     files: list[Any] = []
 
     class Slow(local.Local):
-        def begun(self, part: Path) -> Any:
-            asked.set()
+        def temporary(self, part: Path) -> Any:
+            opening.set()
             go.wait(10)
-            files.append(super().begun(part))
+            files.append(super().temporary(part))
             opened.set()
             return files[0]
 
     shelf = shelf_in(tmp_path)
     monkeypatch.setitem(vars(shelf), "medium", Slow(tmp_path))
     putting = asyncio.create_task(shelf.put(b"hello"))
-    await asyncio.to_thread(asked.wait, 10)
+    await asyncio.to_thread(opening.wait, 10)
 
     putting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await putting
     go.set()
     await asyncio.to_thread(opened.wait, 10)
-    # What the thread does after it has opened it is done when its pool is.
+    # When its pool is shut down, the thread has dropped the file.
     await asyncio.get_running_loop().shutdown_default_executor()
 
     assert os.listdir(tmp_path) == []
     assert files[0].closed
 
 
-async def test_a_directory_that_cannot_be_written_is_worth_a_retry(tmp_path: Path) -> None:
-    # A file in the way, since a test may run as root, whom no mode keeps out.
+async def test_an_unwritable_directory_is_a_retryable_error(tmp_path: Path) -> None:
+    # A file instead of the directory, because root ignores permissions.
     (tmp_path / "kept").write_text("in the way")
 
     with pytest.raises(ArtifactsUnavailable, match="kept"):
@@ -145,7 +145,7 @@ async def test_a_directory_that_cannot_be_written_is_worth_a_retry(tmp_path: Pat
         await shelf_in(tmp_path / "kept" / "below").put(b"hello")
 
 
-async def test_two_who_write_one_name_never_mix(tmp_path: Path) -> None:
+async def test_concurrent_writers_of_one_name_do_not_mix(tmp_path: Path) -> None:
     place = Local(tmp_path)
 
     async def slowly(letter: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Artifacts of a queue: put by producers, referred to, listed, and swept when nobody needs them."""
+"""Artifacts of a queue: put, references, lists and sweeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rqueue.core.leases import HeldLease
 from rqueue.core.notes import attach
 from rqueue.errors import ArtifactNotFound, InvalidTask
 from rqueue.task.ids import new_artifact_id, new_task_id
-from rqueue.testing.clock import ManualClock
+from rqueue.testing.timeline import ManualClock
 from tests.harness import Harness, opened
 from tests.servers import Server
 
@@ -27,19 +27,19 @@ LARGE = "x" * 400_000
 
 @pytest.fixture
 async def harness(server: Server, tmp_path: Path) -> AsyncIterator[Harness]:
-    """A house with a directory, whose clock is forty days ahead of what was put."""
+    """A queue with a directory, and a clock that is forty days ahead."""
     async with opened(server, artifacts_url=f"file://{tmp_path}/kept") as found:
         found.queue._internals.clock = ManualClock(SYSTEM.now() + timedelta(days=40))
         yield found
 
 
 async def put(harness: Harness, task: Any, **options: Any) -> Artifact:
-    """What a task has put, noted or not."""
+    """Puts an artifact as a task, without attaching it."""
     return await harness.queue._internals.runtime.shelf.put(b"abc", task=task, **options)
 
 
-async def there(harness: Harness, *artifacts: Artifact) -> list[bool]:
-    """Whether each of them can be had."""
+async def available(harness: Harness, *artifacts: Artifact) -> list[bool]:
+    """Returns for each artifact whether it can be read."""
     found = []
     for artifact in artifacts:
         try:
@@ -49,7 +49,9 @@ async def there(harness: Harness, *artifacts: Artifact) -> list[bool]:
     return found
 
 
-async def test_a_producer_puts_and_reads_and_deletes(harness: Harness, tmp_path: Path) -> None:
+async def test_a_producer_puts_reads_and_deletes_an_artifact(
+    harness: Harness, tmp_path: Path
+) -> None:
     artifacts = harness.queue.artifacts
 
     found = await artifacts.put("text", name="a.txt")
@@ -64,7 +66,7 @@ async def test_a_producer_puts_and_reads_and_deletes(harness: Harness, tmp_path:
         await found.get()
 
 
-async def test_the_same_without_an_event_loop(harness: Harness) -> None:
+async def test_the_blocking_interface_puts_and_reads(harness: Harness) -> None:
     artifacts = harness.queue.sync.artifacts
 
     found = artifacts.put("text")
@@ -72,7 +74,7 @@ async def test_the_same_without_an_event_loop(harness: Harness) -> None:
     assert artifacts.get(found.reference) == b"text"
 
 
-async def test_a_claim_by_hand_is_given_facts_and_references(harness: Harness) -> None:
+async def test_a_claim_by_hand_contains_metadata_and_references(harness: Harness) -> None:
     found = await harness.queue.artifacts.put("text", name="a.txt")
     looked = [found.reference, "artifact:logo"]
     refs: dict[str, Any] = {"inputs": {"file": found.reference}, "context_refs": looked}
@@ -86,34 +88,34 @@ async def test_a_claim_by_hand_is_given_facts_and_references(harness: Harness) -
 
 
 @pytest.mark.parametrize("field", ["inputs", "context_refs"])
-async def test_one_that_is_not_there_fails_the_task_for_good(harness: Harness, field: str) -> None:
-    nobody = f"artifact:{new_artifact_id()}"
-    given: Any = {"x": nobody} if field == "inputs" else [nobody]
+async def test_a_missing_artifact_fails_the_task_permanently(harness: Harness, field: str) -> None:
+    missing = f"artifact:{new_artifact_id()}"
+    given: Any = {"x": missing} if field == "inputs" else [missing]
     down = await harness.queue.enqueue("down", **{field: given})
 
     assert await harness.queue.claim(worker="w1", types=["down"]) == []
 
     task = await harness.queue.get(down.id)
     assert task.state is State.DEAD_LETTERED
-    assert f"{nobody} was not found" in (task.last_error or "")
+    assert f"{missing} was not found" in (task.last_error or "")
 
 
-async def test_what_lost_attempts_left_is_swept(harness: Harness) -> None:
+async def test_artifacts_of_lost_attempts_are_swept(harness: Harness) -> None:
     gone, ended = new_task_id(), await harness.running()
     await ended.complete()
     orphans = [await put(harness, gone), await put(harness, ended.id)]
 
     dry = await harness.queue.artifacts.sweep(dry_run=True)
     assert (sorted(dry.found), dry.deleted) == (sorted(one.id for one in orphans), 0)
-    assert await there(harness, *orphans) == [True, True]
+    assert await available(harness, *orphans) == [True, True]
     swept = await harness.queue.artifacts.sweep()
 
     assert (swept.deleted, swept.more) == (2, False)
-    assert await there(harness, *orphans) == [False, False]
+    assert await available(harness, *orphans) == [False, False]
     assert (await harness.queue.artifacts.sweep()).found == []
 
 
-async def test_nothing_that_something_names_is_swept(harness: Harness) -> None:
+async def test_referenced_artifacts_are_not_swept(harness: Harness) -> None:
     gone, running, done = new_task_id(), await harness.running(), await harness.running()
     kept = [await put(harness, gone) for _ in range(4)]
     await harness.queue.enqueue("a", {"deep": [{"file": kept[0].reference}]})
@@ -126,10 +128,10 @@ async def test_nothing_that_something_names_is_swept(harness: Harness) -> None:
 
     assert (await harness.queue.artifacts.sweep()).found == []
 
-    assert await there(harness, *kept, noted) == [True] * 6
+    assert await available(harness, *kept, noted) == [True] * 6
 
 
-async def test_a_sweep_gets_past_what_is_kept_and_says_when_there_is_more(
+async def test_a_bounded_sweep_continues_in_the_next_call(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin, "MOST", 2)
@@ -142,10 +144,10 @@ async def test_a_sweep_gets_past_what_is_kept_and_says_when_there_is_more(
     swept = [await harness.queue.artifacts.sweep() for _ in range(3)]
 
     assert [(one.deleted, one.more) for one in swept] == [(2, True), (1, False), (0, False)]
-    assert await there(harness, *kept, *orphans) == [True] * 4 + [False] * 3
+    assert await available(harness, *kept, *orphans) == [True] * 4 + [False] * 3
 
 
-async def test_what_is_named_while_a_sweep_looks_around_is_kept(
+async def test_an_artifact_that_is_referenced_during_a_sweep_stays(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await harness.running()
@@ -160,10 +162,10 @@ async def test_what_is_named_while_a_sweep_looks_around_is_kept(
 
     assert (await harness.queue.artifacts.sweep()).found == []
 
-    assert await there(harness, late) == [True]
+    assert await available(harness, late) == [True]
 
 
-async def test_a_large_result_is_kept_as_long_as_its_task(harness: Harness) -> None:
+async def test_a_large_result_stays_as_long_as_its_task(harness: Harness) -> None:
     lease = await harness.running()
     await lease.complete(LARGE)
 
@@ -175,7 +177,7 @@ async def test_a_large_result_is_kept_as_long_as_its_task(harness: Harness) -> N
     assert (await harness.queue.artifacts.sweep()).found == [kept.id]
 
 
-async def test_what_is_young_or_a_producers_or_another_queues_is_not_swept(
+async def test_young_artifacts_and_those_of_producers_and_other_queues_are_not_swept(
     harness: Harness,
 ) -> None:
     shelf = harness.queue._internals.runtime.shelf
@@ -185,10 +187,10 @@ async def test_what_is_young_or_a_producers_or_another_queues_is_not_swept(
     assert (await harness.queue.artifacts.sweep(days=41)).found == []
     assert (await harness.queue.artifacts.sweep(days=39)).found == [mine.id]
 
-    assert await there(harness, other, own, mine) == [True, True, False]
+    assert await available(harness, other, own, mine) == [True, True, False]
 
 
-async def test_bytes_that_nobody_said_anything_of_are_swept_and_strange_files_are_not(
+async def test_bytes_without_metadata_are_swept_and_foreign_files_are_not(
     harness: Harness, tmp_path: Path
 ) -> None:
     half, begun, bad = [await put(harness, new_task_id()) for _ in range(3)]
@@ -209,6 +211,6 @@ async def test_bytes_that_nobody_said_anything_of_are_swept_and_strange_files_ar
 
 
 @pytest.mark.parametrize("days", [0, 0.5, -1, 10**6, float("nan")])
-async def test_how_old_must_be_said_in_days(harness: Harness, days: float) -> None:
+async def test_an_invalid_number_of_days_is_refused(harness: Harness, days: float) -> None:
     with pytest.raises(InvalidTask, match="days"):
         await harness.queue.artifacts.sweep(days=days)

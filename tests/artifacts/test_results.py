@@ -1,4 +1,4 @@
-"""Large results: when they become artifacts, and what happens where they cannot."""
+"""Large results: when they become artifacts, and errors of the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.artifacts.handlers import LARGE, large
 from tests.artifacts.s3 import S3Server
 from tests.harness import Harness, opened
 from tests.servers import Server
-from tests.worker.working import ended, until, working
+from tests.worker.running import ended, until, working
 
 SOON = RetryPolicy.fixed(0.01)
 UNREAD = """
@@ -37,12 +37,12 @@ print("obstore" in sys.modules)
 
 @pytest.fixture
 async def harness(server: Server, tmp_path: Path) -> AsyncIterator[Harness]:
-    """A house with a directory that all its workers see."""
+    """A queue with a directory that all workers share."""
     async with opened(server, artifacts_url=f"file://{tmp_path}/kept") as found:
         yield found
 
 
-async def test_without_a_place_for_it_a_large_result_is_refused_as_ever(alone: Harness) -> None:
+async def test_without_artifacts_a_large_result_is_refused(alone: Harness) -> None:
     alone.queue.task("large", max_attempts=1)(large)
 
     async with working(alone.queue):
@@ -53,11 +53,9 @@ async def test_without_a_place_for_it_a_large_result_is_refused_as_ever(alone: H
     assert "262144 are allowed" in task.last_error
 
 
-async def test_one_larger_than_may_become_an_artifact_is_refused(
-    valkey: Server, tmp_path: Path
-) -> None:
-    there: dict[str, Any] = {"artifacts_url": f"file://{tmp_path}/kept"}
-    async with opened(valkey, **there, artifacts_max_result_bytes=300_000) as harness:
+async def test_a_result_above_the_artifact_limit_is_refused(valkey: Server, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"artifacts_url": f"file://{tmp_path}/kept"}
+    async with opened(valkey, **options, artifacts_max_result_bytes=300_000) as harness:
         lease = await harness.running()
         with pytest.raises(InvalidTask, match="300000 are allowed"):
             await lease.complete(LARGE)
@@ -66,9 +64,11 @@ async def test_one_larger_than_may_become_an_artifact_is_refused(
     assert len(os.listdir(tmp_path / "kept")) == 2
 
 
-async def test_none_becomes_one_where_it_is_switched_off(valkey: Server, tmp_path: Path) -> None:
-    there: dict[str, Any] = {"artifacts_url": f"file://{tmp_path}/kept"}
-    async with opened(valkey, **there, artifacts_max_result_bytes=0) as harness:
+async def test_with_a_limit_of_zero_no_result_becomes_an_artifact(
+    valkey: Server, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"artifacts_url": f"file://{tmp_path}/kept"}
+    async with opened(valkey, **options, artifacts_max_result_bytes=0) as harness:
         lease = await harness.running()
 
         with pytest.raises(InvalidTask, match="262144 are allowed"):
@@ -77,7 +77,7 @@ async def test_none_becomes_one_where_it_is_switched_off(valkey: Server, tmp_pat
     assert not (tmp_path / "kept").exists()
 
 
-def test_only_the_machine_of_an_embedded_queue_keeps_them_by_itself(tmp_path: Path) -> None:
+def test_without_a_url_only_an_embedded_queue_stores_large_results(tmp_path: Path) -> None:
     elsewhere = Queue("shop", url="redis://nowhere", data_dir=tmp_path)._internals.runtime.shelf
     chosen = Queue(
         "shop", url="redis://nowhere", artifacts_url="file:///srv"
@@ -88,7 +88,7 @@ def test_only_the_machine_of_an_embedded_queue_keeps_them_by_itself(tmp_path: Pa
     assert str(elsewhere.place) == f"Directory(path={tmp_path / 'artifacts'!r})"
 
 
-async def test_by_hand_too_a_large_result_is_kept_and_brought_back(harness: Harness) -> None:
+async def test_a_large_result_of_a_manual_lease_is_stored_and_returned(harness: Harness) -> None:
     lease = await harness.running()
 
     await lease.complete({"text": LARGE})
@@ -98,7 +98,7 @@ async def test_by_hand_too_a_large_result_is_kept_and_brought_back(harness: Harn
     assert (kept.name, kept.media_type) == ("result", "application/json")
 
 
-async def test_a_lost_lease_leaves_bytes_that_nothing_names(
+async def test_a_lost_lease_leaves_an_unreferenced_artifact(
     harness: Harness, tmp_path: Path
 ) -> None:
     lease = await harness.running()
@@ -111,7 +111,7 @@ async def test_a_lost_lease_leaves_bytes_that_nothing_names(
     assert len(os.listdir(tmp_path / "kept")) == 2
 
 
-async def test_a_task_whose_result_is_gone_or_damaged_is_shown_without_it(
+async def test_a_task_with_a_missing_or_damaged_result_is_shown_without_it(
     harness: Harness, tmp_path: Path
 ) -> None:
     lease = await harness.running()
@@ -129,7 +129,7 @@ async def test_a_task_whose_result_is_gone_or_damaged_is_shown_without_it(
             assert await (await harness.queue.handle(lease.id)).view(form)
 
 
-async def test_only_who_asks_for_a_result_that_is_gone_is_told_what_to_do(
+async def test_reading_a_missing_result_names_the_restore_command(
     harness: Harness, tmp_path: Path
 ) -> None:
     async with harness.queue.dag("one") as dag:
@@ -149,7 +149,7 @@ async def test_only_who_asks_for_a_result_that_is_gone_is_told_what_to_do(
         await dag.results()
 
 
-async def test_a_store_that_is_away_is_not_taken_for_a_result_that_is_gone(
+async def test_an_unavailable_store_is_not_a_missing_result(
     harness: Harness, tmp_path: Path
 ) -> None:
     lease = await harness.running()
@@ -161,7 +161,7 @@ async def test_a_store_that_is_away_is_not_taken_for_a_result_that_is_gone(
         await harness.queue.get(lease.id)
 
 
-async def test_a_task_that_needs_a_result_that_is_gone_fails_for_good(
+async def test_a_task_that_needs_a_missing_result_fails_permanently(
     harness: Harness, tmp_path: Path
 ) -> None:
     lease = await harness.running()
@@ -176,17 +176,17 @@ async def test_a_task_that_needs_a_result_that_is_gone_fails_for_good(
     assert kept.id in (task.last_error or "")
 
 
-async def test_middleware_sees_the_result_itself(harness: Harness) -> None:
+async def test_middleware_receives_the_result_itself(harness: Harness) -> None:
     seen: list[Any] = []
 
-    class Ear(Middleware):
+    class Listener(Middleware):
         async def after_attempt(self, ctx: Context, outcome: Any) -> None:
             seen.append(outcome)
 
         async def after_settle(self, ctx: Context, outcome: Any, state: State | None) -> None:
             seen.append((outcome, state))
 
-    harness.queue.use(Ear())
+    harness.queue.use(Listener())
     harness.queue.task("large")(large)
 
     async with working(harness.queue):
@@ -197,7 +197,9 @@ async def test_middleware_sees_the_result_itself(harness: Harness) -> None:
     assert seen == [Completed(LARGE), (Completed(LARGE), State.COMPLETED)]
 
 
-async def test_plain_results_touch_no_place(harness: Harness, tmp_path: Path) -> None:
+async def test_small_results_do_not_use_the_artifact_store(
+    harness: Harness, tmp_path: Path
+) -> None:
     @harness.queue.task("small")
     async def small() -> str:
         return "x" * 1000
@@ -209,7 +211,7 @@ async def test_plain_results_touch_no_place(harness: Harness, tmp_path: Path) ->
     assert not (tmp_path / "kept").exists()
 
 
-def test_the_package_for_buckets_is_read_by_who_has_one() -> None:
+def test_the_package_for_buckets_is_imported_for_buckets_only() -> None:
     found = subprocess.run(
         [sys.executable, "-c", UNREAD], check=True, capture_output=True, text=True
     )
@@ -217,9 +219,7 @@ def test_the_package_for_buckets_is_read_by_who_has_one() -> None:
     assert found.stdout.split() == ["False", "True"]
 
 
-async def test_a_directory_in_the_way_fails_the_attempt_and_the_next_succeeds(
-    harness: Harness, tmp_path: Path
-) -> None:
+async def test_an_unwritable_directory_fails_one_attempt(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("in the way")
     harness.queue.task("large", retry=SOON)(large)
 
@@ -235,16 +235,16 @@ async def test_a_directory_in_the_way_fails_the_attempt_and_the_next_succeeds(
     assert failed.attempts == 1
 
 
-async def test_a_bucket_that_is_gone_when_a_result_is_settled_loses_nothing(
-    valkey: Server, mortal: S3Server
+async def test_an_unavailable_bucket_at_settle_loses_no_result(
+    valkey: Server, stoppable_bucket: S3Server
 ) -> None:
-    settings: dict[str, Any] = {"artifacts_url": mortal.url, "artifacts_timeout_sec": 1}
+    settings: dict[str, Any] = {"artifacts_url": stoppable_bucket.url, "artifacts_timeout_sec": 1}
     async with opened(valkey, **settings) as harness:
 
         @harness.queue.task("large", retry=RetryPolicy.fixed(60))
         async def dies(ctx: Context) -> str:
             if ctx.attempt == 1:
-                mortal.stop()
+                stoppable_bucket.stop()
             return LARGE
 
         async with working(harness.queue):
@@ -256,16 +256,16 @@ async def test_a_bucket_that_is_gone_when_a_result_is_settled_loses_nothing(
         assert await harness.client.get(harness.keys.result(handle.id.ulid)) is None
 
 
-async def test_a_bucket_that_is_gone_while_a_handler_puts_is_typed_and_retried(
-    valkey: Server, mortal: S3Server
+async def test_an_unavailable_bucket_in_a_handler_is_retried(
+    valkey: Server, stoppable_bucket: S3Server
 ) -> None:
     raised: list[Exception] = []
-    settings: dict[str, Any] = {"artifacts_url": mortal.url, "artifacts_timeout_sec": 1}
+    settings: dict[str, Any] = {"artifacts_url": stoppable_bucket.url, "artifacts_timeout_sec": 1}
     async with opened(valkey, **settings) as harness:
 
         @harness.queue.task("puts", retry=RetryPolicy.fixed(60))
         async def puts(ctx: Context) -> None:
-            mortal.stop()
+            stoppable_bucket.stop()
             try:
                 await ctx.artifacts.put(b"x" * 100)
             except ArtifactsUnavailable as error:
@@ -281,7 +281,9 @@ async def test_a_bucket_that_is_gone_while_a_handler_puts_is_typed_and_retried(
     assert task.attached == ()
 
 
-async def test_large_results_and_puts_live_in_a_bucket(valkey: Server, bucket: S3Server) -> None:
+async def test_large_results_and_artifacts_are_stored_in_a_bucket(
+    valkey: Server, bucket: S3Server
+) -> None:
     async with opened(valkey, artifacts_url=bucket.url) as harness:
         harness.queue.task("large")(large)
 

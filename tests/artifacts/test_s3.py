@@ -1,4 +1,4 @@
-"""A bucket of a real S3 API: what is in it, what is said when it is gone, and what is not said."""
+"""Artifacts in a bucket of a real S3 API: objects, errors and secrets."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.artifacts.s3 import BUCKET, KEYS, S3Server
 QUICK = Rules(timeout_sec=2)
 
 
-async def test_anyone_with_the_api_finds_the_bytes_by_the_id(bucket: S3Server) -> None:
-    put = await Shelf(place_of(bucket.url), Rules(), queue="rq/house").put(b"hello", name="a.txt")
+async def test_objects_are_stored_under_the_artifact_id(bucket: S3Server) -> None:
+    put = await Shelf(place_of(bucket.url), Rules(), queue="rq/sales").put(b"hello", name="a.txt")
 
     found = bucket.call("GET", f"/{BUCKET}/some/prefix/{put.id}")
     facts = bucket.call("GET", f"/{BUCKET}/some/prefix/{put.id}.json")
@@ -28,43 +28,45 @@ async def test_anyone_with_the_api_finds_the_bytes_by_the_id(bucket: S3Server) -
 
 async def test_a_bucket_without_a_prefix_works(bucket: S3Server) -> None:
     url = f"s3://{BUCKET}?endpoint={bucket.endpoint}"
-    shelf = Shelf(place_of(url), Rules(), queue="rq/house")
+    shelf = Shelf(place_of(url), Rules(), queue="rq/sales")
 
     assert await shelf.get((await shelf.put(b"hello")).reference) == b"hello"
 
 
-async def test_a_server_that_is_gone_is_worth_a_retry(mortal: S3Server) -> None:
-    shelf = Shelf(place_of(mortal.url), QUICK, queue="rq/house")
+async def test_an_unreachable_server_is_a_retryable_error(stoppable_bucket: S3Server) -> None:
+    shelf = Shelf(place_of(stoppable_bucket.url), QUICK, queue="rq/sales")
     put = await shelf.put(b"hello")
-    mortal.stop()
+    stoppable_bucket.stop()
 
     for call in (shelf.put(b"more"), shelf.get(put.reference), shelf.delete([put.id])):
         with pytest.raises(ArtifactsUnavailable, match=BUCKET):
             await call
 
 
-async def test_a_bucket_that_is_not_there_is_said(bucket: S3Server) -> None:
+async def test_a_missing_bucket_is_reported(bucket: S3Server) -> None:
     url = f"s3://nowhere?endpoint={bucket.endpoint}"
-    shelf = Shelf(place_of(url), QUICK, queue="rq/house")
+    shelf = Shelf(place_of(url), QUICK, queue="rq/sales")
 
     with pytest.raises(ArtifactsUnavailable, match="nowhere"):
         await shelf.put(b"hello")
 
 
-async def test_keys_are_in_no_text_and_no_log(
-    mortal: S3Server, caplog: pytest.LogCaptureFixture
+async def test_credentials_are_in_no_error_and_no_log(
+    stoppable_bucket: S3Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    queue = Queue("shop", url="redis://nowhere", artifacts_url=mortal.url, artifacts_timeout_sec=2)
+    queue = Queue(
+        "shop", url="redis://nowhere", artifacts_url=stoppable_bucket.url, artifacts_timeout_sec=2
+    )
     shelf = queue._internals.runtime.shelf
     await shelf.put(b"hello")
-    mortal.stop()
+    stoppable_bucket.stop()
 
     with pytest.raises(ArtifactsUnavailable) as error:
         await shelf.put(b"hello")
 
-    told = [repr(shelf), repr(shelf.medium), repr(queue.settings), str(error.value), caplog.text]
-    assert not [word for word in KEYS.values() for text in told if word in text]
+    texts = [repr(shelf), repr(shelf.medium), repr(queue.settings), str(error.value), caplog.text]
+    assert not [word for word in KEYS.values() for text in texts if word in text]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ async def test_keys_are_in_no_text_and_no_log(
         "s3://[",
     ],
 )
-def test_a_bad_url_is_told_when_the_settings_are_read(url: str) -> None:
+def test_an_invalid_url_is_refused_by_the_settings(url: str) -> None:
     with pytest.raises(ConfigError) as error:
         Settings(name="shop", artifacts_url=url)
 
@@ -96,7 +98,7 @@ def test_a_bad_url_is_told_when_the_settings_are_read(url: str) -> None:
     assert "password@" not in str(error.value)
 
 
-def test_the_environment_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQUEUE_ARTIFACTS_URL", "file:///srv/artifacts")
 
     assert Settings.load("shop").artifacts_url == "file:///srv/artifacts"

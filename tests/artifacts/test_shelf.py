@@ -1,4 +1,4 @@
-"""Artifacts in a directory and in a bucket: one body for both."""
+"""Artifacts in a directory and in a bucket: the same tests for both."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from rqueue.artifacts.data import one_piece
 from rqueue.artifacts.place import Rules
-from rqueue.artifacts.shelf import FACTS, Shelf
+from rqueue.artifacts.shelf import FACTS, Shelf, one_piece
 from rqueue.errors import ArtifactDamaged, ArtifactNotFound, ArtifactRefused
-from rqueue.task.artifact import Artifact, written
+from rqueue.task.artifact import Artifact, line_of
 from rqueue.task.ids import new_artifact_id, new_task_id
 
 BIG = bytes(range(256)) * 80_000  # 20 MB: several parts of an upload, several ranges of a read
@@ -32,7 +31,7 @@ async def names(shelf: Shelf) -> set[str]:
     return {name async for page in shelf.medium.pages("b") for name in page}
 
 
-async def test_what_was_put_is_what_is_got(shelf: Shelf) -> None:
+async def test_the_stored_bytes_are_returned(shelf: Shelf) -> None:
     task = new_task_id()
 
     put = await shelf.put(b"hello", name="greeting.txt", task=task)
@@ -44,23 +43,23 @@ async def test_what_was_put_is_what_is_got(shelf: Shelf) -> None:
         size=5,
         sha256=sha256(b"hello").hexdigest(),
         task=task,
-        queue="rq/house",
+        queue="rq/sales",
     )
     assert await shelf.get(put.reference) == await shelf.get(put.id) == await shelf.get(put)
     assert await shelf.get(put) == b"hello"
     assert await shelf.info(put.reference) == put
 
 
-async def test_bytes_are_there_whatever_is_known_of_them(shelf: Shelf) -> None:
-    told, empty = await shelf.put(b"hello"), await shelf.put(b"")
-    await shelf.medium.remove([f"{one.id}{FACTS}" for one in (told, empty)])
+async def test_bytes_are_found_without_metadata(shelf: Shelf) -> None:
+    stored, empty = await shelf.put(b"hello"), await shelf.put(b"")
+    await shelf.medium.remove([f"{one.id}{FACTS}" for one in (stored, empty)])
 
-    assert await shelf.has_bytes(told.id)
+    assert await shelf.has_bytes(stored.id)
     assert await shelf.has_bytes(empty.id)
     assert not await shelf.has_bytes(new_artifact_id())
 
 
-async def test_all_kinds_of_data_are_taken(shelf: Shelf, tmp_path: Path) -> None:
+async def test_all_kinds_of_data_are_accepted(shelf: Shelf, tmp_path: Path) -> None:
     file = tmp_path / "picture.png"
     file.write_bytes(BIG)
 
@@ -73,7 +72,9 @@ async def test_all_kinds_of_data_are_taken(shelf: Shelf, tmp_path: Path) -> None
     assert await shelf.get(image) == BIG
 
 
-async def test_large_ones_come_in_pieces_and_into_files(shelf: Shelf, tmp_path: Path) -> None:
+async def test_large_artifacts_are_streamed_and_saved_to_files(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     put = await shelf.put(pieces(*[BIG[: 1 << 20]] * 20))
 
     sizes = [len(piece) async for piece in shelf.open(put)]
@@ -96,9 +97,9 @@ async def test_a_name_is_never_a_path(shelf: Shelf) -> None:
     assert await names(shelf) == before
 
 
-async def test_what_an_earlier_release_has_put_under_a_path_is_read(shelf: Shelf) -> None:
+async def test_a_path_as_name_from_an_earlier_release_is_readable(shelf: Shelf) -> None:
     put = await shelf.put(b"hello", name="a.txt")
-    facts = written(put).replace(b"a.txt", b"../a.txt")
+    facts = line_of(put).replace(b"a.txt", b"../a.txt")
     await shelf.medium.write(f"{put.id}{FACTS}", one_piece(facts))
 
     found = await shelf.info(put.id)
@@ -107,11 +108,11 @@ async def test_what_an_earlier_release_has_put_under_a_path_is_read(shelf: Shelf
     assert await shelf.get(found) == await shelf.get(put.reference) == b"hello"
 
 
-async def test_what_is_not_there_is_said(shelf: Shelf, tmp_path: Path) -> None:
-    nobody = f"artifact:{new_artifact_id()}"
+async def test_a_missing_artifact_is_reported(shelf: Shelf, tmp_path: Path) -> None:
+    missing = f"artifact:{new_artifact_id()}"
 
-    for call in (shelf.get(nobody), shelf.info(nobody), shelf.save(nobody, tmp_path / "x")):
-        with pytest.raises(ArtifactNotFound, match=nobody):
+    for call in (shelf.get(missing), shelf.info(missing), shelf.save(missing, tmp_path / "x")):
+        with pytest.raises(ArtifactNotFound, match=missing):
             await call
 
     assert not [name for name in os.listdir(tmp_path) if "x" in name]
@@ -120,7 +121,7 @@ async def test_what_is_not_there_is_said(shelf: Shelf, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reference", ["artifact:../../etc/passwd", "../x", "artifact:", "", "/etc/passwd", "task_1", 7]
 )
-async def test_only_ids_of_ours_are_looked_for(shelf: Shelf, reference: Any) -> None:
+async def test_invalid_references_are_refused(shelf: Shelf, reference: Any) -> None:
     with pytest.raises(ArtifactRefused, match="artifact"):
         await shelf.get(reference)
 
@@ -136,9 +137,9 @@ async def test_a_bad_name_or_type_is_refused_before_anything_is_written(shelf: S
     assert await names(shelf) == before
 
 
-async def test_what_is_too_large_is_refused_and_leaves_nothing(shelf: Shelf) -> None:
+async def test_a_too_large_artifact_is_refused_and_leaves_nothing(shelf: Shelf) -> None:
     before = await names(shelf)
-    small = Shelf(shelf.place, Rules(max_bytes=1000), queue="rq/house")
+    small = Shelf(shelf.place, Rules(max_bytes=1000), queue="rq/sales")
 
     assert (await small.put(b"x" * 1000)).size == 1000
     with pytest.raises(ArtifactRefused, match="artifacts_max_bytes"):
@@ -147,7 +148,7 @@ async def test_what_is_too_large_is_refused_and_leaves_nothing(shelf: Shelf) -> 
     assert len(await names(shelf) - before) == 2
 
 
-async def test_what_the_data_raises_comes_out_and_leaves_nothing(shelf: Shelf) -> None:
+async def test_an_error_of_the_data_is_raised_and_leaves_nothing(shelf: Shelf) -> None:
     before = await names(shelf)
 
     for error in (FileNotFoundError("mine"), ValueError("mine")):
@@ -164,7 +165,7 @@ async def test_what_the_data_raises_comes_out_and_leaves_nothing(shelf: Shelf) -
     assert await names(shelf) == before
 
 
-async def test_other_bytes_under_its_name_are_damage(shelf: Shelf, tmp_path: Path) -> None:
+async def test_changed_bytes_are_damage(shelf: Shelf, tmp_path: Path) -> None:
     for other in (b"hellO", b"hell", b"hello!", b""):
         put = await shelf.put(b"hello")
         await shelf.medium.write(put.id, pieces(other) if other else pieces())
@@ -176,7 +177,7 @@ async def test_other_bytes_under_its_name_are_damage(shelf: Shelf, tmp_path: Pat
         assert not [name for name in os.listdir(tmp_path) if "out" in name]
 
 
-async def test_facts_that_cannot_be_read_are_damage(shelf: Shelf) -> None:
+async def test_unreadable_metadata_is_damage(shelf: Shelf) -> None:
     for facts in (b"", b"{", b"[]", b'{"id":1}', b"x" * 10_000):
         put = await shelf.put(b"hello")
         await shelf.medium.write(f"{put.id}{FACTS}", pieces(facts))
@@ -185,7 +186,7 @@ async def test_facts_that_cannot_be_read_are_damage(shelf: Shelf) -> None:
             await shelf.get(put.reference)
 
 
-async def test_bytes_without_facts_are_no_artifact(shelf: Shelf) -> None:
+async def test_bytes_without_metadata_are_no_artifact(shelf: Shelf) -> None:
     put = await shelf.put(b"hello")
     await shelf.medium.remove([f"{put.id}{FACTS}"])
 
@@ -193,7 +194,7 @@ async def test_bytes_without_facts_are_no_artifact(shelf: Shelf) -> None:
         await shelf.get(put.reference)
 
 
-async def test_what_is_deleted_is_gone_and_may_be_deleted_again(shelf: Shelf) -> None:
+async def test_a_repeated_delete_has_no_effect(shelf: Shelf) -> None:
     put, other = await shelf.put(b"hello"), await shelf.put(b"other")
 
     await shelf.delete([put.id])
@@ -214,10 +215,10 @@ async def test_names_are_listed_below_one(shelf: Shelf) -> None:
     assert second.id not in found
 
 
-async def test_it_goes_to_another_process_unopened(shelf: Shelf) -> None:
+async def test_a_shelf_is_pickled_unopened(shelf: Shelf) -> None:
     put = await shelf.put(b"hello")
 
-    there = pickle.loads(pickle.dumps(shelf))
+    copy = pickle.loads(pickle.dumps(shelf))
 
-    assert "medium" not in vars(there)
-    assert await there.get(put.reference) == b"hello"
+    assert "medium" not in vars(copy)
+    assert await copy.get(put.reference) == b"hello"

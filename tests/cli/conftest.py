@@ -1,4 +1,4 @@
-"""A shell in front of a house: commands are run as people type them."""
+"""Runs commands of the CLI in the process of the tests."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Shell:
     env: dict[str, str | None]
 
     async def run(self, *words: str, given: str | bytes | None = None) -> Result:
-        """A command's result, whatever its exit code; `given` is what it reads."""
+        """Runs a command and returns its result; `given` is its standard input."""
         # In a thread: a command runs an event loop of its own.
         return await asyncio.to_thread(
             CliRunner(env=self.env).invoke, cli, words, input=given, prog_name="rqueue"
         )
 
     async def lines(self, *words: str, given: str | bytes | None = None) -> list[str]:
-        """The lines that a command prints; it must end well."""
+        """The lines that a command prints. Fails if its exit code is not 0."""
         result = await self.run(*words, given=given)
         assert result.exit_code == 0, result.output
         return result.stdout.splitlines()
@@ -41,8 +41,8 @@ class Shell:
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory: no rqueue.yaml of anyone decides."""
+def empty_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and an environment without variables of rqueue."""
     monkeypatch.chdir(tmp_path)
     for name in ("RQUEUE_QUEUE", "RQUEUE_REDIS_URL", "RQUEUE_TOKEN", "RQUEUE_WORKER"):
         monkeypatch.delenv(name, raising=False)
@@ -50,12 +50,16 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def shell(server: Server, nowhere: Path) -> Shell:
-    """A shell on each server in turn."""
+def shell(server: Server, empty_dir: Path) -> Shell:
+    """A shell whose environment names the server and the queue."""
     return Shell({"RQUEUE_REDIS_URL": server.url, "RQUEUE_QUEUE": NAME})
 
 
 @pytest.fixture
-def lost_shell(nowhere: Path) -> Shell:
-    """A shell that knows neither server nor queue."""
+def unset_shell(empty_dir: Path) -> Shell:
+    """A shell whose environment names neither server nor queue."""
     return Shell({})
+
+
+def columns(line: str) -> list[str]:
+    return line.split()

@@ -1,4 +1,4 @@
-"""A command in a terminal of its own: typed at, signalled, and looked at afterwards."""
+"""Runs a command in a pseudo-terminal, types, and reads its screen."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-INTO, OUT_OF = b"\x1b[?1049h", b"\x1b[?1049l"
+ENTER_SCREEN, LEAVE_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
 @dataclass(slots=True)
 class Terminal:
-    """A process, the master's end of its terminal, and what it has written."""
+    """A process, the master end of its terminal, and its output."""
 
     process: Process
     master: int
@@ -39,17 +39,17 @@ class Terminal:
     written: bytearray = field(default_factory=bytearray)
 
     def press(self, keys: bytes) -> None:
-        """Types."""
+        """Types keys."""
         os.write(self.master, keys)
 
     async def shows(self, text: bytes) -> None:
-        """Returns when it has written this; the test's own timeout is the end of patience."""
+        """Waits until the process has written this, without a timeout of its own."""
         while text not in self.written:
             self.read()
             await asyncio.sleep(0.01)
 
     async def end(self) -> int:
-        """Its exit code, when it has ended."""
+        """Waits for the end of the process and returns its exit code."""
         while self.process.poll() is None:
             self.read()
             await asyncio.sleep(0.01)
@@ -57,22 +57,22 @@ class Terminal:
         return self.process.returncode
 
     def read(self) -> None:
-        """Takes what is there to be read: one whose terminal is full would stand still."""
+        """Reads all output: a process whose terminal is full would block."""
         with suppress(BlockingIOError):
             while data := os.read(self.master, 65_536):
                 self.written += data
 
     @property
     def clean(self) -> bool:
-        """Whether the terminal is as it was: its modes, its screen and its cursor."""
+        """Whether modes, screen and cursor of the terminal are restored."""
         shown = self.written.count(b"\x1b[?25l") == self.written.count(b"\x1b[?25h")
-        left = self.written.count(INTO) == self.written.count(OUT_OF) > 0
+        left = self.written.count(ENTER_SCREEN) == self.written.count(LEAVE_SCREEN) > 0
         return shown and left and termios.tcgetattr(self.slave) == self.before
 
 
 @contextmanager
 def terminal(words: Sequence[str], *, env: dict[str, str], cwd: Path) -> Iterator[Terminal]:
-    """The command in a session and a terminal of its own, killed at the end if it still runs."""
+    """Starts a command in its own session and terminal; kills it at the end if it still runs."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     os.set_blocking(master, False)

@@ -1,4 +1,4 @@
-"""Whether the server is there, and fit: on real servers, with real restrictions."""
+"""`rqueue ping` and `rqueue doctor` on real servers with real restrictions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rqueue.store.library import library
 from tests import servers
 from tests.cli.conftest import Shell
 from tests.harness import NAME, Harness, build
-from tests.lua.worker.crew import enrol
+from tests.lua.worker.registered import register_worker
 from tests.servers import Server
 
 
 async def findings(shell: Shell, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
-    """The exit code and the findings by what they are about."""
+    """The exit code of `rqueue doctor`, and its findings by subject."""
     result = await shell.run("doctor", "--json", *words)
     rows: list[dict[str, Any]] = [json.loads(line) for line in result.stdout.splitlines()]
     return result.exit_code, {row["what"]: row for row in rows}
@@ -37,7 +37,7 @@ def plain(server: Server) -> Iterator[redis.Redis]:
 
 @contextmanager
 def restricted(server: Server, *rules: str) -> Iterator[Shell]:
-    """A shell whose user may do all but what the rules forbid."""
+    """A shell whose user has all rights except those that the rules remove."""
     with plain(server) as client:
         client.execute_command("ACL", "SETUSER", "probe", "on", ">pw", "~rq:*", "+@all", *rules)
         try:
@@ -47,7 +47,7 @@ def restricted(server: Server, *rules: str) -> Iterator[Shell]:
             client.execute_command("ACL", "DELUSER", "probe")
 
 
-async def test_a_server_that_is_there_answers(shell: Shell) -> None:
+async def test_ping_of_a_running_server_succeeds(shell: Shell) -> None:
     (line,) = await shell.lines("ping")
     (document,) = await shell.json("ping")
 
@@ -55,17 +55,17 @@ async def test_a_server_that_is_there_answers(shell: Shell) -> None:
     assert document["took_ms"] > 0
 
 
-async def test_a_server_that_is_away_is_exit_4(lost_shell: Shell) -> None:
+async def test_an_unavailable_server_is_exit_4(unset_shell: Shell) -> None:
     url = "unix:///nowhere/at/all.sock"
 
-    result = await lost_shell.run("ping", "--timeout", "0.1", "--url", url)
+    result = await unset_shell.run("ping", "--timeout", "0.1", "--url", url)
 
     assert result.exit_code == 4
     assert result.stderr.startswith(f"rqueue: the server did not answer: {url}")
     assert result.stderr.count("\n") == 1
 
 
-async def test_a_queue_that_nobody_leads_is_a_failure(harness: Harness, shell: Shell) -> None:
+async def test_a_queue_without_a_scheduler_is_a_failure(harness: Harness, shell: Shell) -> None:
     await harness.queue.enqueue("code")
 
     code, found = await findings(shell)
@@ -76,7 +76,7 @@ async def test_a_queue_that_nobody_leads_is_a_failure(harness: Harness, shell: S
 
 
 async def test_a_healthy_server_passes(harness: Harness, shell: Shell) -> None:
-    await enrol(harness, "w1", "w1/a", Registration(types=("code",)))
+    await register_worker(harness, "w1", "w1/a", Registration(types=("code",)))
     await harness.queue.enqueue("code")
     await lead(harness.queue._internals.shard, "s1", ttl_ms=60_000)
 
@@ -98,10 +98,10 @@ async def test_a_healthy_server_passes(harness: Harness, shell: Shell) -> None:
     assert any(line.startswith("warn  persistence") for line in await shell.lines("doctor"))
 
 
-async def test_what_no_live_worker_can_do_is_told_with_what_it_needs(
+async def test_tasks_that_no_live_worker_can_run_are_reported_with_their_needs(
     harness: Harness, shell: Shell
 ) -> None:
-    await enrol(harness, "w1", "w1/a", Registration(types=("code",)))
+    await register_worker(harness, "w1", "w1/a", Registration(types=("code",)))
     for _ in range(2):
         await harness.queue.enqueue("code", required_capabilities=["gpu"])
 
@@ -113,7 +113,7 @@ async def test_what_no_live_worker_can_do_is_told_with_what_it_needs(
     assert "rqueue worker" in line["advice"]
 
 
-async def test_without_a_name_every_queue_is_looked_at(harness: Harness, shell: Shell) -> None:
+async def test_without_a_name_every_queue_is_checked(harness: Harness, shell: Shell) -> None:
     await harness.queue.enqueue("code")
     await harness.queue.pause()
     shell.env["RQUEUE_QUEUE"] = None
@@ -123,7 +123,7 @@ async def test_without_a_name_every_queue_is_looked_at(harness: Harness, shell: 
     assert found[f"queue {NAME}: paused"]["found"] == "queue"
 
 
-async def test_a_server_without_queues_is_looked_at_alone(harness: Harness, shell: Shell) -> None:
+async def test_a_server_without_queues_is_checked(harness: Harness, shell: Shell) -> None:
     shell.env["RQUEUE_QUEUE"] = None
 
     code, found = await findings(shell)
@@ -132,7 +132,7 @@ async def test_a_server_without_queues_is_looked_at_alone(harness: Harness, shel
     assert not any(what.startswith("queue") for what in found)
 
 
-async def test_the_lag_is_that_of_the_oldest_that_nobody_has(
+async def test_the_lag_is_the_age_of_the_oldest_unclaimed_task(
     harness: Harness, shell: Shell
 ) -> None:
     await harness.running()
@@ -148,7 +148,7 @@ async def test_the_lag_is_that_of_the_oldest_that_nobody_has(
     assert "rqueue workers" in found[f"queue {NAME}: lag"]["advice"]
 
 
-async def test_a_server_that_evicts_is_a_failure(valkey: Server, nowhere: Path) -> None:
+async def test_a_server_that_evicts_is_a_failure(valkey: Server, empty_dir: Path) -> None:
     shell = Shell({"RQUEUE_REDIS_URL": valkey.url})
     with plain(valkey) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
@@ -171,8 +171,8 @@ async def test_a_server_that_evicts_is_a_failure(valkey: Server, nowhere: Path) 
         ("-function|load", "functions", "the server does not have the functions rqueue_"),
     ],
 )
-async def test_a_command_that_is_forbidden_is_named(
-    server: Server, nowhere: Path, rule: str, *, what: str, text: str
+async def test_a_forbidden_command_is_named(
+    server: Server, empty_dir: Path, rule: str, *, what: str, text: str
 ) -> None:
     with plain(server) as client:
         client.function_flush("SYNC")
@@ -185,7 +185,7 @@ async def test_a_command_that_is_forbidden_is_named(
     assert found[what]["advice"]
 
 
-async def test_keys_that_are_forbidden_are_noticed(server: Server, nowhere: Path) -> None:
+async def test_forbidden_keys_are_reported(server: Server, empty_dir: Path) -> None:
     with restricted(server, "resetkeys", "~other:*") as shell:
         code, found = await findings(shell)
 
@@ -195,10 +195,10 @@ async def test_keys_that_are_forbidden_are_noticed(server: Server, nowhere: Path
     assert found["queues"]["level"] == "warn"
 
 
-async def test_asking_for_permissions_leaves_the_server_alive(
-    server: Server, nowhere: Path
+async def test_checking_permissions_does_not_crash_the_server(
+    server: Server, empty_dir: Path
 ) -> None:
-    """A question that is too short crashes Redis 7.0.15 and Valkey 9.1.2, for such users alone."""
+    """An ACL DRYRUN with too few arguments crashes Redis 7.0.15 and Valkey 9.1.2 for such users."""
     with restricted(server) as shell:
         for _ in range(20):
             _, found = await findings(shell)
@@ -208,7 +208,9 @@ async def test_asking_for_permissions_leaves_the_server_alive(
         assert client.ping()
 
 
-async def test_a_server_that_tells_little_is_a_warning(valkey: Server, nowhere: Path) -> None:
+async def test_facts_that_the_user_may_not_read_are_warnings(
+    valkey: Server, empty_dir: Path
+) -> None:
     harness = build(valkey.connection(), valkey.client())
     await lead(harness.queue._internals.shard, "s1", ttl_ms=60_000)
     with restricted(valkey, "-info", "-config") as shell:
@@ -222,7 +224,9 @@ async def test_a_server_that_tells_little_is_a_warning(valkey: Server, nowhere: 
         assert found[what]["found"] == "this user may not read it"
 
 
-async def test_who_may_not_scan_names_the_queue(valkey: Server, nowhere: Path) -> None:
+async def test_without_the_right_to_scan_queues_are_a_warning(
+    valkey: Server, empty_dir: Path
+) -> None:
     with restricted(valkey, "-scan") as shell:
         shell.env["RQUEUE_QUEUE"] = None
         _, found = await findings(shell)
@@ -233,12 +237,12 @@ async def test_who_may_not_scan_names_the_queue(valkey: Server, nowhere: Path) -
     assert "ACL forbids this user to run" in listed.stderr
 
 
-async def test_a_replica_is_a_failure(valkey: Server, nowhere: Path, tmp_path: Path) -> None:
+async def test_a_replica_is_a_failure(valkey: Server, empty_dir: Path, tmp_path: Path) -> None:
     (port,) = servers.free_ports(1)
     replica = servers.start_port("valkey", tmp_path, port)
     with plain(replica) as client:
         client.function_load(library().source)
-        # Of nobody: it refuses writes as one does that has its primary.
+        # Its primary does not exist: it refuses writes like any replica.
         client.replicaof("127.0.0.1", "1")
     shell = Shell({"RQUEUE_REDIS_URL": replica.url, "RQUEUE_QUEUE": NAME})
     try:
@@ -252,14 +256,14 @@ async def test_a_replica_is_a_failure(valkey: Server, nowhere: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("answer", [b"+OK\r\n", b"$2\r\nOK\r\n"])
-async def test_what_is_no_redis_at_all_is_exit_4(nowhere: Path, answer: bytes) -> None:
-    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_server_that_is_not_redis_is_exit_4(empty_dir: Path, answer: bytes) -> None:
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while await reader.read(65536):
                 writer.write(answer)
         writer.close()
 
-    async with await asyncio.start_server(say, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(reply, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         shell = Shell({"RQUEUE_REDIS_URL": f"redis://127.0.0.1:{port}"})
         result = await shell.run("doctor")

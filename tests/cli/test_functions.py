@@ -47,7 +47,7 @@ def names(client: redis.Redis) -> set[str]:
     return {row[row.index(b"library_name") + 1].decode() for row in found}
 
 
-async def test_a_load_says_how_many_primaries_got_it(client: redis.Redis, shell: Shell) -> None:
+async def test_load_prints_the_number_of_primaries(client: redis.Redis, shell: Shell) -> None:
     (line,) = await shell.lines("functions", "load")
     (again,) = await shell.json("functions", "load")
 
@@ -81,7 +81,7 @@ async def test_libraries_are_listed_with_their_last_use(client: redis.Redis, she
     assert any("rqueue_unknown" in line and line.endswith("never") for line in lines)
 
 
-async def test_prune_deletes_what_nobody_recorded_for_the_time(
+async def test_prune_deletes_libraries_that_no_client_recorded_for_the_time(
     client: redis.Redis, shell: Shell
 ) -> None:
     await shell.lines("functions", "load")
@@ -111,7 +111,7 @@ async def test_prune_deletes_what_nobody_recorded_for_the_time(
 
 @pytest.mark.parametrize("command", [("counts",), ("functions", "load")])
 async def test_a_user_without_the_right_gets_one_line_and_exit_5(
-    server: Server, client: redis.Redis, nowhere: Path, command: tuple[str, ...]
+    server: Server, client: redis.Redis, empty_dir: Path, command: tuple[str, ...]
 ) -> None:
     rules = ("on", ">pw", "~*", "+@all", "-function|load")
     client.execute_command("ACL", "SETUSER", "probe", *rules)

@@ -1,23 +1,29 @@
-"""`rqueue top`: one view, its rates, its limits, and how it fits a terminal."""
+"""`rqueue top`: one view, its rates, its size, and its end in a terminal."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from rqueue.cli.output.screen import picture
-from rqueue.cli.top.frame import View, follow, rates, take
-from rqueue.cli.top.panels import Panel, document, fitted, head, narrowed
+from rqueue.cli.output.panels import Panel, fitted, narrowed
+from rqueue.cli.top import View, document, follow, head, picture, rates, read_frame
 from rqueue.errors import StoreUnavailable
 from tests.cli.conftest import Shell
+from tests.cli.terminal import ENTER_SCREEN, terminal
 from tests.harness import NAME, Harness
+from tests.servers import Server
 
 
 async def busy(harness: Harness) -> dict[str, str]:
-    """Some of everything; the ids by what became of the tasks."""
+    """Tasks in several states; their ids by state."""
     running = await harness.running("code")
     dead = await harness.running("docs")
     await dead.fail("error", "no\x1b[2J paper", permanent=True)
@@ -48,7 +54,7 @@ async def test_an_empty_queue_is_no_error(harness: Harness, shell: Shell) -> Non
     assert lines[1:] == ["no tasks yet", "scheduler none"]
 
 
-async def test_a_program_gets_one_document(harness: Harness, shell: Shell) -> None:
+async def test_json_is_one_document(harness: Harness, shell: Shell) -> None:
     ids = await busy(harness)
 
     (found,) = await shell.json("top", "--once")
@@ -60,19 +66,19 @@ async def test_a_program_gets_one_document(harness: Harness, shell: Shell) -> No
     assert [(one["id"], one["reason"]) for one in found["failures"]] == [(ids["dead"], "error")]
 
 
-async def test_a_server_that_is_away_ends_one_view(lost_shell: Shell) -> None:
-    lost_shell.env["RQUEUE_CALL_TIMEOUT_SEC"] = "1"
+async def test_a_single_view_of_an_unavailable_server_is_exit_4(unset_shell: Shell) -> None:
+    unset_shell.env["RQUEUE_CALL_TIMEOUT_SEC"] = "1"
 
-    result = await lost_shell.run("top", "--url", "redis://localhost:1", "--queue", NAME)
+    result = await unset_shell.run("top", "--url", "redis://localhost:1", "--queue", NAME)
 
     assert (result.exit_code, result.stdout) == (4, "")
 
 
-async def test_rates_are_what_changed_since_the_frame_before(alone: Harness) -> None:
-    first = await take(alone.queue)
+async def test_rates_are_the_changes_since_the_previous_frame(alone: Harness) -> None:
+    first = await read_frame(alone.queue)
     lease = await alone.running("code")
     await lease.complete()
-    second = replace(await take(alone.queue), clock=first.clock + 2)
+    second = replace(await read_frame(alone.queue), clock=first.clock + 2)
 
     found = rates(first, second)
 
@@ -81,38 +87,38 @@ async def test_rates_are_what_changed_since_the_frame_before(alone: Harness) -> 
     assert (back.submitted, back.completed) == (0, 0)
 
 
-async def test_a_view_goes_on_while_the_server_is_away(
+async def test_a_live_view_continues_while_the_server_is_unavailable(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await alone.queue.enqueue("code")
     stop, views = asyncio.Event(), []
     counts = alone.queue.counts
 
-    async def away() -> None:
+    async def fail() -> None:
         raise StoreUnavailable("the server")
 
     async for view in follow(alone.queue, 0.001, stop):
         views.append(view)
-        monkeypatch.setattr(alone.queue, "counts", away if len(views) == 1 else counts)
+        monkeypatch.setattr(alone.queue, "counts", fail if len(views) == 1 else counts)
         if len(views) == 3:
             stop.set()
 
-    assert [bool(view.trouble) for view in views] == [False, True, False]
+    assert [bool(view.error) for view in views] == [False, True, False]
     assert views[1].frame is views[0].frame
     assert head(views[1])[0].startswith("server unavailable, retrying: ")
     assert document(views[1]).keys() == {"at", "error"}
 
 
-async def test_a_frame_costs_the_same_whatever_waits(alone: Harness) -> None:
+async def test_the_cost_of_a_frame_does_not_grow_with_the_tasks(alone: Harness) -> None:
     async def commands() -> int:
         before = await alone.client.info("commandstats")
-        await take(alone.queue)
+        await read_frame(alone.queue)
         after = await alone.client.info("commandstats")
         return sum(after[name]["calls"] - before.get(name, {"calls": 0})["calls"] for name in after)
 
     await alone.running()
     await alone.queue.enqueue_many([alone.queue.call("code")] * 10)
-    await take(alone.queue)
+    await read_frame(alone.queue)
     few = await commands()
     await alone.queue.enqueue_many([alone.queue.call("code")] * 2000)
 
@@ -126,7 +132,7 @@ async def test_a_picture_fits_its_terminal(alone: Harness, width: int, height: i
         await alone.queue.enqueue(f"type{number}")
         await alone.client.zadd(alone.keys.workers(), {f"worker{number}": number})
     console = Console(width=width, height=height)
-    view = View(await take(alone.queue), "the server is away")
+    view = View(await read_frame(alone.queue), "the server is unavailable")
 
     with console.capture() as drawn:
         console.print(picture(view, width, height))
@@ -140,19 +146,19 @@ def a_panel(rows: int, *titles: str) -> Panel:
     return Panel(titles or ("A", "B"), (titles or ("a", "b"),) * rows, rows)
 
 
-def test_the_longest_table_gives_up_rows_and_says_how_many() -> None:
+def test_the_longest_table_is_shortened_and_counts_the_rest() -> None:
     long, short = fitted([a_panel(9), a_panel(2)], 10)
 
     assert (len(long.rows), len(short.rows)) == (4, 2)
     assert (long.heading, short.heading) == (("A (+5)", "B"), ("A", "B"))
 
 
-def test_where_rows_do_not_help_the_last_table_is_left_out() -> None:
+def test_the_last_table_is_left_out_if_shortening_is_not_enough() -> None:
     assert fitted([a_panel(3), a_panel(3)], 4) == [replace(a_panel(3), rows=(("a", "b"),) * 2)]
     assert fitted([a_panel(1)], 2) == []
 
 
-def test_columns_that_do_not_fit_are_left_out_and_none_is_cut_but_the_last() -> None:
+def test_columns_that_do_not_fit_are_left_out_and_only_the_last_is_cut() -> None:
     panel = a_panel(1, "A" * 10, "B" * 10, "C" * 30, "D" * 5)
 
     assert narrowed(panel, 100) == panel
@@ -169,3 +175,42 @@ def test_an_id_is_whole_or_left_out() -> None:
 
     assert narrowed(panel, 54) == panel
     assert narrowed(panel, 53).titles == titles[:2]
+
+
+TOP = (sys.executable, "-m", "rqueue", "top", "--interval", "0.1")
+
+
+def environment(server: Server) -> dict[str, str]:
+    return {**os.environ, "RQUEUE_REDIS_URL": server.url, "RQUEUE_QUEUE": NAME}
+
+
+@pytest.mark.parametrize(("how", "code"), [("q", 0), ("Ctrl-C", 130), ("SIGTERM", 143)])
+async def test_the_view_ends_on_a_key_or_signal_and_restores_the_terminal(
+    alone: Harness, valkey: Server, tmp_path: Path, *, how: str, code: int
+) -> None:
+    await alone.queue.enqueue("code")
+
+    with terminal(TOP, env=environment(valkey), cwd=tmp_path) as shown:
+        await shown.shows(ENTER_SCREEN)
+        await shown.shows(b"READY 1")
+        if how == "SIGTERM":
+            shown.process.send_signal(signal.SIGTERM)
+        else:
+            shown.press(b"q" if how == "q" else b"\x03")
+
+        assert await shown.end() == code
+        assert shown.clean
+
+
+async def test_json_is_one_document_in_each_interval(alone: Harness, valkey: Server) -> None:
+    await alone.queue.enqueue("code")
+    started = await asyncio.create_subprocess_exec(
+        *TOP, "--json", stdout=asyncio.subprocess.PIPE, env=environment(valkey)
+    )
+    assert started.stdout is not None
+    first, second = [json.loads(await started.stdout.readline()) for _ in range(2)]
+    started.send_signal(signal.SIGINT)
+    await started.communicate()
+
+    assert (first["completed_per_sec"], second["completed_per_sec"]) == (None, 0)
+    assert started.returncode == 130

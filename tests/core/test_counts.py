@@ -20,7 +20,7 @@ LANES = 5000
 STATES = ("PENDING", "CLAIMED", "RUNNING", "RETRYING", "COMPLETED", "CANCELLED", "DEAD_LETTERED")
 
 
-class Answers:
+class ManyLanes:
     """A shard whose server has very many lanes."""
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class Answers:
         return [b"OK", stats, [b"queue"], *([lane] + [1] * len(TIERS) for lane in range(LANES))]
 
 
-async def test_counting_many_lanes_is_quick_and_right() -> None:
-    shard: Any = Answers()
+async def test_many_lanes_are_counted_correctly_in_a_short_time() -> None:
+    shard: Any = ManyLanes()
     began = process_time()
 
     found = await tally(shard)
@@ -53,15 +53,15 @@ async def test_counting_many_lanes_is_quick_and_right() -> None:
         assert lane.states == dict.fromkeys(STATES, number)
 
 
-async def test_a_lane_that_is_made_while_it_counts_is_counted(
+async def test_a_lane_created_during_the_count_is_counted(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await harness.running()
-    early = [Lanes()]
+    outdated = [Lanes()]
 
-    async def overtaken(shard: Shard) -> Lanes:
-        return early.pop() if early else await read_lanes(shard)
+    async def outdated_lanes(shard: Shard) -> Lanes:
+        return outdated.pop() if outdated else await read_lanes(shard)
 
-    monkeypatch.setattr(counts, "read_lanes", overtaken)
+    monkeypatch.setattr(counts, "read_lanes", outdated_lanes)
 
     assert (await harness.queue.counts())[State.RUNNING] == 1

@@ -31,7 +31,7 @@ async def read(harness: Harness, tasks: Sequence[str]) -> list[EndedTask | Plain
     return [one async for page in read_ended(harness.queue._internals.shard, tasks) for one in page]
 
 
-async def a_mixture(harness: Harness) -> list[str]:
+async def mixed_tasks(harness: Harness) -> list[str]:
     """Ended tasks of all kinds, some of which are plain."""
     return [
         await completed(harness),
@@ -44,8 +44,8 @@ async def a_mixture(harness: Harness) -> list[str]:
     ]
 
 
-async def test_the_fast_read_equals_the_move(archived_harness: Harness) -> None:
-    tasks = await a_mixture(archived_harness)
+async def test_the_fast_path_reads_the_same_as_the_move(archived_harness: Harness) -> None:
+    tasks = await mixed_tasks(archived_harness)
 
     found = await read(archived_harness, tasks)
 
@@ -57,7 +57,7 @@ async def test_the_fast_read_equals_the_move(archived_harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("length", range(SHORT - 4, SHORT + 2))
-async def test_a_result_is_whole_whatever_its_length(
+async def test_a_result_of_any_length_is_read_completely(
     archived_harness: Harness, length: int
 ) -> None:
     task = await completed(archived_harness, "x" * length)
@@ -67,12 +67,12 @@ async def test_a_result_is_whole_whatever_its_length(
     assert found.result == b'"' + b"x" * length + b'"'
 
 
-async def test_plain_tasks_need_no_script(
+async def test_plain_tasks_are_read_without_a_move(
     archived_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness = archived_harness
     if harness.queue._internals.shard.runner.connection.cluster:
-        # There each command would be a call of its own.
+        # On a cluster each command would be a separate call.
         assert await ended.read_plain(harness.queue._internals.shard, ["a", "b"]) == [None, None]
         return
     tasks = [await completed(harness), await completed(harness, "short")]
@@ -86,31 +86,31 @@ async def test_plain_tasks_need_no_script(
     assert [one.result for one in found] == [b"", b'"short"']
 
 
-async def test_large_tasks_come_in_parts_and_others_are_read_once(
+async def test_large_tasks_are_read_in_parts_and_no_task_twice(
     archived_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness, looked = archived_harness, list[int]()
-    tasks = await a_mixture(harness)
+    harness, page_sizes = archived_harness, list[int]()
+    tasks = await mixed_tasks(harness)
     whole = await read_whole(harness.queue._internals.shard, tasks)
     read_plain = ended.read_plain
 
-    async def noted(shard: Shard, page: Sequence[str]) -> list[EndedTask | PlainTask | None]:
-        looked.append(len(page))
+    async def recording(shard: Shard, page: Sequence[str]) -> list[EndedTask | PlainTask | None]:
+        page_sizes.append(len(page))
         return await read_plain(shard, page)
 
     monkeypatch.setattr(ended, "BYTES", 1)
-    monkeypatch.setattr(ended, "read_plain", noted)
+    monkeypatch.setattr(ended, "read_plain", recording)
     pages = [page async for page in read_ended(harness.queue._internals.shard, tasks)]
 
     assert [one.unpacked() for page in pages for one in page] == [one.unpacked() for one in whole]
     assert len(pages) > 1
-    assert looked == [len(tasks)]
+    assert page_sizes == [len(tasks)]
 
 
-async def test_many_are_read_page_by_page(
+async def test_many_tasks_are_read_page_by_page(
     archived_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = await a_mixture(archived_harness)
+    tasks = await mixed_tasks(archived_harness)
     whole = await read_whole(archived_harness.queue._internals.shard, tasks)
     monkeypatch.setattr(ended, "PAGE", 2)
 
@@ -120,7 +120,7 @@ async def test_many_are_read_page_by_page(
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_a_task_with_flags_is_not_plain_wherever_they_stand(place: int) -> None:
+def test_a_task_with_flags_in_any_field_position_is_not_plain(place: int) -> None:
     pairs = [(b"state", b"COMPLETED"), (b"def0", b"{}"), (b"more", b"{}")]
     plain = [word for pair in pairs for word in pair]
     pairs.insert(place, (b"flags", b"f"))
@@ -138,7 +138,7 @@ def test_a_task_without_a_piece_of_its_definition_is_not_plain(place: int) -> No
     assert plain_in(b"", [word for pair in pairs for word in pair]) is not None
 
 
-async def test_a_long_name_of_a_worker_hides_no_failure(archived_harness: Harness) -> None:
+async def test_failures_are_read_where_a_worker_has_a_long_name(archived_harness: Harness) -> None:
     """The hash has no fixed order of fields then."""
     harness, name = archived_harness, "a-worker-of-a-deployment-with-a-long-name-7d9f8b6c5d-x2k4q"
     tasks = []
@@ -181,10 +181,10 @@ async def test_a_word_with_a_nul_is_read_unchanged(archived_harness: Harness) ->
     assert [one.result for one in found] == [b"0", b"1"]
 
 
-async def test_whoever_has_the_rights_that_doctor_asks_for_may_read(
+async def test_a_user_with_the_rights_that_doctor_requires_may_read(
     archived_harness: Harness, server: Server
 ) -> None:
-    tasks = await a_mixture(archived_harness)
+    tasks = await mixed_tasks(archived_harness)
     rights = [
         f"+{name.lower()}" for name in doctor.commands(archived_harness.queue._internals.shard)
     ]

@@ -1,4 +1,4 @@
-"""Walks of an index in order: every task is found, however many share a time."""
+"""Walks of an index in order: every task is found, also where many have the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness import Harness
 TIMEOUT_SEC = 10
 
 
-async def walked(harness: Harness, scores: dict[str, int]) -> list[str]:
+async def found_first(harness: Harness, scores: dict[str, int]) -> list[str]:
     """The dead tasks in the order in which they are found first."""
     await harness.client.zadd(harness.keys.dead(), scores)
     async with asyncio.timeout(TIMEOUT_SEC):
@@ -23,18 +23,18 @@ async def walked(harness: Harness, scores: dict[str, int]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 500])
-async def test_the_newest_come_first_however_large_a_page_is(
+async def test_the_newest_tasks_come_first_for_any_page_size(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(index, "PAGE", size)
     scores = {"a": 1, "b": 7, "c": 7, "d": 7, "e": 7, "f": 8, "g": 9, "h": 9}
 
-    met = await walked(harness, scores)
+    order = await found_first(harness, scores)
 
-    assert met == sorted(scores, key=lambda one: (scores[one], one), reverse=True)
+    assert order == sorted(scores, key=lambda one: (scores[one], one), reverse=True)
 
 
-async def test_none_are_met_where_there_are_none(harness: Harness) -> None:
+async def test_an_empty_index_gives_no_tasks(harness: Harness) -> None:
     pages = [
         page async for page in index.newest(harness.queue._internals.shard, harness.keys.dead())
     ]
@@ -42,15 +42,15 @@ async def test_none_are_met_where_there_are_none(harness: Harness) -> None:
     assert pages == [[]]
 
 
-async def test_what_leaves_meanwhile_hides_no_other(
+async def test_a_removed_task_hides_no_other_task(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "PAGE", 2)
     await harness.client.zadd(harness.keys.dead(), {name: at for at, name in enumerate("abcdef")})
 
-    met: list[str] = []
+    order: list[str] = []
     async for page in index.newest(harness.queue._internals.shard, harness.keys.dead()):
-        met += [member for member in page if member not in met]
+        order += [member for member in page if member not in order]
         await harness.client.zrem(harness.keys.dead(), "", *page)
 
-    assert met == list("fedcba")
+    assert order == list("fedcba")

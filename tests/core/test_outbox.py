@@ -14,7 +14,7 @@ from rqueue.errors import StoreUnavailable
 from tests.harness import Harness
 
 
-async def test_the_first_entry_shows_the_archives_lag(
+async def test_the_age_of_the_first_entry_is_the_lag_of_the_archive(
     archived_harness: Harness,
 ) -> None:
     harness = archived_harness
@@ -45,7 +45,7 @@ async def test_a_snapshot_preserves_the_bytes(archived_harness: Harness) -> None
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"task":[]}', b"\xff"])
-def test_a_snapshot_that_is_broken_is_none(text: bytes) -> None:
+def test_an_invalid_snapshot_raises_an_error(text: bytes) -> None:
     with pytest.raises((ValueError, LookupError, AttributeError, TypeError)):
         snapshot_in(text)
 
@@ -58,7 +58,7 @@ def test_entries_are_acknowledged_in_bounded_calls() -> None:
     assert found == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
 
 
-async def test_one_call_that_fails_leaves_none_of_the_others_behind(
+async def test_a_failed_call_does_not_stop_the_other_calls(
     archived_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = [Entry(f"{n}-0", [OutboxItem(b"", b"")] * 250) for n in range(1, 4)]

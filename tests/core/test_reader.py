@@ -22,7 +22,7 @@ def hash_field(name: str, value: str | bytes) -> Break:
     return lambda harness, task: harness.client.hset(harness.keys.task(task), name, value)
 
 
-def without(name: str) -> Break:
+def deleted_field(name: str) -> Break:
     """Deletes a field of the task's hash."""
     return lambda harness, task: harness.client.hdel(harness.keys.task(task), name)
 
@@ -41,21 +41,21 @@ UNREADABLE = {
     "no JSON": hash_field("def0", b"\xff{"),
     "not an object": hash_field("def0", "[]"),
     "a wrong type": hash_field("def0", '{"t":"code","max_attempts":"many"}'),
-    "nothing": without("def0"),
+    "nothing": deleted_field("def0"),
 }
 DAMAGED: dict[str, tuple[str, Break]] = {
     "no JSON in more": ("more", hash_field("more", b"\xff{")),
     "a number as more": ("more", hash_field("more", "5")),
     "a life that is none": ("more", hash_field("more", '{"life":"x"}')),
-    "no holder": ("holder", without("holder")),
+    "no holder": ("holder", deleted_field("holder")),
     "a holder of one word": ("holder", hash_field("holder", "w1")),
     "a holder without times": ("holder", hash_field("holder", "x y w1")),
     "a claim beyond time": ("holder", hash_field("holder", f"{10**18} 0 w1")),
-    "no entry": ("entry", without("entry")),
+    "no entry": ("entry", deleted_field("entry")),
     "an entry that is none": ("entry", hash_field("entry", b"\xff-1")),
-    "no score": ("score", without("score")),
+    "no score": ("score", deleted_field("score")),
     "a score that is none": ("score", hash_field("score", "nan")),
-    "no lane": ("lane", without("lane")),
+    "no lane": ("lane", deleted_field("lane")),
     "a lane that is none": ("lane", hash_field("lane", "x")),
     "a token without epoch": ("token", hash_field("token", "x:y")),
     "attempts in words": ("attempts", hash_field("attempts", "many")),
@@ -72,8 +72,8 @@ DAMAGED: dict[str, tuple[str, Break]] = {
     "a cost that is none": ("micro_usd", note("micro_usd", "much")),
     "tokens below zero": ("tokens_in", note("tokens_in", "-5")),
 }
-PASSED_OVER: dict[str, Break] = {
-    "no state": without("state"),
+SKIPPED: dict[str, Break] = {
+    "no state": deleted_field("state"),
     "a newer state": hash_field("state", "SUSPENDED"),
     "a hash where a list should be": lambda harness, task: harness.client.hset(
         harness.keys.failures(task), "a", "b"
@@ -87,10 +87,12 @@ async def three(harness: Harness) -> tuple[Lease, list[str]]:
     return lease, [before.id.ulid, lease.id.ulid, after.id.ulid]
 
 
-@pytest.mark.parametrize("how", UNREADABLE)
-async def test_an_unreadable_definition_still_gives_a_task(harness: Harness, how: str) -> None:
+@pytest.mark.parametrize("damage_name", UNREADABLE)
+async def test_a_task_with_an_unreadable_definition_is_returned(
+    harness: Harness, damage_name: str
+) -> None:
     lease, page = await three(harness)
-    await UNREADABLE[how](harness, lease.id.ulid)
+    await UNREADABLE[damage_name](harness, lease.id.ulid)
 
     before, task, after = await harness.queue._internals.runtime.reader.read(page)
 
@@ -101,9 +103,9 @@ async def test_an_unreadable_definition_still_gives_a_task(harness: Harness, how
     assert [each and each.unreadable for each in (before, after)] == [None, None]
 
 
-@pytest.mark.parametrize("how", DAMAGED)
-async def test_a_damaged_part_is_left_out_and_named(harness: Harness, how: str) -> None:
-    part, damage = DAMAGED[how]
+@pytest.mark.parametrize("damage_name", DAMAGED)
+async def test_a_damaged_part_is_left_out_and_named(harness: Harness, damage_name: str) -> None:
+    part, damage = DAMAGED[damage_name]
     lease, page = await three(harness)
     await damage(harness, lease.id.ulid)
 
@@ -115,12 +117,12 @@ async def test_a_damaged_part_is_left_out_and_named(harness: Harness, how: str) 
     assert [each and each.damaged for each in (before, after)] == [(), ()]
 
 
-@pytest.mark.parametrize("how", PASSED_OVER)
+@pytest.mark.parametrize("damage_name", SKIPPED)
 async def test_a_task_that_cannot_be_read_is_skipped_with_one_warning(
-    harness: Harness, how: str, caplog: pytest.LogCaptureFixture
+    harness: Harness, damage_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     lease, page = await three(harness)
-    await PASSED_OVER[how](harness, lease.id.ulid)
+    await SKIPPED[damage_name](harness, lease.id.ulid)
 
     reader = harness.queue._internals.runtime.reader
     for _ in range(2):
@@ -146,7 +148,7 @@ async def test_a_damaged_task_is_logged_once(
     ]
 
 
-async def test_the_memory_of_warnings_is_bounded(
+async def test_the_number_of_stored_warnings_is_bounded(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rqueue.core.reader.MEMORY", 2)
@@ -179,9 +181,11 @@ async def test_only_the_broken_note_is_missing(harness: Harness) -> None:
     assert (task.progress, task.checkpoint, task.tokens_used) == (None, [1], Tokens(output=7))
 
 
-async def test_without_any_time_a_task_is_as_old_as_its_id(harness: Harness) -> None:
+async def test_a_task_without_stored_times_has_the_creation_time_of_its_id(
+    harness: Harness,
+) -> None:
     lease = await harness.running()
-    await without("entry")(harness, lease.id.ulid)
+    await deleted_field("entry")(harness, lease.id.ulid)
 
     task = await harness.task(lease.id)
 
@@ -189,7 +193,7 @@ async def test_without_any_time_a_task_is_as_old_as_its_id(harness: Harness) -> 
     assert abs((task.created_at - made).total_seconds()) < 0.001
 
 
-async def test_a_broken_result_or_log_line_is_no_reason_to_raise(harness: Harness) -> None:
+async def test_a_damaged_result_or_log_line_raises_no_error(harness: Harness) -> None:
     lease = await harness.running()
     await lease.complete({"a": 1})
     await harness.client.set(harness.keys.result(lease.id.ulid), b"\xff")
@@ -202,7 +206,7 @@ async def test_a_broken_result_or_log_line_is_no_reason_to_raise(harness: Harnes
 
 
 @pytest.mark.parametrize("size", range(40, 60))
-async def test_a_letter_may_fall_between_two_pieces_of_a_definition(
+async def test_a_character_may_be_split_between_two_pieces_of_a_definition(
     harness: Harness, size: int
 ) -> None:
     text = "a" * size + "é" * 8

@@ -1,4 +1,4 @@
-"""A submit with ids from the caller."""
+"""Submits: ids from the caller, and the sizes of pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rqueue.task.ids import new_task_ids
 from tests.harness import Harness
 
 
-async def test_tasks_get_the_ids_they_are_given_through_all_pages(harness: Harness) -> None:
+async def test_tasks_on_all_pages_have_the_given_ids(harness: Harness) -> None:
     ids = new_task_ids(150)
     drafts = [
         harness.queue._internals.drafter.draft({"type": "code", "payload": n}) for n in range(150)
@@ -34,7 +34,7 @@ async def test_an_existing_id_is_not_changed(harness: Harness) -> None:
     assert (await harness.queue.counts()).submitted == 2
 
 
-async def test_tasks_that_wait_for_many_go_in_smaller_portions(harness: Harness) -> None:
+async def test_tasks_with_many_dependencies_are_sent_in_smaller_pages(harness: Harness) -> None:
     above = new_task_ids(200)
     many = harness.queue._internals.drafter.draft({"type": "code", "depends_on": above})
     more = harness.queue._internals.drafter.draft(

@@ -1,6 +1,8 @@
-"""The status of a worker, and tasks that no worker can run."""
+"""Registrations, the status of a worker, and tasks that no worker can run."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
@@ -18,12 +20,12 @@ from rqueue.core.workers import (
 from rqueue.task.lane import Lane, Offer
 
 LEASE_MS = 30_000
-SAID = Registration(types=("code",), capabilities=("gpu",), agents=("ada",))
-DRAINS = Registration(types=("code",), draining=True)
+REGISTRATION = Registration(types=("code",), capabilities=("gpu",), agents=("ada",))
+DRAINING = Registration(types=("code",), draining=True)
 
 
 def a_run(id: str = "w1/a", silent_ms: int = 0, **changes: object) -> Run:
-    given: dict[str, object] = {"registration": SAID, **changes}
+    given: dict[str, object] = {"registration": REGISTRATION, **changes}
     return Run(id, silent_ms, LEASE_MS, **given)  # type: ignore[arg-type]
 
 
@@ -34,12 +36,14 @@ def a_run(id: str = "w1/a", silent_ms: int = 0, **changes: object) -> Run:
         (a_run(silent_ms=LEASE_MS), "active"),
         (a_run(silent_ms=LEASE_MS + 1), "offline"),
         (a_run(drain_requested=True), "draining"),
-        (a_run(registration=DRAINS), "draining"),
+        (a_run(registration=DRAINING), "draining"),
         (a_run(drain_requested=True, silent_ms=LEASE_MS + 1), "offline"),
         (a_run(registration=None), "active"),
     ],
 )
-def test_a_run_is_gone_when_it_is_silent_for_longer_than_its_lease(run: Run, status: str) -> None:
+def test_a_run_is_offline_when_it_is_silent_for_longer_than_its_lease(
+    run: Run, status: str
+) -> None:
     assert run_status(run) == status
 
 
@@ -57,11 +61,13 @@ def test_a_run_is_gone_when_it_is_silent_for_longer_than_its_lease(run: Run, sta
         (WorkerRecord("w1", 0, [a_run("w1/b", LEASE_MS + 1)]), "offline"),
     ],
 )
-def test_a_worker_is_as_the_best_of_its_runs(known: WorkerRecord, status: WorkerStatus) -> None:
+def test_a_worker_has_the_best_status_of_its_runs(
+    known: WorkerRecord, status: WorkerStatus
+) -> None:
     assert status_of(known, LEASE_MS) == status
 
 
-def test_only_active_workers_offer_anything() -> None:
+def test_only_active_workers_have_offers() -> None:
     runs = [
         a_run(),
         a_run("b", drain_requested=True),
@@ -74,13 +80,13 @@ def test_only_active_workers_offer_anything() -> None:
     ]
 
 
-def test_every_type_is_an_offer_too() -> None:
+def test_a_worker_without_types_offers_every_type() -> None:
     every = a_run(registration=Registration(types=None))
 
     assert unserved({Lane("any", 0.1): 3}, offers_of([WorkerRecord("w1", 0, [every])])) == {}
 
 
-def test_what_no_offer_covers_is_unserved() -> None:
+def test_a_lane_without_a_matching_offer_is_unserved() -> None:
     lanes = {
         Lane("code", 0.1): 2,
         Lane("code", 0.1, capabilities=("gpu",)): 3,
@@ -99,8 +105,38 @@ def test_what_no_offer_covers_is_unserved() -> None:
     assert unserved(lanes, []) == {lane: number for lane, number in lanes.items() if number}
 
 
-def test_requirements_in_words() -> None:
+def test_the_requirements_of_a_lane_are_written_in_words() -> None:
     lane = Lane("code", 0.1, agent="ada", capabilities=("eu", "gpu"))
 
     assert requirements_of(lane) == "type code, agent ada, capabilities eu, gpu"
     assert requirements_of(Lane("mail", 0.1)) == "type mail"
+
+
+FULL = Registration(
+    types=("code",),
+    capabilities=("eu", "gpu"),
+    agents=("ada",),
+    models_available=("large",),
+    max_concurrent_tasks=2,
+    poll_interval_sec=5.0,
+    claim_ttl_sec=60.0,
+    draining=True,
+)
+
+
+@pytest.mark.parametrize("registration", [FULL, Registration()])
+def test_a_registration_is_read_back(registration: Registration) -> None:
+    assert Registration.parse(registration.text()) == registration
+
+
+def test_fields_of_a_newer_release_are_ignored() -> None:
+    text = json.dumps({**json.loads(FULL.text()), "mood": "good"})
+
+    assert Registration.parse(text) == FULL
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "17", "null", '"text"', '{"types": 17}', '{"types": [[]]}']
+)
+def test_an_unreadable_registration_is_none(text: str) -> None:
+    assert Registration.parse(text) is None

@@ -1,4 +1,4 @@
-"""DAGs and families for tests of what running tasks spawn."""
+"""DAGs for tests of spawning tasks and of faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness import Harness
 async def planted(
     harness: Harness, tasks: Mapping[str, Mapping[str, Any]], **facts: Any
 ) -> tuple[DagId, dict[str, TaskId]]:
-    """A DAG of these tasks, submitted; its id and theirs."""
+    """Submits a DAG of these tasks; returns its id and theirs."""
     rows = [{"name": name, **fields} for name, fields in tasks.items()]
     plan = Plan.parse({"tasks": rows, **facts})
     await dag_submit.submit(
@@ -26,7 +26,7 @@ async def planted(
 
 
 async def settled(harness: Harness, dag: DagId | None = None) -> Any:
-    """Goes on with all that scripts have left to others; the DAG afterwards, if one is named."""
+    """Runs the services that continue unfinished work; returns the DAG if one is given."""
     queue = harness.queue
     await harness.promoter.tick()
     await Resumer(queue._internals.shard, queue._internals.drafter).tick()
@@ -35,5 +35,5 @@ async def settled(harness: Harness, dag: DagId | None = None) -> Any:
 
 
 async def number_of_keys(harness: Harness) -> int:
-    """How many keys there are."""
+    """Returns the number of keys."""
     return len(await harness.client.keys("rq:*"))

@@ -1,4 +1,4 @@
-"""Graphs: an order for every one that has one, and the path that is wrong for every other."""
+"""Graphs: a topological order, or the cycle that prevents one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Graph = dict[str, list[str]]
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Graphs without a circle, their tasks in any order."""
+    """Generates graphs without a cycle; their tasks are in any order."""
     number = draw(st.integers(1, 12))
     edges = {
         str(child): [str(p) for p in draw(st.sets(st.integers(0, child - 1)))] if child else []
@@ -28,7 +28,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 @given(graphs())
-def test_each_comes_after_its_parents(graph: Graph) -> None:
+def test_each_task_comes_after_its_dependencies(graph: Graph) -> None:
     order = ordered(graph)
 
     place = {name: at for at, name in enumerate(order)}
@@ -37,7 +37,7 @@ def test_each_comes_after_its_parents(graph: Graph) -> None:
 
 
 @given(graphs(), st.data())
-def test_a_circle_is_told_by_edges_that_are_there(graph: Graph, data: st.DataObject) -> None:
+def test_a_cycle_is_reported_with_existing_edges(graph: Graph, data: st.DataObject) -> None:
     order = ordered(graph)
     first = data.draw(st.sampled_from(order))
     last = data.draw(st.sampled_from(order[order.index(first) :]))
@@ -55,14 +55,14 @@ def test_a_circle_is_told_by_edges_that_are_there(graph: Graph, data: st.DataObj
     assert all(up in closed[down] for up, down in pairwise(path))
 
 
-def test_a_self_edge() -> None:
+def test_a_self_edge_is_a_cycle() -> None:
     with pytest.raises(InvalidGraph) as error:
         ordered({"a": [], "b": ["a", "b"]})
 
     assert error.value.path == ("b", "b")
 
 
-def test_a_parent_that_is_not_there() -> None:
+def test_a_missing_dependency_is_found() -> None:
     with pytest.raises(InvalidGraph) as error:
         ordered({"a": ["x"]})
 
@@ -71,12 +71,12 @@ def test_a_parent_that_is_not_there() -> None:
     assert missing({"a": ["x"]}) == {"x"}
 
 
-def test_what_begins_and_what_ends() -> None:
+def test_roots_and_leaves_are_found() -> None:
     assert (roots(DIAMOND), leaves(DIAMOND)) == (["a"], ["d"])
     assert roots({"a": ["outside"]}) == ["a"]
 
 
-def test_the_longest_way_from_each() -> None:
+def test_ranks_are_the_longest_paths_from_each_task() -> None:
     chained = {**DIAMOND, "e": ["d"], "f": []}
 
     found = remaining(chained, ordered(chained))
@@ -84,7 +84,7 @@ def test_the_longest_way_from_each() -> None:
     assert found == {"a": 4, "b": 3, "c": 3, "d": 2, "e": 1, "f": 1}
 
 
-def test_the_heaviest_way_through() -> None:
+def test_the_critical_path_is_the_heaviest_path() -> None:
     assert critical_path(DIAMOND, {"a": 1, "b": 1, "c": 5, "d": 1}) == ["a", "c", "d"]
     assert critical_path({}, {}) == []
     assert critical_path({"a": ["outside"]}, {}) == ["a"]

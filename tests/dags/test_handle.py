@@ -1,4 +1,4 @@
-"""DAGs as code builds them: submitted at the end of the block, waited for, and looked at."""
+"""DAGs built in code: submitted at the end of the block, awaited and read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rqueue.handlers import TaskFunction
 from rqueue.task.ids import new_dag_id
 from rqueue.task.spec import Call
 from tests.harness import Harness
-from tests.worker.working import working
+from tests.worker.running import working
 
 
 def adding(queue: Queue) -> tuple[TaskFunction[[int], int], TaskFunction[[list[int]], int]]:
-    """Two handlers: one more, and the sum of many."""
+    """Returns two handlers: one adds 1, one sums a list."""
 
     @queue.task("more", max_attempts=1)
     async def more(n: int) -> int:
@@ -59,7 +59,7 @@ async def test_outputs_flow_along_the_edges(harness: Harness) -> None:
     }
 
 
-async def test_the_arguments_that_are_there_are_checked_at_once(alone: Harness) -> None:
+async def test_arguments_that_are_not_outputs_are_checked_immediately(alone: Harness) -> None:
     @alone.queue.task("pair")
     async def pair(left: int, right: int) -> None: ...
 
@@ -74,7 +74,7 @@ async def test_the_arguments_that_are_there_are_checked_at_once(alone: Harness) 
         pair.call([node.output, 3], 2)  # type: ignore[arg-type]
 
 
-async def test_an_output_deep_in_a_payload_is_refused(alone: Harness) -> None:
+async def test_an_output_nested_in_a_payload_is_refused(alone: Harness) -> None:
     dag = alone.queue.dag()
     node = dag.add({"type": "a"})
     dag.add({"type": "b", "payload": {"x": {"deep": node.output}}})
@@ -141,7 +141,7 @@ async def test_a_chain_a_group_and_a_chord(harness: Harness) -> None:
     assert list((await chord.results()).values()) == [2, 6, 10, 18]
 
 
-async def test_previous_is_nothing_where_there_is_none(alone: Harness) -> None:
+async def test_previous_is_refused_without_a_preceding_task(alone: Harness) -> None:
     more, _ = adding(alone.queue)
 
     with pytest.raises(InvalidTask, match=r"arguments\.n: `previous`"):
@@ -152,7 +152,7 @@ async def test_previous_is_nothing_where_there_is_none(alone: Harness) -> None:
     assert await alone.dump() == {}
 
 
-async def test_a_group_gives_what_is_there(harness: Harness) -> None:
+async def test_a_group_returns_the_outputs_available(harness: Harness) -> None:
     more, _ = adding(harness.queue)
 
     group = await harness.queue.dags.group(
@@ -166,7 +166,7 @@ async def test_a_group_gives_what_is_there(harness: Harness) -> None:
     assert sorted(str(value) for value in (await group.results()).values()) == ["2", "3"]
 
 
-async def test_where_it_continues_all_else_is_waited_for(harness: Harness) -> None:
+async def test_a_dag_that_continues_after_a_failure_is_waited_for(harness: Harness) -> None:
     group = await harness.queue.dags.group({"type": "a"}, {"type": "a"}, on_failure="continue")
     bad, good = await harness.queue.claim(worker="w1", n=2)
     await bad.fail("error", "no", permanent=True)
@@ -182,7 +182,7 @@ async def test_where_it_continues_all_else_is_waited_for(harness: Harness) -> No
     assert await group.results() == {good.id: 7}
 
 
-async def test_a_wait_that_is_too_short_leaves_it_going(harness: Harness) -> None:
+async def test_a_timeout_of_the_wait_does_not_stop_the_dag(harness: Harness) -> None:
     more, _ = adding(harness.queue)
     dag = await harness.queue.dags.group(more.call(1))
 
@@ -215,7 +215,7 @@ async def test_a_dag_is_found_by_its_id_in_any_form(harness: Harness) -> None:
         await harness.queue.dags.get(new_dag_id())
 
 
-async def test_it_is_paused_resumed_and_given_up(harness: Harness) -> None:
+async def test_a_dag_is_paused_resumed_and_cancelled(harness: Harness) -> None:
     async with harness.queue.dag() as dag:
         node = dag.add({"type": "a"})
 
@@ -230,7 +230,7 @@ async def test_it_is_paused_resumed_and_given_up(harness: Harness) -> None:
         await dag.wait(1)
 
 
-async def test_there_is_nothing_to_give_up_where_only_the_dead_are_left(harness: Harness) -> None:
+async def test_a_dag_with_only_dead_tasks_cannot_be_cancelled(harness: Harness) -> None:
     async with harness.queue.dag() as dag:
         dag.add({"type": "a"})
     (lease,) = await harness.queue.claim(worker="w1")
@@ -242,7 +242,7 @@ async def test_there_is_nothing_to_give_up_where_only_the_dead_are_left(harness:
     assert (await dag.status()).reason is None
 
 
-async def test_one_follows_the_other_with_what_its_handlers_say(harness: Harness) -> None:
+async def test_a_follow_up_dag_gets_the_options_of_its_handlers(harness: Harness) -> None:
     @harness.queue.task("deploy", priority=7)
     async def deploy(where: str) -> None: ...
 
@@ -258,7 +258,7 @@ async def test_one_follows_the_other_with_what_its_handlers_say(harness: Harness
     await lease.complete()
     scheduler = harness.queue.scheduler("s1")
     for service in scheduler.services:
-        if service.name == "keeper":
+        if service.name == "resumer":
             await service.tick()
 
     assert (await dag.status()).next == then.id
@@ -267,7 +267,7 @@ async def test_one_follows_the_other_with_what_its_handlers_say(harness: Harness
     assert (await task.task()).payload == {"where": "here"}
 
 
-async def test_middleware_sees_every_task(harness: Harness) -> None:
+async def test_middleware_runs_for_every_task(harness: Harness) -> None:
     class Tracing(Middleware):
         seen: list[str] = []  # noqa: RUF012
 
@@ -285,7 +285,7 @@ async def test_middleware_sees_every_task(harness: Harness) -> None:
     assert [(await harness.task(n.id)).spec.headers for n in nodes] == [{"trace": "t1"}] * 2
 
 
-async def test_plain_code_submits_a_plan_and_waits(harness: Harness) -> None:
+async def test_blocking_code_submits_a_plan_and_waits(harness: Harness) -> None:
     more, _ = adding(harness.queue)
 
     def plainly() -> object:
@@ -302,7 +302,7 @@ async def test_plain_code_submits_a_plan_and_waits(harness: Harness) -> None:
         assert await asyncio.to_thread(plainly) == {"one": 2}
 
 
-async def test_a_plan_is_read_from_what_it_writes(harness: Harness) -> None:
+async def test_a_plan_is_read_from_its_own_document(harness: Harness) -> None:
     plan = Plan.parse(
         {
             "title": "twice",
@@ -321,7 +321,7 @@ async def test_a_plan_is_read_from_what_it_writes(harness: Harness) -> None:
     assert [one.id async for one in harness.queue.dags.list()] == [plan.id]
 
 
-async def test_a_queue_that_knows_tasks_by_content_keeps_those_of_a_dag(alone: Harness) -> None:
+async def test_deduplication_by_content_does_not_merge_tasks_of_a_dag(alone: Harness) -> None:
     alone.queue._internals.drafter.by_content = True
 
     dag = await alone.queue.dags.group({"type": "a", "tags": ["x"]}, {"type": "a", "tags": ["x"]})

@@ -1,4 +1,4 @@
-"""Large graphs run by real workers; what happened is recorded, and judged by G11 to G13."""
+"""Large graphs run by real workers; their recorded history is checked against G11 to G13."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from rqueue import Context, DagStatus, Reject, State
 from rqueue.dags import store as dag_store
 from tests.dags.planted_queue import planted, settled
 from tests.harness import Harness
-from tests.worker.working import working
+from tests.worker.running import working
 
 Edges = Mapping[str, Sequence[str]]
 BEGIN, END, FAIL = "begin", "end", "fail"
 
 
 def layered(width: int, layers: int, seed: int) -> dict[str, list[str]]:
-    """Random edges, each from one layer to a later one."""
-    dice = random.Random(seed)
+    """Returns random edges, each from one layer to a later one."""
+    random_numbers = random.Random(seed)
     found: dict[str, list[str]] = {}
     for layer in range(layers):
         above = list(found)
         for at in range(width):
-            parents = dice.sample(above, k=min(len(above), dice.randrange(4)))
+            parents = random_numbers.sample(above, k=min(len(above), random_numbers.randrange(4)))
             found[f"t{layer}-{at}"] = parents
     return found
 
 
 def recorder(harness: Harness, doomed: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
-    """Registers the handler `code`, which writes down what happens; those that are doomed fail."""
+    """Registers the handler `code`, which records its calls and fails for the doomed tasks."""
     history: list[tuple[str, str]] = []
 
     @harness.queue.task("code", max_attempts=1)
@@ -50,7 +50,7 @@ def recorder(harness: Harness, doomed: frozenset[str] = frozenset()) -> list[tup
 
 
 async def run(harness: Harness, edges: Edges, **facts: Any) -> tuple[Any, dict[str, Any]]:
-    """Submits a graph and works until nothing of it moves; the DAG and its tasks by name."""
+    """Submits a graph and runs it until it is idle; returns the DAG and its tasks by name."""
     tasks = {
         name: {"type": "code", "payload": {"name": name}, "after": list(above)}
         for name, above in edges.items()
@@ -70,7 +70,7 @@ async def run(harness: Harness, edges: Edges, **facts: Any) -> tuple[Any, dict[s
 
 
 def judge(history: Sequence[tuple[str, str]], edges: Edges) -> None:
-    """G11: each began once, and after all its parents had ended well."""
+    """G11: each task started once, after all its dependencies had completed."""
     place = {event: at for at, event in enumerate(history)}
     assert len(place) == len(history), "something happened twice"
     for what, name in history:
@@ -79,7 +79,7 @@ def judge(history: Sequence[tuple[str, str]], edges: Edges) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_each_begins_once_and_after_all_that_it_comes_after(
+async def test_each_task_starts_once_and_after_all_its_dependencies(
     harness: Harness, seed: int
 ) -> None:
     edges = layered(width=30, layers=10, seed=seed)
@@ -93,7 +93,7 @@ async def test_each_begins_once_and_after_all_that_it_comes_after(
 
 
 @pytest.mark.parametrize("on_failure", ["hold", "continue", "fail_fast"])
-async def test_nothing_runs_below_one_that_died(harness: Harness, on_failure: str) -> None:
+async def test_no_dependent_of_a_dead_task_runs(harness: Harness, on_failure: str) -> None:
     edges = layered(width=20, layers=8, seed=11)
     doomed = frozenset({"t0-3", "t2-1", "t4-7"})
     history = recorder(harness, doomed)
@@ -106,7 +106,7 @@ async def test_nothing_runs_below_one_that_died(harness: Harness, on_failure: st
     began = {name for what, name in history if what == BEGIN}
     assert dead
     assert dead <= doomed
-    # G12: none of them began; under hold they wait, else they have ended once.
+    # G12: none of them started; under hold they wait, else each has ended once.
     assert not below & began
     waits = {State.PENDING} if on_failure == "hold" else {State.CANCELLED}
     assert {tasks[name].state for name in below} == waits
@@ -118,7 +118,7 @@ async def test_nothing_runs_below_one_that_died(harness: Harness, on_failure: st
 
 
 def descendants(edges: Edges, names: set[str]) -> set[str]:
-    """All that comes after any of these."""
+    """Returns all tasks that come after any of these."""
     found: set[str] = set()
     for name, above in edges.items():
         if set(above) & (names | found):
@@ -126,7 +126,7 @@ def descendants(edges: Edges, names: set[str]) -> set[str]:
     return found
 
 
-async def test_a_fan_of_2000_comes_together(harness: Harness) -> None:
+async def test_a_fan_out_of_2000_tasks_is_joined(harness: Harness) -> None:
     middle = {str(at): ["first"] for at in range(2000)}
     edges = {"first": [], **middle, "last": list(middle)}
     history = recorder(harness)

@@ -1,4 +1,4 @@
-"""Outputs of tasks as arguments of others: filled in when they are claimed, or a clear failure."""
+"""Outputs of tasks as arguments of others: filled in at the claim, or a clear failure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rqueue.worker import attempt
 from rqueue.worker.context.inputs import filled
 from tests.harness import Harness
 from tests.worker import inputs
-from tests.worker.working import working
+from tests.worker.running import working
 
 
 async def finish(harness: Harness, how: str, result: object = None) -> None:
-    """Claims what is there and ends it this way."""
+    """Claims a task and ends it in this way."""
     (lease,) = await harness.queue.claim(worker="w1", types=["up"])
     await lease.start()
     if how == "complete":
@@ -29,7 +29,7 @@ async def finish(harness: Harness, how: str, result: object = None) -> None:
 
 
 async def pair(harness: Harness, **options: Any) -> tuple[Node, Node]:
-    """A task, and one that is given its output as `x`."""
+    """Enqueues a task, and one that receives its output as `x`."""
     async with harness.queue.dag() as dag:
         up = dag.add({"type": "up"}, name="up")
         down = dag.add({"type": "down", "payload": {"x": up.output, "y": 1}}, **options)
@@ -42,7 +42,7 @@ async def claimed(harness: Harness) -> Any:
 
 
 async def failure(harness: Harness, down: Handle) -> str:
-    """Why a task that nobody was given is dead."""
+    """Returns the error of a dead task that no claim has returned."""
     assert await harness.queue.claim(worker="w2", types=["down"]) == []
     with pytest.raises(TaskDead) as dead:
         await down.result(5)
@@ -50,7 +50,9 @@ async def failure(harness: Harness, down: Handle) -> str:
 
 
 @pytest.mark.parametrize("result", [{"a": [1, None]}, "text", 0, [], None])
-async def test_a_lease_has_what_the_parent_returned(harness: Harness, result: object) -> None:
+async def test_a_lease_contains_the_output_of_the_dependency(
+    harness: Harness, result: object
+) -> None:
     await pair(harness)
 
     await finish(harness, "complete", result)
@@ -58,7 +60,9 @@ async def test_a_lease_has_what_the_parent_returned(harness: Harness, result: ob
     assert await claimed(harness) == {"x": result, "y": 1}
 
 
-async def test_a_dead_parent_gives_nothing_to_one_that_runs_all_the_same(harness: Harness) -> None:
+async def test_a_dead_dependency_has_no_output_for_a_dependent_that_runs_anyway(
+    harness: Harness,
+) -> None:
     await pair(harness, trigger="all_done")
 
     await finish(harness, "fail")
@@ -66,7 +70,7 @@ async def test_a_dead_parent_gives_nothing_to_one_that_runs_all_the_same(harness
     assert await claimed(harness) == {"x": None, "y": 1}
 
 
-async def test_one_that_a_death_frees_has_what_is_there(harness: Harness) -> None:
+async def test_a_task_unblocked_by_a_death_gets_the_available_outputs(harness: Harness) -> None:
     async with harness.queue.dag() as dag:
         up = dag.add({"type": "up"})
         open_ = dag.add({"type": "other"})
@@ -77,7 +81,7 @@ async def test_one_that_a_death_frees_has_what_is_there(harness: Harness) -> Non
     assert await claimed(harness) == {"x": [None, None]}
 
 
-async def test_a_cancelled_parent_fails_one_that_needs_its_output(harness: Harness) -> None:
+async def test_a_cancelled_dependency_fails_a_task_that_needs_its_output(harness: Harness) -> None:
     up, down = await pair(harness)
 
     await harness.queue.cancel(up.id, dependents="unblock")
@@ -85,17 +89,19 @@ async def test_a_cancelled_parent_fails_one_that_needs_its_output(harness: Harne
     assert await failure(harness, down) == f"inputs.x: {up.id} is CANCELLED and has no output"
 
 
-async def test_a_parent_that_is_gone_fails_it(harness: Harness) -> None:
+async def test_an_expired_dependency_fails_a_task_that_needs_its_output(harness: Harness) -> None:
     up, down = await pair(harness)
     await finish(harness, "complete")
     await harness.client.delete(harness.keys.task(up.id.ulid))
 
     message = await failure(harness, down)
 
-    assert message.startswith(f"inputs.x: {up.id} is not here")
+    assert message.startswith(f"inputs.x: {up.id} was not found")
 
 
-async def test_what_fails_for_its_inputs_does_not_hide_what_is_behind(harness: Harness) -> None:
+async def test_a_task_that_fails_for_its_inputs_does_not_block_the_next_one(
+    harness: Harness,
+) -> None:
     up, _ = await pair(harness)
     await finish(harness, "complete")
     await harness.client.delete(harness.keys.task(up.id.ulid))
@@ -106,7 +112,7 @@ async def test_what_fails_for_its_inputs_does_not_hide_what_is_behind(harness: H
     assert (lease.id, lease.payload) == (good.id, {"z": 1})
 
 
-async def test_one_that_may_only_look_waits_for_nobody_and_must_find_an_end(
+async def test_a_context_reference_does_not_delay_a_task_and_needs_an_ended_one(
     harness: Harness,
 ) -> None:
     other = await harness.queue.enqueue("up")
@@ -118,7 +124,7 @@ async def test_one_that_may_only_look_waits_for_nobody_and_must_find_an_end(
     assert message == f"context_refs: {other.id} is READY and has no output yet"
 
 
-async def test_references_are_what_was_returned(harness: Harness) -> None:
+async def test_references_are_replaced_by_outputs(harness: Harness) -> None:
     other = await harness.queue.enqueue("up")
     await finish(harness, "complete", {"a": 1})
     refs = [f"task:{other.id}:output", "artifact:abc", "task:mine:output"]
@@ -130,7 +136,7 @@ async def test_references_are_what_was_returned(harness: Harness) -> None:
     assert lease.task.spec.context_refs == tuple(refs)
 
 
-async def test_a_handler_is_given_them_wherever_it_runs(harness: Harness) -> None:
+async def test_every_kind_of_handler_receives_its_inputs(harness: Harness) -> None:
     queue = harness.queue
 
     @queue.task("up")
@@ -155,7 +161,7 @@ async def test_a_handler_is_given_them_wherever_it_runs(harness: Harness) -> Non
     assert [await node.result() for node in nodes] == [[20, [20]]] * 3
 
 
-async def test_an_output_of_another_type_is_a_clear_failure(harness: Harness) -> None:
+async def test_an_output_of_the_wrong_type_fails_with_a_clear_error(harness: Harness) -> None:
     queue = harness.queue
 
     @queue.task("up")
@@ -176,7 +182,7 @@ async def test_an_output_of_another_type_is_a_clear_failure(harness: Harness) ->
     assert (await last.task()).attempts == 1
 
 
-async def test_a_worker_fails_what_it_cannot_give(harness: Harness) -> None:
+async def test_a_worker_fails_a_task_whose_input_is_missing(harness: Harness) -> None:
     @harness.queue.task("down")
     async def down(ctx: Context, n: int) -> int:
         return n
@@ -185,12 +191,12 @@ async def test_a_worker_fails_what_it_cannot_give(harness: Harness) -> None:
     handle = await harness.queue.enqueue("down", {"n": 1}, context_refs=[gone])
 
     async with working(harness.queue):
-        with pytest.raises(TaskDead, match=r"context_refs: task_\w+ is not here"):
+        with pytest.raises(TaskDead, match=r"context_refs: task_\w+ was not found"):
             await handle.result(10)
     assert await handle.status() is State.DEAD_LETTERED
 
 
-async def test_a_worker_waits_for_a_server_that_is_away(
+async def test_a_worker_retries_reading_inputs_while_the_server_is_unavailable(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @harness.queue.task("up")
@@ -210,7 +216,7 @@ async def test_a_worker_waits_for_a_server_that_is_away(
         return await filled(*args)
 
     monkeypatch.setattr(attempt, "filled", failing)
-    monkeypatch.setattr(attempt, "ASK_AGAIN_SEC", 0.01)
+    monkeypatch.setattr(attempt, "RETRY_SEC", 0.01)
     async with harness.queue.dag() as dag:
         first = dag.add(up.call())
         last = dag.add(down.call(first.output))

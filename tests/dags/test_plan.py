@@ -1,4 +1,4 @@
-"""Plans: read, checked, and written so that they are read again as the same."""
+"""Plans: read, checked, and written so that they are read as the same plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(plan: Plan) -> list[str]:
     return [task.name for task in plan.checked(max_nodes=100, max_edges=100)]
 
 
-def test_without_a_name_a_task_has_its_place() -> None:
+def test_an_unnamed_task_is_named_by_its_position() -> None:
     plan = a_plan({}, {"name": "mine"}, {}, {"name": "2026"})
     again = Plan.parse(json.loads(plan.text()))
 
@@ -31,7 +31,7 @@ def test_without_a_name_a_task_has_its_place() -> None:
         assert [task.given_name for task in one.tasks] == [None, "mine", None, "2026"]
 
 
-def test_each_comes_after_its_parents() -> None:
+def test_each_task_comes_after_its_dependencies() -> None:
     plan = a_plan(
         {"name": "last", "after": ["mid"]},
         {"name": "mid", "inputs": {"x": ["first"]}},
@@ -41,7 +41,7 @@ def test_each_comes_after_its_parents() -> None:
     assert names(plan) == ["first", "mid", "last"]
 
 
-def test_one_name_needs_no_list() -> None:
+def test_a_single_dependency_needs_no_list() -> None:
     assert a_plan({}, {"after": "0"}).edges() == {"0": [], "1": ["0"]}
 
 
@@ -52,7 +52,7 @@ def test_a_task_of_the_plan_may_be_named_by_its_id() -> None:
     assert plan.edges() == {"one": [], "1": ["one"]}
 
 
-def test_parents_outside_are_named_in_one_form() -> None:
+def test_dependencies_outside_the_dag_are_named_in_one_form() -> None:
     id = new_task_id()
     plan = a_plan({"after": [id, id.ulid, str(id.uuid)]})
 
@@ -61,7 +61,7 @@ def test_parents_outside_are_named_in_one_form() -> None:
     assert task.after == [id]
 
 
-def test_a_plan_that_is_written_is_read_as_the_same() -> None:
+def test_a_written_plan_is_read_as_the_same_plan() -> None:
     plan = a_plan(
         {"name": "one", "payload": {"x": [1, None]}, "trigger": "all_done"},
         {"after": ["one"], "inputs": {"x": "one", "y": ["one", "one"]}},
@@ -73,7 +73,7 @@ def test_a_plan_that_is_written_is_read_as_the_same() -> None:
     assert Plan.parse(json.loads(plan.text())) == plan
 
 
-def test_options_that_are_no_json_are_written_as_it() -> None:
+def test_options_that_are_not_json_are_written_as_json() -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     plan = a_plan({"at": at, "retry": RetryPolicy(), "timeout": timedelta(seconds=5)})
 
@@ -83,7 +83,7 @@ def test_options_that_are_no_json_are_written_as_it() -> None:
     assert RetryPolicy.parse(task.fields["retry"]) == RetryPolicy()
 
 
-def test_ids_come_from_who_makes_them() -> None:
+def test_ids_come_from_the_given_id_function() -> None:
     made = [new_task_id().ulid for _ in range(5)]
     left = iter(made)
 
@@ -99,19 +99,19 @@ def test_ids_come_from_who_makes_them() -> None:
 
 
 @pytest.mark.parametrize("given", [None, [], "tasks", {"tasks": None}, {"tasks": "a"}])
-def test_what_is_no_plan(given: object) -> None:
+def test_an_invalid_plan_is_refused(given: object) -> None:
     with pytest.raises(InvalidTask):
         Plan.parse(given)
 
 
-def test_an_empty_plan_is_refused_however_it_was_made() -> None:
+def test_an_empty_plan_is_always_refused() -> None:
     plan = a_plan({})
 
     with pytest.raises(InvalidTask, match="at least one task"):
         Plan(plan.id, plan.spec, []).checked(max_nodes=1, max_edges=1)
 
 
-def test_the_limits_are_met_exactly() -> None:
+def test_a_plan_of_exactly_the_maximum_size_is_accepted() -> None:
     plan = a_plan({}, {"after": ["0"]})
 
     assert len(plan.checked(max_nodes=2, max_edges=1)) == 2
@@ -121,7 +121,7 @@ def test_the_limits_are_met_exactly() -> None:
         plan.checked(max_nodes=2, max_edges=0)
 
 
-def test_inputs_are_kept_by_ids() -> None:
+def test_inputs_are_stored_with_ids() -> None:
     inside, outside = new_task_id(), new_task_id()
 
     found = resolved({"x": "one", "y": ["one", outside.ulid], "z": []}, {"one": inside})

@@ -1,4 +1,4 @@
-"""A DAG that cannot be is refused whole, with the path that is wrong, and leaves no key."""
+"""An invalid DAG is refused as a whole, with the faulty path, and leaves no key."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ A, B = {"type": "a"}, {"type": "b"}
 
 @pytest.fixture
 async def narrow(valkey: Server) -> AsyncIterator[Harness]:
-    """A queue whose DAGs may have three tasks and three edges."""
+    """Returns a queue whose DAGs may have three tasks and three edges."""
     async with opened(valkey, max_dag_nodes=3, max_dag_edges=3) as harness:
         yield harness
 
 
 async def refused(harness: Harness, *rows: dict[str, Any], **more: Any) -> InvalidGraph:
-    """Why a plan of these tasks is refused; nothing was written."""
+    """Returns the error of a refused plan of these tasks; nothing was written."""
     before = await harness.dump()
     with pytest.raises(InvalidGraph) as error:
         await harness.queue.dags.submit({"tasks": list(rows), **more})
@@ -35,7 +35,7 @@ async def refused(harness: Harness, *rows: dict[str, Any], **more: Any) -> Inval
     return error.value
 
 
-async def test_a_circle_is_named(harness: Harness) -> None:
+async def test_a_cycle_is_named(harness: Harness) -> None:
     error = await refused(
         harness,
         {**A, "name": "root"},
@@ -49,7 +49,7 @@ async def test_a_circle_is_named(harness: Harness) -> None:
     assert set(error.path) == {"one", "two", "three"}
 
 
-async def test_a_circle_by_inputs_is_one_too(harness: Harness) -> None:
+async def test_a_cycle_of_inputs_is_named(harness: Harness) -> None:
     error = await refused(
         harness,
         {**A, "name": "one", "inputs": {"x": "two"}},
@@ -63,7 +63,7 @@ async def test_a_self_edge_is_named(harness: Harness) -> None:
     assert (await refused(harness, {**A, "name": "one", "after": ["one"]})).path == ("one", "one")
 
 
-async def test_a_self_edge_by_its_id_is_one_too(harness: Harness) -> None:
+async def test_a_self_edge_by_id_is_named(harness: Harness) -> None:
     id = new_task_id()
 
     error = await refused(harness, {**A, "name": "one", "id": id, "after": [str(id.uuid)]})
@@ -71,7 +71,7 @@ async def test_a_self_edge_by_its_id_is_one_too(harness: Harness) -> None:
     assert error.path == ("one", "one")
 
 
-async def test_a_missing_parent_is_named(harness: Harness) -> None:
+async def test_a_missing_dependency_is_named(harness: Harness) -> None:
     error = await refused(harness, A, {**B, "name": "two", "after": ["tow"]})
 
     assert (error.rule, error.path) == (
@@ -80,13 +80,13 @@ async def test_a_missing_parent_is_named(harness: Harness) -> None:
     )
 
 
-async def test_a_name_twice_is_named(harness: Harness) -> None:
+async def test_a_duplicate_name_is_named(harness: Harness) -> None:
     error = await refused(harness, {**A, "name": "one"}, {**B, "name": "one"})
 
     assert error.path == ("one", "one")
 
 
-async def test_an_id_twice_is_named(harness: Harness) -> None:
+async def test_a_duplicate_id_is_named(harness: Harness) -> None:
     id = new_task_id()
 
     error = await refused(harness, {**A, "id": id}, {**B, "id": id})
@@ -94,7 +94,7 @@ async def test_an_id_twice_is_named(harness: Harness) -> None:
     assert error.path == (id, id)
 
 
-async def test_an_id_of_its_producer_twice_is_named(harness: Harness) -> None:
+async def test_a_duplicate_external_id_is_named(harness: Harness) -> None:
     own = {"external_id": "mine"}
 
     error = await refused(harness, {**A, **own, "name": "one"}, {**B, **own, "name": "two"})
@@ -102,7 +102,7 @@ async def test_an_id_of_its_producer_twice_is_named(harness: Harness) -> None:
     assert (error.rule, error.path) == ("two tasks have the same external_id", ("one", "two"))
 
 
-async def test_an_id_of_its_producer_is_one_however_it_is_written(harness: Harness) -> None:
+async def test_a_duplicate_external_id_is_found_in_any_spelling(harness: Harness) -> None:
     ours = new_task_id()
     two = {**B, "external_id": str(ours.uuid), "name": "two"}
 
@@ -111,11 +111,11 @@ async def test_an_id_of_its_producer_is_one_however_it_is_written(harness: Harne
     assert error.path == ("one", "two")
 
 
-async def test_too_many_tasks(narrow: Harness) -> None:
+async def test_a_dag_with_too_many_tasks_is_refused(narrow: Harness) -> None:
     assert "has 4 tasks; 3 are allowed" in (await refused(narrow, A, A, A, A)).rule
 
 
-async def test_too_many_edges(narrow: Harness) -> None:
+async def test_a_dag_with_too_many_edges_is_refused(narrow: Harness) -> None:
     outside = [(await narrow.queue.enqueue("a")).id for _ in range(2)]
 
     error = await refused(narrow, A, {**A, "after": ["0", *outside]}, {**A, "after": ["1"]})
@@ -123,7 +123,7 @@ async def test_too_many_edges(narrow: Harness) -> None:
     assert "has 4 edges; 3 are allowed" in error.rule
 
 
-async def test_a_parent_outside_that_is_not_there(harness: Harness) -> None:
+async def test_a_missing_outside_dependency_is_refused(harness: Harness) -> None:
     gone = new_task_id()
 
     error = await refused(harness, A, {**A, "name": "two", "after": ["0", str(gone)]})
@@ -131,7 +131,7 @@ async def test_a_parent_outside_that_is_not_there(harness: Harness) -> None:
     assert error.path == ("two", gone)
 
 
-async def test_a_parent_outside_that_was_cancelled(harness: Harness) -> None:
+async def test_a_cancelled_outside_dependency_is_refused(harness: Harness) -> None:
     parent = await harness.queue.enqueue("a")
     await parent.cancel()
 
@@ -140,7 +140,7 @@ async def test_a_parent_outside_that_was_cancelled(harness: Harness) -> None:
     assert error.path == ("one", parent.id)
 
 
-async def test_an_output_of_a_task_that_is_not_there(harness: Harness) -> None:
+async def test_the_output_of_a_missing_task_is_refused(harness: Harness) -> None:
     gone = new_task_id()
 
     error = await refused(harness, {**A, "name": "one", "inputs": {"x": gone}})
@@ -157,7 +157,7 @@ async def test_an_id_that_is_taken_is_named_with_its_task(harness: Harness) -> N
     assert error.path == ("two", taken.id)
 
 
-async def test_an_id_of_its_producer_that_is_taken_is_named_with_its_task(harness: Harness) -> None:
+async def test_an_external_id_that_is_taken_is_named_with_its_task(harness: Harness) -> None:
     taken = await harness.queue.enqueue("a", external_id="mine")
 
     error = await refused(harness, B, {**A, "name": "two", "external_id": "mine"})
@@ -166,7 +166,7 @@ async def test_an_id_of_its_producer_that_is_taken_is_named_with_its_task(harnes
     assert error.path == ("two", taken.id)
 
 
-async def test_what_only_the_server_finds_has_the_names_of_the_plan(
+async def test_refusals_by_the_server_use_the_names_of_the_plan(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = await harness.queue.enqueue("a")
@@ -181,7 +181,7 @@ async def test_what_only_the_server_finds_has_the_names_of_the_plan(
     assert error.path == ("two", parent.id)
 
 
-async def test_a_follower_is_refused_with_the_first(harness: Harness) -> None:
+async def test_an_invalid_follow_up_refuses_the_whole_dag(harness: Harness) -> None:
     follower = {"tasks": [{**A, "after": ["nobody"]}]}
 
     assert (await refused(harness, A, on_complete=follower)).path == ("0", "nobody")
@@ -202,7 +202,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_a_wrong_task_refuses_all(harness: Harness, wrong: str) -> None:
+async def test_an_invalid_task_refuses_the_whole_dag(harness: Harness, wrong: str) -> None:
     row, field = WRONG[wrong]
 
     with pytest.raises(InvalidTask, match=field):
@@ -212,7 +212,7 @@ async def test_a_wrong_task_refuses_all(harness: Harness, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("plan", [{}, {"tasks": []}, {"tasks": "a"}, {"tasks": [3]}, []])
-async def test_a_plan_that_is_none(alone: Harness, plan: Any) -> None:
+async def test_an_invalid_document_is_not_a_plan(alone: Harness, plan: Any) -> None:
     with pytest.raises(InvalidTask):
         await alone.queue.dags.submit(plan)
 
@@ -242,14 +242,14 @@ async def test_an_empty_block_is_refused(alone: Harness) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"on_failure": "shrug"}, {"budget_usd": -1}, {"colour": "red"}])
-async def test_a_wrong_option_is_told_where_it_stands(
+async def test_a_wrong_option_is_reported_where_it_is_given(
     alone: Harness, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidTask, match=next(iter(wrong))):
         alone.queue.dag("x", **wrong)
 
 
-async def test_what_was_submitted_is_not_built_on(alone: Harness) -> None:
+async def test_a_submitted_builder_takes_no_more_tasks(alone: Harness) -> None:
     async with alone.queue.dag() as dag:
         dag.add(A)
 
@@ -257,7 +257,7 @@ async def test_what_was_submitted_is_not_built_on(alone: Harness) -> None:
         dag.add(B)
 
 
-async def test_names_are_told_where_they_stand(alone: Harness) -> None:
+async def test_wrong_names_are_reported_where_they_are_given(alone: Harness) -> None:
     dag: DagBuilder = alone.queue.dag()
     dag.add(A, name="one")
 
@@ -269,7 +269,9 @@ async def test_names_are_told_where_they_stand(alone: Harness) -> None:
         dag.add(B, after=[3])  # type: ignore[list-item]
 
 
-async def test_sent_again_it_is_judged_by_what_was_so_the_first_time(harness: Harness) -> None:
+async def test_a_repeated_submit_succeeds_after_a_dependency_was_cancelled(
+    harness: Harness,
+) -> None:
     parent = await harness.queue.enqueue("a")
     dag = harness.queue.dag()
     child = dag.add(B, after=parent)
@@ -284,7 +286,7 @@ async def test_sent_again_it_is_judged_by_what_was_so_the_first_time(harness: Ha
 
 
 def a_row_of(number: int) -> dict[str, Any]:
-    """A plan that so many others follow."""
+    """Returns a plan with a chain of this many follow-ups."""
     plan: dict[str, Any] = {"tasks": [A]}
     for _ in range(number):
         plan = {"tasks": [A], "on_complete": plan}
@@ -292,14 +294,14 @@ def a_row_of(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", [MAX_FOLLOWERS + 1, 300, 30_000])
-async def test_more_than_may_follow_one_another(alone: Harness, number: int) -> None:
+async def test_a_too_long_chain_of_follow_ups_is_refused(alone: Harness, number: int) -> None:
     with pytest.raises(InvalidTask, match=r"^on_complete: at most 32 DAGs may follow"):
         await alone.queue.dags.submit(a_row_of(number))
 
     assert await alone.dump() == {}
 
 
-async def test_as_many_as_may_follow_one_another_are_taken(alone: Harness) -> None:
+async def test_a_chain_of_follow_ups_at_the_limit_is_accepted(alone: Harness) -> None:
     deep: Any = {}
     for _ in range(60):
         deep = {"x": deep}
@@ -315,7 +317,7 @@ async def test_as_many_as_may_follow_one_another_are_taken(alone: Harness) -> No
     assert (await dag.status()).next is not None
 
 
-async def test_a_plan_that_follows_itself(alone: Harness) -> None:
+async def test_a_plan_that_follows_itself_is_refused(alone: Harness) -> None:
     plan: dict[str, Any] = {"tasks": [A]}
     plan["on_complete"] = plan
 
@@ -332,7 +334,7 @@ async def test_builders_in_a_row_have_the_same_limit(alone: Harness) -> None:
         dag.plan()
 
 
-async def test_what_follows_is_a_dag(alone: Harness) -> None:
+async def test_a_follow_up_must_be_a_dag(alone: Harness) -> None:
     with pytest.raises(InvalidTask, match="on_complete: is a DAG or a plan, not"):
         alone.queue.dag(on_complete={"tasks": [A]})  # type: ignore[arg-type]
 
@@ -345,14 +347,14 @@ FOLLOWERS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("wrong", FOLLOWERS)
-async def test_what_is_wrong_with_a_follower_says_so(alone: Harness, wrong: str) -> None:
-    following, said = FOLLOWERS[wrong]
+async def test_an_error_in_a_follow_up_names_the_follow_up(alone: Harness, wrong: str) -> None:
+    following, message = FOLLOWERS[wrong]
 
-    with pytest.raises(InvalidTask, match=f"^{said}"):
+    with pytest.raises(InvalidTask, match=f"^{message}"):
         await alone.queue.dags.submit({"tasks": [A], "on_complete": following})
 
 
-async def test_what_follows_has_ids_of_its_own(alone: Harness) -> None:
+async def test_a_follow_up_has_its_own_ids(alone: Harness) -> None:
     first = Plan.parse({"tasks": [{"type": "a"}]})
     again = replace(first, on_complete=first)
 
@@ -360,7 +362,7 @@ async def test_what_follows_has_ids_of_its_own(alone: Harness) -> None:
         await alone.queue.dags.submit(again)
 
 
-async def test_one_task_waits_for_so_many_outside_its_dag_and_no_more(valkey: Server) -> None:
+async def test_the_number_of_outside_dependencies_of_a_task_is_limited(valkey: Server) -> None:
     async with opened(valkey, max_depends_on=3) as harness:
         there = [(await harness.queue.enqueue("a")).id for _ in range(4)]
         inside = [{**A, "name": name} for name in "xyz"]

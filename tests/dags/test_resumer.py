@@ -1,4 +1,4 @@
-"""What was begun with DAGs is gone on with, whoever began it."""
+"""Interrupted operations on DAGs are continued by any process."""
 
 from __future__ import annotations
 
@@ -14,80 +14,80 @@ from rqueue.dags.plan import dag_draft_of
 from rqueue.dags.resumer import STEPS, ResumedSteps, Resumer
 from rqueue.errors import DagNotFound, InvalidGraph, Overloaded
 from rqueue.producer.drafts import Drafter
-from rqueue.testing.clock import ManualClock
+from rqueue.testing.timeline import ManualClock
 from tests.harness import Harness, opened
-from tests.lua.dag.planted import DIAMOND, Planted, a_plant, fan, planted, run
+from tests.lua.dag.dags import DIAMOND, StoredDag, committed_dag, fan, run, unsent_dag
 from tests.servers import Server
 
 
-def keeper_of(harness: Harness) -> Resumer:
+def resumer_of(harness: Harness) -> Resumer:
     return Resumer(harness.queue._internals.shard, harness.queue._internals.drafter)
 
 
-async def status_of(harness: Harness, plant: Planted) -> DagStatus:
-    return (await dag_store.read(harness.queue._internals.shard, plant.planting.id)).status
+async def status_of(harness: Harness, plant: StoredDag) -> DagStatus:
+    return (await dag_store.read(harness.queue._internals.shard, plant.draft.id)).status
 
 
-async def test_a_commit_that_stopped_half_way_is_finished(harness: Harness) -> None:
-    plant = a_plant(harness, fan(600, to_one=True))
+async def test_an_interrupted_commit_is_finished(harness: Harness) -> None:
+    plant = unsent_dag(harness, fan(600, to_one=True))
     await plant.written()
     assert await plant.commit(limit=250) == ["OK", 1]
 
-    assert await keeper_of(harness).tick() == ResumedSteps(1, 0)
+    assert await resumer_of(harness).tick() == ResumedSteps(1, 0)
 
     assert await plant.counted() == {"READY": 600, "PENDING": 1}
     assert await plant.steps() == {}
 
 
-async def test_one_that_nobody_writes_any_more_is_dropped_and_one_in_writing_is_not(
+async def test_an_abandoned_submission_is_dropped_and_an_active_one_is_not(
     harness: Harness,
 ) -> None:
-    left, busy = a_plant(harness, fan(300)), a_plant(harness, DIAMOND)
+    left, busy = unsent_dag(harness, fan(300)), unsent_dag(harness, DIAMOND)
     await left.written()
     await busy.written()
-    await harness.client.zadd(harness.keys.writing(), {left.dag: 1})
+    await harness.client.zadd(harness.keys.writing(), {left.ulid: 1})
 
-    assert await keeper_of(harness).tick() == ResumedSteps(1, 0)
+    assert await resumer_of(harness).tick() == ResumedSteps(1, 0)
 
     assert await left.states() == {}
     assert list(await busy.states()) == list(DIAMOND)
     assert (await harness.queue.counts())[State.PENDING] == 0
 
 
-async def test_a_dag_that_is_given_up_is_given_up_whole(harness: Harness) -> None:
-    plant = await planted(harness, {**fan(400), "other": []}, on_failure="fail_fast")
+async def test_an_interrupted_cancellation_cancels_the_whole_dag(harness: Harness) -> None:
+    plant = await committed_dag(harness, {**fan(400), "other": []}, on_failure="fail_fast")
     await run(plant, other="dead")
     assert await plant.steps() == {"cancel": "0"}
 
-    await keeper_of(harness).tick()
+    await resumer_of(harness).tick()
 
     assert await plant.counted() == {"CANCELLED": 401, "DEAD_LETTERED": 1}
     assert await status_of(harness, plant) is DagStatus.FAILED
 
 
-async def test_outputs_expire_when_the_dag_has_ended_and_not_before(harness: Harness) -> None:
-    plant = await planted(harness, DIAMOND)
+async def test_outputs_expire_only_after_the_dag_has_ended(harness: Harness) -> None:
+    plant = await committed_dag(harness, DIAMOND)
     await run(plant, a="done")
     assert await harness.client.pttl(harness.keys.task(plant.ids["a"].ulid)) == -1
 
     await run(plant, b="done", c="done", d="done")
-    await keeper_of(harness).tick()
+    await resumer_of(harness).tick()
 
     for task in plant.ids.values():
         assert await harness.client.pttl(harness.keys.task(task.ulid)) > 0
-    assert await harness.client.pttl(harness.keys.dag(plant.dag)) > 0
-    assert await harness.client.pttl(harness.keys.members(plant.dag)) > 0
+    assert await harness.client.pttl(harness.keys.dag(plant.ulid)) > 0
+    assert await harness.client.pttl(harness.keys.members(plant.ulid)) > 0
 
 
-async def test_the_one_that_follows_comes_once(harness: Harness) -> None:
+async def test_a_follow_up_dag_is_submitted_once(harness: Harness) -> None:
     second = {"title": "second", "tasks": [{"type": "code"}, {"type": "code", "after": ["0"]}]}
     first, shard = await completed(harness, on_complete=second), harness.queue._internals.shard
     following = (await dag_store.read(shard, first.id)).next
 
-    # As two schedulers do, and one that died before it could say that it was done.
-    await keeper_of(harness).follow(first.id)
-    await keeper_of(harness).follow(first.id)
-    await keeper_of(harness).tick()
+    # As with two schedulers, and one that died before it recorded the end of its step.
+    await resumer_of(harness).follow(first.id)
+    await resumer_of(harness).follow(first.id)
+    await resumer_of(harness).tick()
 
     found = [dag async for dag in dag_store.walk(shard)]
     assert [(dag.id, dag.spec.title) for dag in found] == [
@@ -99,7 +99,7 @@ async def test_the_one_that_follows_comes_once(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("why", ["a parent is gone", "the lanes are full"])
-async def test_one_that_can_never_follow_is_told_and_given_up(
+async def test_a_follow_up_that_is_refused_permanently_is_reported_and_not_retried(
     valkey: Server, caplog: pytest.LogCaptureFixture, why: str
 ) -> None:
     async with opened(valkey, max_lanes=2) as harness:
@@ -108,20 +108,20 @@ async def test_one_that_can_never_follow_is_told_and_given_up(
         first = await completed(harness, on_complete={"tasks": [{"type": "code", **row}]})
         await parent.cancel()
 
-        kept = [await keeper_of(harness).tick() for _ in range(2)]
+        kept = [await resumer_of(harness).tick() for _ in range(2)]
 
         dag = await dag_store.read(harness.queue._internals.shard, first.id)
-        said = "does not exist or was cancelled" if row.get("after") else "already has 2 lanes"
+        reason = "does not exist or was cancelled" if row.get("after") else "already has 2 lanes"
         assert [(one.failed, one.refused) for one in kept] == [(0, 1), (0, 0)]
         assert await dag_store.steps(harness.queue._internals.shard) == []
-        assert said in (dag.next_refused or "")
+        assert reason in (dag.next_refused or "")
         (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
         assert first.id in line.getMessage()
-        assert said in line.getMessage()
+        assert reason in line.getMessage()
         events = [fields for _, fields in await harness.client.xrange(f"{harness.keys.root}events")]
-        (told,) = [one for one in events if one[b"event"] == b"dag.refused"]
+        (refused,) = [one for one in events if one[b"event"] == b"dag.refused"]
         assert dag.next is not None
-        assert (told[b"dag"], told[b"detail"]) == (
+        assert (refused[b"dag"], refused[b"detail"]) == (
             dag.next.ulid.encode(),
             (dag.next_refused or "").encode(),
         )
@@ -129,7 +129,7 @@ async def test_one_that_can_never_follow_is_told_and_given_up(
             await dag_store.read(harness.queue._internals.shard, dag.next)
 
 
-async def test_what_follows_waits_for_a_full_server_however_long(
+async def test_a_follow_up_is_retried_while_the_server_is_full(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await completed(harness, on_complete={"tasks": [{"type": "code"}]})
@@ -139,9 +139,9 @@ async def test_what_follows_waits_for_a_full_server_however_long(
 
     with monkeypatch.context() as patch:
         patch.setattr(dag_submit, "submit", full)
-        assert (await keeper_of(harness).tick()).failed == 1
+        assert (await resumer_of(harness).tick()).failed == 1
     assert await harness.client.pttl(harness.keys.follow(first.id.ulid)) == -1
-    await keeper_of(harness).tick()
+    await resumer_of(harness).tick()
 
     dag = await dag_store.read(harness.queue._internals.shard, first.id)
     assert dag.next is not None
@@ -149,7 +149,7 @@ async def test_what_follows_waits_for_a_full_server_however_long(
 
 
 async def completed(harness: Harness, **options: Any) -> Plan:
-    """A DAG of one task, which is completed."""
+    """Submits and completes a DAG of one task."""
     plan = Plan.parse({"tasks": [{"type": "code"}], **options})
     await dag_submit.submit(
         harness.queue._internals.shard, dag_draft_of(plan, harness.queue._internals.drafter)
@@ -160,7 +160,7 @@ async def completed(harness: Harness, **options: Any) -> Plan:
     return plan
 
 
-async def test_the_critical_path_is_another_when_the_graph_has_changed(harness: Harness) -> None:
+async def test_the_critical_path_is_recomputed_when_the_graph_changes(harness: Harness) -> None:
     names = {"a": [], "b": ["a"], "c": ["b"], "x": []}
     rows = [{"name": name, "type": "code", "after": after} for name, after in names.items()]
     plan = Plan.parse({"tasks": rows})
@@ -170,9 +170,9 @@ async def test_the_critical_path_is_another_when_the_graph_has_changed(harness: 
     before = await ranks_of(harness, plan)
     await harness.queue.cancel(plan.tasks[1].id)
 
-    await keeper_of(harness).tick()
+    await resumer_of(harness).tick()
 
-    # Paths are counted in tasks: alone, none gains anything.
+    # Paths are counted in tasks: a single task gets no boost.
     assert before["a"] > before["x"]
     after = await ranks_of(harness, plan)
     assert (after["a"], after["x"]) == (0, 0)
@@ -180,23 +180,25 @@ async def test_the_critical_path_is_another_when_the_graph_has_changed(harness: 
     assert len({score for _, score in scores}) == 1
 
 
-async def test_a_dag_that_changes_all_the_time_is_ranked_once_in_a_while(harness: Harness) -> None:
+async def test_a_dag_that_changes_continuously_is_ranked_once_per_interval(
+    harness: Harness,
+) -> None:
     clock = ManualClock(datetime(2030, 1, 1, tzinfo=UTC))
-    keeper = Resumer(harness.queue._internals.shard, Drafter(harness.queue.settings, clock))
+    resumer = Resumer(harness.queue._internals.shard, Drafter(harness.queue.settings, clock))
     parent = await harness.queue.enqueue("code")
     done = []
 
     for _ in range(3):
         await harness.queue.enqueue("code", depends_on=[parent.id])
-        done.append((await keeper.tick()).done)
+        done.append((await resumer.tick()).done)
     clock.ms += 10_000
-    done.append((await keeper.tick()).done)
+    done.append((await resumer.tick()).done)
 
     assert done == [1, 0, 0, 1]
     assert await dag_store.steps(harness.queue._internals.shard) == []
 
 
-async def test_only_what_has_changed_is_written(
+async def test_only_changed_ranks_are_written(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = Plan.parse({"tasks": [{"type": "code"}, {"type": "code", "after": ["0"]}]})
@@ -210,53 +212,53 @@ async def test_only_what_has_changed_is_written(
         await rank(shard, dag, ranks, seen=seen)
 
     monkeypatch.setattr(dag_store, "rank", counted)
-    await keeper_of(harness).tick()
+    await resumer_of(harness).tick()
 
     assert sent == [[]]
     assert await dag_store.steps(harness.queue._internals.shard) == []
 
 
 async def ranks_of(harness: Harness, plan: Plan) -> dict[str, float]:
-    """What the critical path gives each task."""
+    """Returns the critical-path boost of each task."""
     return {task.name: (await harness.task(task.id)).dependency_boost for task in plan.tasks}
 
 
-async def test_a_step_of_a_dag_that_is_gone_goes(harness: Harness) -> None:
+async def test_a_step_of_an_expired_dag_is_removed(harness: Harness) -> None:
     verbs = ("commit", "cancel", "hold", "unhold", "forget", "rank", "follow")
     gone: dict[Any, Any] = {f"{verb} {'0' * 26}": 0 for verb in verbs}
     await harness.client.hset(harness.keys.unfinished(), mapping=gone)
-    plant = a_plant(harness, fan(3, to_one=True))
+    plant = unsent_dag(harness, fan(3, to_one=True))
     await plant.written()
     await plant.commit(limit=2)
 
-    assert await keeper_of(harness).tick() == ResumedSteps(1, 0)
+    assert await resumer_of(harness).tick() == ResumedSteps(1, 0)
 
     assert await harness.client.exists(harness.keys.unfinished()) == 0
     assert await plant.counted() == {"READY": 3, "PENDING": 1}
 
 
-async def test_one_dag_that_cannot_be_gone_on_with_holds_no_other(
+async def test_a_dag_that_cannot_be_continued_does_not_block_others(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad, good = a_plant(harness, DIAMOND), a_plant(harness, DIAMOND)
+    bad, good = unsent_dag(harness, DIAMOND), unsent_dag(harness, DIAMOND)
     for plant in (bad, good):
         await plant.written()
         await plant.commit(limit=1)
     commit = dag_submit.commit
 
     async def broken(shard: Any, dag: Any, **options: Any) -> None:
-        if dag == bad.planting.id:
+        if dag == bad.draft.id:
             raise KeyError("something of ours")
         await commit(shard, dag, **options)
 
     monkeypatch.setitem(STEPS, "commit", broken)
 
-    assert await keeper_of(harness).tick() == ResumedSteps(1, 1)
+    assert await resumer_of(harness).tick() == ResumedSteps(1, 1)
 
     assert await good.counted() == {"READY": 1, "PENDING": 3}
 
 
-async def test_a_plan_under_the_id_of_another_is_refused_and_changes_nothing(
+async def test_a_plan_with_the_id_of_another_dag_is_refused_and_changes_nothing(
     harness: Harness,
 ) -> None:
     first = Plan.parse({"tasks": [{"type": "code"}]})
@@ -269,20 +271,20 @@ async def test_a_plan_under_the_id_of_another_is_refused_and_changes_nothing(
     assert await harness.dump() == before
 
 
-async def test_a_pause_is_not_undone_by_a_resume_that_goes_on(harness: Harness) -> None:
-    plant = await planted(harness, {str(at): [] for at in range(4)})
+async def test_a_continued_resume_does_not_undo_a_later_pause(harness: Harness) -> None:
+    plant = await committed_dag(harness, {str(at): [] for at in range(4)})
     await plant.pause()
     assert await plant.resume(limit=2) == ["OK", 1]
     await plant.pause()
 
     assert await plant.resume(begin=0, limit=2) == ["OK", 0]
-    await keeper_of(harness).tick()
+    await resumer_of(harness).tick()
 
     assert await plant.field("paused") == "1"
     assert await harness.queue.claim(worker="w1", n=4) == []
 
 
-async def test_a_tag_of_any_name_is_no_trigger(harness: Harness) -> None:
+async def test_a_tag_named_like_a_trigger_is_not_a_trigger(harness: Harness) -> None:
     plan = {
         "tasks": [
             {"name": "a", "type": "code"},
@@ -297,7 +299,7 @@ async def test_a_tag_of_any_name_is_no_trigger(harness: Harness) -> None:
     assert len(await harness.queue.claim(worker="w1")) == 1
 
 
-async def test_a_revival_that_would_close_a_circle_is_refused(harness: Harness) -> None:
+async def test_a_retry_that_would_create_a_cycle_is_refused(harness: Harness) -> None:
     parent = await harness.running("parent")
     child = await harness.queue.enqueue("code", depends_on=[parent.id])
     # The child dies while it waits, and by now its parent waits for it.

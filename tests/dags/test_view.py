@@ -1,4 +1,4 @@
-"""The graph of a DAG as it is read: who comes after whom, durations, the longest way."""
+"""The graph of a DAG: edges, durations and the longest path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def a_task(id: TaskId, *, state: State = State.READY, **given: Any) -> Task:
 
 
 def took(id: TaskId, seconds: float, **given: Any) -> Task:
-    """A task that has completed after so many seconds."""
+    """Returns a task that completed after this many seconds."""
     started = NOW - timedelta(seconds=100)
     ended = started + timedelta(seconds=seconds)
     return a_task(id, state=State.COMPLETED, started_at=started, completed_at=ended, **given)
@@ -38,7 +38,7 @@ def graph_of(*tasks: Task, status: DagStatus = DagStatus.RUNNING) -> DagGraph:
     return DagGraph.of(dag, tasks, NOW)
 
 
-def test_edges_are_what_was_asked_for_what_is_waited_for_and_who_spawned() -> None:
+def test_edges_are_declared_dependencies_current_dependencies_and_spawners() -> None:
     graph = graph_of(
         a_task(A, external_id="mine"),
         a_task(B, depends_on=["mine", "another's"]),
@@ -52,13 +52,13 @@ def test_edges_are_what_was_asked_for_what_is_waited_for_and_who_spawned() -> No
     assert graph.layers() == {A: 0, B: 1, C: 2, D: 3}
 
 
-def test_one_that_waits_for_what_it_spawned_does_not_come_after_it() -> None:
+def test_a_parent_that_waits_for_its_child_does_not_come_after_it() -> None:
     graph = graph_of(a_task(A, state=State.PENDING, blocked_by=(B,)), a_task(B, parent_id=A))
 
     assert graph.dependencies == {A: [], B: [A]}
 
 
-def test_no_bytes_make_a_circle() -> None:
+def test_no_stored_bytes_make_a_cycle() -> None:
     graph = graph_of(a_task(A, depends_on=[B, A]), a_task(B, depends_on=[A]))
 
     assert graph.dependencies == {A: [], B: [A]}
@@ -99,7 +99,7 @@ def test_without_any_duration_tasks_count_the_same() -> None:
     assert graph.critical_path() == [B, C]
 
 
-def test_the_longest_way_is_by_durations_and_what_is_expected() -> None:
+def test_the_longest_path_uses_actual_and_expected_durations() -> None:
     graph = graph_of(
         took(A, 4),
         a_task(B, depends_on=[A]),
@@ -111,7 +111,7 @@ def test_the_longest_way_is_by_durations_and_what_is_expected() -> None:
     assert graph.critical_path() == [A, C, D]
 
 
-def test_what_runs_counts_as_long_as_it_is_expected_or_longer() -> None:
+def test_a_running_task_counts_its_expected_duration_or_more() -> None:
     since = NOW - timedelta(seconds=10)
     running: dict[str, Any] = {"state": State.RUNNING, "started_at": since}
     graph = graph_of(
@@ -124,7 +124,7 @@ def test_what_runs_counts_as_long_as_it_is_expected_or_longer() -> None:
     assert graph.weights() == {A: 10.0, B: 60.0, C: 10.0, D: 0.0}
 
 
-def test_of_two_ways_of_no_length_the_one_of_more_tasks_wins() -> None:
+def test_of_two_paths_without_duration_the_one_with_more_tasks_is_the_longest() -> None:
     graph = graph_of(took(A, 0), took(B, 0), took(C, 0, depends_on=[B]))
 
     assert graph.critical_path() == [B, C]
@@ -143,7 +143,7 @@ def test_of_two_ways_of_no_length_the_one_of_more_tasks_wins() -> None:
         (State.COMPLETED, (), True),
     ],
 )
-def test_a_failed_dag_is_at_rest_when_all_that_is_left_waits_for_the_dead(
+def test_a_failed_dag_is_at_rest_when_all_open_tasks_wait_for_dead_ones(
     state: State, blocked: tuple[TaskId, ...], *, at_rest: bool
 ) -> None:
     dead, done = a_task(A, state=State.DEAD_LETTERED), took(C, 1)

@@ -1,4 +1,4 @@
-"""Deciding about the dead: each decision is carried out and kept, or neither."""
+"""Decisions on dead tasks: each is carried out and stored, or neither."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BECOMES = {
 
 
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
-async def test_a_decision_is_carried_out_and_kept(harness: Harness, resolution: Any) -> None:
+async def test_a_decision_is_carried_out_and_stored(harness: Harness, resolution: Any) -> None:
     task = await died(harness, "row 7 is bad")
     print_ = fingerprint_of(await harness.task(task)).id
 
@@ -62,7 +62,7 @@ async def test_a_decision_is_carried_out_and_kept(harness: Harness, resolution: 
 
 
 def trace(raised: str) -> str:
-    """An error as a handler leaves it: what was raised comes last."""
+    """Returns a traceback as a handler leaves it, with the exception in the last line."""
     frames = "".join(
         f'  File "/app/{name}.py", line {len(name)}, in {name}\n    {name}_of(order, customer)\n'
         for name in ("charge", "order", "customer", "rows", "statement", "connection")
@@ -70,7 +70,7 @@ def trace(raised: str) -> str:
     return f"Traceback (most recent call last):\n{frames}{raised}"
 
 
-async def test_what_was_raised_is_kept_with_the_decision(harness: Harness) -> None:
+async def test_the_exception_is_stored_with_the_decision(harness: Harness) -> None:
     task = await died(harness, trace("ValueError: bad customer\nmore of it"))
 
     await harness.queue.dead.decide(task, "retry")
@@ -79,7 +79,7 @@ async def test_what_was_raised_is_kept_with_the_decision(harness: Harness) -> No
     assert review.error == "ValueError: bad customer"
 
 
-async def test_a_decision_about_one_failure_takes_no_other(harness: Harness) -> None:
+async def test_a_decision_on_a_cluster_applies_to_no_other_failure(harness: Harness) -> None:
     bad = await died(harness, trace("ValueError: bad customer"))
     away = await died(harness, trace("ConnectionRefusedError: the database is away"))
     cluster = fingerprint_of(await harness.task(bad)).id
@@ -90,14 +90,14 @@ async def test_a_decision_about_one_failure_takes_no_other(harness: Harness) -> 
     assert (await harness.task(away)).state == "DEAD_LETTERED"
 
 
-async def test_a_fingerprint_of_an_earlier_version_means_nothing_and_stays_with_its_review(
+async def test_a_fingerprint_of_an_earlier_version_matches_nothing_and_stays_in_its_review(
     harness: Harness,
 ) -> None:
     task = await died(harness, "KeyError: 'user_42'")
     earlier = "d269ff9113a6"
-    said = json.dumps({"resolution": "escalate", "fingerprint": earlier})
+    review = json.dumps({"resolution": "escalate", "fingerprint": earlier})
     found = await harness.task(task)
-    await escalate(harness.queue._internals.shard, [Reviewed(task.ulid, found.life, said)])
+    await escalate(harness.queue._internals.shard, [Reviewed(task.ulid, found.life, review)])
 
     done = await harness.queue.dead.decide_many("delete", cluster=earlier)
 
@@ -106,17 +106,17 @@ async def test_a_fingerprint_of_an_earlier_version_means_nothing_and_stays_with_
     assert [review.fingerprint for review in await log(harness)] == [earlier]
 
 
-async def test_who_it_is_comes_from_the_settings(server: Server) -> None:
+async def test_the_default_author_comes_from_the_settings(server: Server) -> None:
     async with opened(server, principal="human:bob") as harness:
         first, second = await died(harness), await died(harness)
 
         await harness.queue.dead.decide(first, "cancel")
-        await harness.queue.dead.decide(second, "cancel", by="service:desk")
+        await harness.queue.dead.decide(second, "cancel", by="service:support")
 
-        assert [review.by for review in await log(harness)] == ["human:bob", "service:desk"]
+        assert [review.by for review in await log(harness)] == ["human:bob", "service:support"]
 
 
-async def test_plain_calls_are_kept_too(harness: Harness) -> None:
+async def test_retry_and_discard_store_reviews_too(harness: Harness) -> None:
     one, two, three, four = [await died(harness) for _ in range(4)]
 
     await harness.queue.dead.retry(one)
@@ -133,7 +133,7 @@ async def test_plain_calls_are_kept_too(harness: Harness) -> None:
     ]  # fmt: skip
 
 
-async def test_a_revived_task_resumes_its_dag_and_is_kept(harness: Harness) -> None:
+async def test_a_retried_task_resumes_its_dag_and_stores_a_review(harness: Harness) -> None:
     async with harness.queue.dag(on_failure="hold") as dag:
         first = dag.add({"type": "code", "payload": {}})
         dag.add({"type": "code", "payload": {}}, after=[first])
@@ -153,7 +153,7 @@ async def test_a_revived_task_resumes_its_dag_and_is_kept(harness: Harness) -> N
     assert [review.resolution for review in await log(harness)] == ["retry"]
 
 
-async def test_retry_dag_is_kept(harness: Harness) -> None:
+async def test_retrying_a_dag_stores_reviews(harness: Harness) -> None:
     async with harness.queue.dag() as dag:
         dag.add({"type": "code", "payload": {}})
         dag.add({"type": "code", "payload": {}})
@@ -165,7 +165,7 @@ async def test_retry_dag_is_kept(harness: Harness) -> None:
     assert [review.task for review in await log(harness)] == [lease.id]
 
 
-async def test_a_changed_payload_is_told_as_a_difference(harness: Harness) -> None:
+async def test_a_changed_payload_is_stored_as_a_difference(harness: Harness) -> None:
     task = await died(harness)
 
     await harness.queue.dead.decide(task, "modify_and_retry", payload={"n": [1]}, not_before=SOON)
@@ -178,7 +178,7 @@ async def test_a_changed_payload_is_told_as_a_difference(harness: Harness) -> No
     assert (found.state, found.payload) == (State.PENDING, {"n": [1]})
 
 
-async def test_a_large_change_is_kept_within_bounds(harness: Harness) -> None:
+async def test_the_stored_size_of_a_change_is_limited(harness: Harness) -> None:
     task = await died(harness)
 
     await harness.queue.dead.decide(task, "modify_and_retry", payload={"n": "x" * 200_000})
@@ -189,7 +189,7 @@ async def test_a_large_change_is_kept_within_bounds(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resolution", "said"),
+    ("resolution", "options"),
     [
         ("revive", {}), ("", {}), ("wait", {}), ("wait", {"not_before": "2020-01-01T00:00:00Z"}),
         ("wait", {"not_before": "2999-01-01T00:00:00Z"}), ("wait", {"not_before": "soon"}),
@@ -200,22 +200,22 @@ async def test_a_large_change_is_kept_within_bounds(harness: Harness) -> None:
         ("retry", {"note": 7}), ("retry", {"by": "ada"}), ("escalate", {"note": "é" * 2049}),
     ],
 )  # fmt: skip
-async def test_what_is_no_decision_changes_nothing(
-    harness: Harness, resolution: Any, said: dict[str, Any]
+async def test_an_invalid_decision_changes_nothing(
+    harness: Harness, resolution: Any, options: dict[str, Any]
 ) -> None:
     task = await died(harness)
     before = await harness.dump()
 
     with pytest.raises(InvalidTask):
-        await harness.queue.dead.decide(task, resolution, **said)
-    if "payload" not in said and resolution != "modify_and_retry":
+        await harness.queue.dead.decide(task, resolution, **options)
+    if "payload" not in options and resolution != "modify_and_retry":
         with pytest.raises(InvalidTask):
-            await harness.queue.dead.decide_many(resolution, **said)
+            await harness.queue.dead.decide_many(resolution, **options)
 
     assert await harness.dump() == before
 
 
-async def test_only_the_dead_are_decided_about(harness: Harness) -> None:
+async def test_only_dead_tasks_can_be_decided_on(harness: Harness) -> None:
     lease = await harness.running()
     before = await harness.dump()
 
@@ -228,7 +228,7 @@ async def test_only_the_dead_are_decided_about(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_one_that_cannot_live_again_is_told_and_not_reviewed(harness: Harness) -> None:
+async def test_a_task_that_cannot_be_retried_is_refused_without_a_review(harness: Harness) -> None:
     task = await died(harness, idempotency_key="k")
     await harness.queue.enqueue("code", {}, idempotency_key="k")
 
@@ -263,7 +263,7 @@ async def test_with_an_archive_no_review_is_trimmed(server: Server) -> None:
         assert len(await log(harness)) == 150
 
 
-async def test_the_blocking_twin_decides_as_well(harness: Harness) -> None:
+async def test_the_blocking_call_decides_too(harness: Harness) -> None:
     task = await died(harness)
 
     found = await asyncio.to_thread(harness.queue.sync.dead.decide, task, "retry")

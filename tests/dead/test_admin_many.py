@@ -1,4 +1,4 @@
-"""Deciding about many of the dead at once: those that fit, each once, and none stops another."""
+"""Bulk decisions on dead tasks: each matching task once, and no refusal stops the others."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from tests.dead.test_admin import died, log
 from tests.harness import Harness
 
 
-async def test_only_those_that_fit_are_decided_about(harness: Harness) -> None:
+async def test_only_matching_tasks_are_decided_on(harness: Harness) -> None:
     wanted = [await died(harness, f"row {n} is bad") for n in range(3)]
     other = await died(harness, "else")
     cluster = fingerprint_of(await harness.task(wanted[0])).id
-    heard: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
     found = await harness.queue.dead.decide_many(
-        "retry", cluster=cluster, note="fixed", progress=lambda done, of: heard.append((done, of))
+        "retry",
+        cluster=cluster,
+        note="fixed",
+        progress=lambda done, of: progress.append((done, of)),
     )
 
     assert set(found.tasks) == set(found.done) == set(wanted)
-    assert (found.refused, heard) == ({}, [(3, 3)])
+    assert (found.refused, progress) == ({}, [(3, 3)])
     assert {(await harness.task(task)).state for task in wanted} == {State.READY}
     assert (await harness.task(other)).state is State.DEAD_LETTERED
     assert {(review.task, review.note) for review in await log(harness)} == {
@@ -33,27 +36,27 @@ async def test_only_those_that_fit_are_decided_about(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resolution", "said", "state"),
+    ("resolution", "options", "state"),
     [("wait", {"not_before": "2026-12-31T00:00:00Z"}, "PENDING"),
      ("escalate", {}, "DEAD_LETTERED"), ("cancel", {}, "CANCELLED"), ("delete", {}, "CANCELLED")],
 )  # fmt: skip
-async def test_each_resolution_is_for_many(
-    harness: Harness, resolution: Any, said: dict[str, Any], state: str
+async def test_each_resolution_applies_to_many_tasks(
+    harness: Harness, resolution: Any, options: dict[str, Any], state: str
 ) -> None:
     tasks = [await died(harness) for _ in range(3)]
     before = await harness.dump()
 
-    would = await harness.queue.dead.decide_many(resolution, dry_run=True, **said)
+    would = await harness.queue.dead.decide_many(resolution, dry_run=True, **options)
     assert (set(would.tasks), would.done) == (set(tasks), [])
     assert await harness.dump() == before
-    found = await harness.queue.dead.decide_many(resolution, **said)
+    found = await harness.queue.dead.decide_many(resolution, **options)
 
     assert set(found.done) == set(tasks)
     assert {(await harness.task(task)).state for task in tasks} == {State(state)}
     assert sorted(review.resolution for review in await log(harness)) == [resolution] * 3
 
 
-async def test_one_that_cannot_live_again_stops_no_other(harness: Harness) -> None:
+async def test_a_task_that_cannot_be_retried_does_not_stop_the_others(harness: Harness) -> None:
     stuck = await died(harness, idempotency_key="k")
     await harness.queue.enqueue("code", {}, idempotency_key="k", delay=3600)
     broken = await died(harness, tags=["t"])
@@ -68,7 +71,7 @@ async def test_one_that_cannot_live_again_stops_no_other(harness: Harness) -> No
     assert {(await harness.task(task)).state for task in free} == {State.READY}
 
 
-async def test_a_payload_is_changed_one_by_one(harness: Harness) -> None:
+async def test_a_payload_cannot_be_changed_in_bulk(harness: Harness) -> None:
     await died(harness)
 
     with pytest.raises(InvalidTask):
@@ -82,7 +85,7 @@ async def test_unknown_words_are_refused(harness: Harness) -> None:
         [task async for task in harness.queue.dead.list(colour="red")]  # type: ignore[call-arg]
 
 
-async def test_a_thousand_are_decided_about_in_few_calls(harness: Harness) -> None:
+async def test_a_thousand_tasks_are_decided_on_in_few_calls(harness: Harness) -> None:
     for _ in range(4):
         await harness.queue.enqueue_many([{"type": "code"}] * 250)
         for lease in await harness.queue.claim(worker="w1", n=250):

@@ -1,4 +1,4 @@
-"""What failures have in common does not hang on what varies in them, nor on process or release."""
+"""Fingerprints do not depend on the variable parts of an error, the process or the release."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.task.attempt.tracebacks import (
 ULID = "01KA9ZK6QJ3V4W5X6Y7Z8A9B0C"
 UUID = "6f1c2a34-9b1d-4e8a-8c55-0a1b2c3d4e5f"
 REFUSED = "bank.wire.Refused: order <n> of <text> is closed (load in orders_v.py)"
-# Of a release that guesses what was meant.
+# From a Python release that adds suggestions to its messages.
 NAME_ERROR = f"""\
 {HEADER}
   File "/app/shop.py", line 3, in charge
@@ -70,7 +70,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("error", "shown", "_"), KNOWN)
-def test_what_varies_is_taken_out(error: str, shown: str, _: str) -> None:
+def test_variable_parts_become_placeholders(error: str, shown: str, _: str) -> None:
     assert pattern(error) == shown
 
 
@@ -79,7 +79,7 @@ def test_a_fingerprint_never_changes(error: str, _: str, id: str) -> None:
     assert fingerprint("code", "error", error).id == id
 
 
-def test_it_is_the_same_in_another_process() -> None:
+def test_a_fingerprint_is_the_same_in_another_process() -> None:
     code = "from rqueue.dead.clusters import fingerprint as f; print(f('a', 'b', 'c 1').id)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
@@ -97,7 +97,7 @@ WORDS = st.text("abcdefghijklmnopqrstuvwxyz ", max_size=40)
 
 
 @given(WORDS, WORDS, WORDS)
-def test_what_is_quoted_makes_no_difference(text: str, one: str, other: str) -> None:
+def test_quoted_text_makes_no_difference(text: str, one: str, other: str) -> None:
     first = fingerprint("code", "error", f"{text} '{one}' {text}")
 
     assert first == fingerprint("code", "error", f"{text} '{other}' {text}")
@@ -111,7 +111,7 @@ def test_ids_make_no_difference(one: object, other: object) -> None:
 
 
 @given(st.text())
-def test_any_text_has_one(error: str) -> None:
+def test_any_text_has_a_fingerprint(error: str) -> None:
     found = fingerprint("code", "error", error)
 
     assert re.fullmatch(f"[0-9a-f]{{{LENGTH}}}", found.id)
@@ -121,7 +121,7 @@ def test_any_text_has_one(error: str) -> None:
 
 
 @given(WORDS, WORDS)
-def test_type_and_reason_tell_them_apart(one: str, other: str) -> None:
+def test_type_and_reason_distinguish_failures(one: str, other: str) -> None:
     same = one == other
 
     assert (fingerprint(one, "error", "x").id == fingerprint(other, "error", "x").id) is same
@@ -161,14 +161,14 @@ def elsewhere(error: Exception) -> None:
 
 
 def of(work: Callable[[Exception], None], error: Exception) -> str:
-    """The fingerprint of what this raises in a handler."""
+    """Returns the fingerprint of the exception that this raises in a handler."""
     with pytest.raises(type(error)) as found:
         work(error)
     return fingerprint("code", "error", described(found.value)).id
 
 
 @pytest.mark.parametrize("work", [elsewhere, charge, partial(fail, 60)])
-def test_what_is_raised_deep_down_is_told_apart(work: Callable[[Exception], None]) -> None:
+def test_exceptions_raised_in_different_functions_differ(work: Callable[[Exception], None]) -> None:
     bad = of(work, ValueError("bad customer"))
     away = of(work, ConnectionRefusedError("the database is away"))
     other = of(work, ValueError("bad address"))
@@ -176,14 +176,14 @@ def test_what_is_raised_deep_down_is_told_apart(work: Callable[[Exception], None
     assert len({bad, away, other}) == 3
 
 
-def test_how_deep_it_is_raised_makes_no_difference_and_where_does() -> None:
+def test_the_depth_of_the_stack_makes_no_difference_and_the_raising_function_does() -> None:
     bad = [of(partial(fail, depth), ValueError(f"row {depth}")) for depth in (0, 1, 5, 60)]
 
     assert len(set(bad)) == 1
     assert of(elsewhere, ValueError("row 1")) != bad[0]
 
 
-async def test_groups_are_told_apart_by_what_is_in_them_whatever_its_number() -> None:
+async def test_exception_groups_differ_by_their_kinds_of_errors_and_not_by_their_number() -> None:
     async def found(*errors: Exception) -> str:
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -199,7 +199,7 @@ async def test_groups_are_told_apart_by_what_is_in_them_whatever_its_number() ->
     assert await found(OSError("away")) != bad
 
 
-def test_of_a_text_that_is_no_traceback_every_line_counts() -> None:
+def test_every_line_of_a_text_without_traceback_counts() -> None:
     one, other = "the command failed:\ndisk full", "the command failed:\nno such host"
 
     assert fingerprint("code", "error", one) != fingerprint("code", "error", other)

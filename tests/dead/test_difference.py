@@ -1,4 +1,4 @@
-"""What was changed in a payload: the steps lead from the one to the other, and back."""
+"""The difference of two payloads: steps that change one into the other, and back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES = st.recursive(
 
 
 def applied(value: Any, steps: list[dict[str, Any]]) -> Any:
-    """A value after the steps, by the rules of RFC 6902."""
+    """Returns a value after the steps, applied as in RFC 6902."""
     whole = {"": copy.deepcopy(value)}
     for step in steps:
         names = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")]
@@ -51,19 +51,19 @@ def applied(value: Any, steps: list[dict[str, Any]]) -> Any:
 
 
 @given(VALUES, VALUES)
-def test_the_steps_lead_from_the_one_to_the_other(before: Any, after: Any) -> None:
+def test_the_steps_change_one_value_into_the_other(before: Any, after: Any) -> None:
     found = applied(before, difference(before, after))
 
     assert json.dumps(found, sort_keys=True) == json.dumps(after, sort_keys=True)
 
 
 @given(VALUES)
-def test_what_is_the_same_has_none(value: Any) -> None:
+def test_equal_values_have_no_steps(value: Any) -> None:
     assert difference(value, copy.deepcopy(value)) == []
 
 
 @given(VALUES, VALUES)
-def test_what_was_there_is_told(before: Any, after: Any) -> None:
+def test_steps_contain_the_old_values(before: Any, after: Any) -> None:
     for step in difference(before, after):
         assert ("was" in step) is (step["op"] != "add")
         assert ("value" in step) is (step["op"] != "remove")
@@ -86,13 +86,13 @@ def test_steps_are_small(before: Any, after: Any, steps: list[dict[str, Any]]) -
     assert difference(before, after) == steps
 
 
-def test_a_short_difference_is_kept_whole() -> None:
+def test_a_short_difference_is_stored_completely() -> None:
     found = difference({"a": 1}, {"a": 2})
 
     assert bounded(found, 16_384) == found
 
 
-def test_long_values_are_told_by_their_hash() -> None:
+def test_long_values_are_replaced_by_their_hash() -> None:
     found = bounded(difference({"a": "x" * 50_000, "b": 1}, {"a": "y", "b": 2}), 16_384)
 
     assert found[0]["was"].keys() == {"sha256", "bytes"}
@@ -101,7 +101,9 @@ def test_long_values_are_told_by_their_hash() -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 300), st.integers(60, 400), st.integers(1000, 20_000))
-def test_a_long_difference_is_cut_and_says_so(number: int, width: int, most: int) -> None:
+def test_a_long_difference_is_cut_and_counts_the_other_steps(
+    number: int, width: int, most: int
+) -> None:
     whole = difference({}, {f"{n}" * (width // 4): "v" * width for n in range(number)})
 
     found = bounded(whole, most)

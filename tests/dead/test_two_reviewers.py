@@ -1,4 +1,4 @@
-"""Several reviewers decide about the same dead tasks: what is reported as done is what was done."""
+"""Several reviewers decide on the same dead tasks: each gets the result of what was done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from rqueue import State, Task, TaskId
 from rqueue.dead.reviews import RESOLUTIONS
 from rqueue.errors import AlreadyDecided, InvalidTask, RQueueError, WrongState
-from tests.dead.rivals import Rivals, Send, both, hold
+from tests.dead.ordered_decisions import OrderedDecisions, Send, both, delay
 from tests.dead.test_admin import BECOMES, NEEDS, died, log
 from tests.harness import Harness, opened
 from tests.servers import Server
@@ -23,7 +23,7 @@ PAIRS = list(product(RESOLUTIONS, repeat=2))
 
 @pytest.fixture
 async def other(harness: Harness, server: Server) -> AsyncIterator[Harness]:
-    """A second reviewer at the same queue."""
+    """Returns a second reviewer of the same queue."""
     async with opened(server) as found:
         yield found
 
@@ -41,11 +41,11 @@ async def dies_again(harness: Harness, task: TaskId) -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-async def test_of_two_decisions_at_once_only_what_is_done_is_reported(
+async def test_of_two_concurrent_decisions_only_the_one_carried_out_is_reported(
     harness: Harness, other: Harness, first: str, second: str, *, lost: bool
 ) -> None:
     task = await died(harness)
-    Rivals(harness.queue, other.queue, lost=lost)
+    OrderedDecisions(harness.queue, other.queue, lost=lost)
 
     one, two = await both(
         decide(harness, task, first, "human:ada"), decide(other, task, second, "human:bob")
@@ -68,11 +68,11 @@ async def test_of_two_decisions_at_once_only_what_is_done_is_reported(
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("first", [one for one in RESOLUTIONS if one != "modify_and_retry"])
 @pytest.mark.parametrize("second", [one for one in RESOLUTIONS if one != "modify_and_retry"])
-async def test_of_two_decisions_about_a_cluster_each_task_has_one(
+async def test_of_two_decisions_on_a_cluster_each_task_gets_one(
     harness: Harness, other: Harness, first: Any, second: Any, *, lost: bool
 ) -> None:
     tasks = {await died(harness) for _ in range(3)}
-    Rivals(harness.queue, other.queue, lost=lost)
+    OrderedDecisions(harness.queue, other.queue, lost=lost)
 
     one, two = await both(
         harness.queue.dead.decide_many(first, by="human:ada", **NEEDS.get(first, {})),
@@ -93,7 +93,7 @@ async def test_a_plain_call_is_one_of_the_decisions(
     harness: Harness, other: Harness, plain: str
 ) -> None:
     task = await died(harness)
-    Rivals(harness.queue, other.queue)
+    OrderedDecisions(harness.queue, other.queue)
     calls: dict[str, Any] = {
         "revive": lambda: other.queue.dead.retry(task),
         "discard": lambda: other.queue.dead.discard(task, "enough"),
@@ -107,17 +107,17 @@ async def test_a_plain_call_is_one_of_the_decisions(
     assert [review.by for review in await log(harness)] == ["human:ada"]
 
 
-async def test_three_reviewers_of_a_cluster_are_told_what_the_log_says(
+async def test_three_reviewers_of_a_cluster_get_results_that_match_the_log(
     harness: Harness, server: Server
 ) -> None:
     tasks = [await died(harness) for _ in range(40)]
 
     async def review(name: str, seed: int) -> list[tuple[str, str, str]]:
-        dice = Random(seed)
+        random_numbers = Random(seed)
         done: list[tuple[str, str, str]] = []
         async with opened(server) as mine:
             for task in tasks:
-                word = dice.choice(RESOLUTIONS)
+                word = random_numbers.choice(RESOLUTIONS)
                 try:
                     await decide(mine, task, word, name)
                     done.append((str(task), word, name))
@@ -125,15 +125,15 @@ async def test_three_reviewers_of_a_cluster_are_told_what_the_log_says(
                     await asyncio.sleep(0)
         return done
 
-    said = await asyncio.gather(*(review(f"human:{n}", n) for n in range(3)))
+    results = await asyncio.gather(*(review(f"human:{n}", n) for n in range(3)))
 
     rows = [(str(one.task), one.resolution, one.by) for one in await log(harness)]
-    assert sorted(rows) == sorted(row for each in said for row in each)
+    assert sorted(rows) == sorted(row for each in results for row in each)
     ended = [task for task, word, _ in rows if word != "escalate"]
     assert len(ended) == len(set(ended))
 
 
-async def test_three_at_once_about_a_whole_cluster_are_told_what_the_log_says(
+async def test_three_bulk_decisions_on_a_cluster_get_results_that_match_the_log(
     harness: Harness, server: Server
 ) -> None:
     tasks = {await died(harness) for _ in range(40)}
@@ -144,19 +144,19 @@ async def test_three_at_once_about_a_whole_cluster_are_told_what_the_log_says(
             found = await mine.queue.dead.decide_many(resolution, by=f"human:{resolution}", **needs)
             return found.done, set(found.refused)
 
-    said = dict(
+    results = dict(
         zip(words := ("retry", "wait", "cancel"), await asyncio.gather(*map(review, words)),
             strict=True)
     )  # fmt: skip
 
     rows = [(one.task, one.resolution) for one in await log(harness)]
-    assert sorted(rows) == sorted((task, word) for word in words for task in said[word][0])
+    assert sorted(rows) == sorted((task, word) for word in words for task in results[word][0])
     assert {task for task, _ in rows} == tasks
     assert len(rows) == 40
 
 
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
-async def test_a_decision_about_a_former_life_is_refused(
+async def test_a_decision_on_an_earlier_life_is_refused(
     harness: Harness, other: Harness, resolution: str
 ) -> None:
     task, begun, go_on = await died(harness), asyncio.Event(), asyncio.Event()
@@ -166,7 +166,7 @@ async def test_a_decision_about_a_former_life_is_refused(
         await go_on.wait()
         return await send()
 
-    hold(other.queue, late)
+    delay(other.queue, late)
     slow = asyncio.create_task(decide(other, task, resolution, "human:bob"))
     await begun.wait()
     await harness.queue.dead.decide(task, "retry", by="human:ada")
@@ -182,20 +182,20 @@ async def test_a_decision_about_a_former_life_is_refused(
 
 
 @pytest.mark.parametrize("resolution", ["retry", "modify_and_retry", "escalate"])
-async def test_a_lost_reply_is_given_again_after_the_next_death_and_the_next_decision(
+async def test_a_lost_reply_is_repeated_even_after_the_next_death_and_decision(
     harness: Harness, other: Harness, resolution: str
 ) -> None:
     task = await died(harness)
-    rivals = Rivals(harness.queue, other.queue, lost=True)
-    rivals.begun.set()
+    decisions = OrderedDecisions(harness.queue, other.queue, lost=True)
+    decisions.begun.set()
     slow = asyncio.create_task(decide(harness, task, resolution, "human:ada"))
-    await rivals.sent.wait()
+    await decisions.sent.wait()
     if resolution != "escalate":
         await dies_again(other, task)
     await other.queue.dead.decide(task, "retry", by="human:bob")
     await dies_again(other, task)
     before = await other.dump()
-    rivals.answered.set()
+    decisions.answered.set()
 
     assert isinstance(await slow, Task)
 
@@ -204,11 +204,11 @@ async def test_a_lost_reply_is_given_again_after_the_next_death_and_the_next_dec
 
 
 @pytest.mark.parametrize("second", RESOLUTIONS)
-async def test_the_second_is_told_what_the_first_decided(
+async def test_the_second_reviewer_gets_the_first_decision_in_the_error(
     harness: Harness, other: Harness, second: str
 ) -> None:
     task = await died(harness)
-    Rivals(harness.queue, other.queue)
+    OrderedDecisions(harness.queue, other.queue)
 
     _, error = await both(
         decide(harness, task, "retry", "human:ada"), decide(other, task, second, "human:bob")
@@ -220,7 +220,7 @@ async def test_the_second_is_told_what_the_first_decided(
     assert str(error) == f"{task} is now READY: human:ada decided retry first (life 1)"
 
 
-async def test_where_the_log_has_it_no_longer_the_state_is_told(harness: Harness) -> None:
+async def test_without_the_log_entry_the_error_contains_the_state(harness: Harness) -> None:
     task = await died(harness)
     await harness.queue.dead.decide(task, "retry", by="human:ada")
     await harness.client.delete(harness.keys.reviews())
@@ -232,7 +232,7 @@ async def test_where_the_log_has_it_no_longer_the_state_is_told(harness: Harness
     assert "another reviewer decided first" in str(caught.value)
 
 
-async def test_who_escalated_has_not_decided(harness: Harness) -> None:
+async def test_an_escalation_is_not_a_final_decision(harness: Harness) -> None:
     task = await died(harness)
     await harness.queue.dead.decide(task, "escalate", by="human:eve")
     await harness.queue.dead.decide(task, "cancel", by="human:ada")
@@ -243,7 +243,7 @@ async def test_who_escalated_has_not_decided(harness: Harness) -> None:
     assert (caught.value.by, caught.value.resolution) == ("human:ada", "cancel")
 
 
-async def test_a_life_that_was_looked_at_is_the_one_that_is_decided_about(harness: Harness) -> None:
+async def test_a_decision_applies_only_to_the_reviewed_life(harness: Harness) -> None:
     task = await died(harness)
     await harness.queue.dead.decide(task, "retry")
     await dies_again(harness, task)
@@ -260,7 +260,7 @@ async def test_a_life_that_was_looked_at_is_the_one_that_is_decided_about(harnes
     assert (await harness.queue.dead.decide(task, "retry", life=2)).life == 3
 
 
-async def test_one_that_lives_is_not_decided_about_by_naming_its_life(harness: Harness) -> None:
+async def test_a_live_task_cannot_be_decided_on_by_giving_its_life(harness: Harness) -> None:
     lease = await harness.running()
 
     with pytest.raises(WrongState) as caught:

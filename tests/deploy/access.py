@@ -1,4 +1,6 @@
-"""The users of deploy/redis/users.acl on a test's server, and what the server has refused them."""
+"""The users of deploy/redis/users.acl on a test's server, and the commands that it has refused
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from tests.servers import Server
 
 FILE = Path(__file__).parents[2] / "deploy" / "redis" / "users.acl"
 PASSWORD = "secret"
-# What is sent and not needed. The driver sends CLIENT SETINFO, which Redis 7.0 does not know, so
-# that no rule may name it; `rqueue doctor` asks for the snapshots of a server.
+# Commands that are sent and not needed. The driver sends CLIENT SETINFO, which Redis 7.0 does not
+# have, so that no rule may name it; `rqueue doctor` reads the snapshots of a server.
 OPTIONAL = {"client|setinfo", "config|get"}
 
 
 def lines() -> list[str]:
-    """The file for this test's queue, as the page on deployment says."""
+    """The lines of the file for this test's queue, changed as the page on deployment describes."""
     shown, own = Keys("rq", "queue").root, Keys("rq", NAME).root
     return FILE.read_text("utf-8").replace(shown, own).splitlines()
 
@@ -31,7 +33,7 @@ def names() -> list[str]:
 
 
 def url_of(server: Server, role: str) -> str:
-    """The server as one of the roles."""
+    """The URL of the server for a role."""
     return f"{server.url}?username=rqueue-{role}&password={PASSWORD}"
 
 
@@ -43,7 +45,7 @@ def admin(server: Server) -> Iterator[redis.Redis]:
 
 @contextmanager
 def client_of(server: Server, role: str) -> Iterator[redis.Redis]:
-    """A plain client of one of the roles."""
+    """A plain client of a role."""
     options = {"username": f"rqueue-{role}", "password": PASSWORD}
     with redis.Redis.from_url(server.plain_url, protocol=2, **options) as client:
         yield client
@@ -51,7 +53,7 @@ def client_of(server: Server, role: str) -> Iterator[redis.Redis]:
 
 @contextmanager
 def allowed(server: Server) -> Iterator[None]:
-    """The users, able to log in."""
+    """Enables the users to log in."""
     with admin(server) as client:
         for line in lines():
             _, name, *rules = line.split()
@@ -65,7 +67,7 @@ def allowed(server: Server) -> Iterator[None]:
 
 
 def refused(server: Server) -> set[tuple[str, str, str]]:
-    """What users of the roles were refused: who, why, and what."""
+    """What the users of roles were refused: user, reason and object."""
     with admin(server) as client:
         client.set_response_callback("ACL LOG", lambda reply, **_: reply)
         rows: list[Any] = client.execute_command("ACL", "LOG", 1000)

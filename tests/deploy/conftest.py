@@ -18,8 +18,8 @@ from tests.servers import KINDS, Server
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
-    """One queue, as each role sees it."""
+class RoleQueues:
+    """One queue, as each role uses it."""
 
     server: Server
     producer: Queue
@@ -29,9 +29,11 @@ class Crew:
 
 
 @pytest.fixture(params=KINDS)
-def guarded(request: pytest.FixtureRequest, running: Callable[[str], Server]) -> Iterator[Server]:
-    """Each kind of server, empty, with the users and no functions: how rights inside a function
-    are checked is the server's own matter.
+def acl_server(
+    request: pytest.FixtureRequest, running: Callable[[str], Server]
+) -> Iterator[Server]:
+    """Each kind of server, empty, with the users and without functions: each server checks rights
+    inside of functions in its own way.
     """
     chosen = request.config.getoption("--servers")
     if chosen and request.param not in chosen.split(","):
@@ -45,9 +47,9 @@ def guarded(request: pytest.FixtureRequest, running: Callable[[str], Server]) ->
 
 
 @pytest.fixture
-async def crew(guarded: Server, pg: Database) -> AsyncIterator[Crew]:
-    """The roles at work, on a server that has the functions. None of them is refused anything."""
-    with admin(guarded) as client:
+async def queues(acl_server: Server, pg: Database) -> AsyncIterator[RoleQueues]:
+    """A queue of each role, on a server with the functions. No command may be refused."""
+    with admin(acl_server) as client:
         client.function_load(library().source)
     common: dict[str, Any] = {"archive": "postgres", "lease_sec": 60.0}
     serving: dict[str, Any] = {
@@ -58,14 +60,14 @@ async def crew(guarded: Server, pg: Database) -> AsyncIterator[Crew]:
     async with AsyncExitStack() as stack:
 
         async def queue(role: str, **settings: Any) -> Queue:
-            found = Queue(NAME, url=url_of(guarded, role), **common, **settings)
+            found = Queue(NAME, url=url_of(acl_server, role), **common, **settings)
             return await stack.enter_async_context(found)
 
-        yield Crew(
-            guarded,
+        yield RoleQueues(
+            acl_server,
             await queue("producer"),
             await queue("worker"),
             await queue("scheduler", **serving),
             await queue("reader"),
         )
-    assert refused(guarded) == set()
+    assert refused(acl_server) == set()

@@ -56,7 +56,7 @@ REFUSED = [
     ("HGET", "something else", "field"),
     ("DEL", USED),
 ]
-# What all but the migrator are refused, and what it is.
+# Refused to all but the migrator, and refused to the migrator.
 LOADING = [("FUNCTION", "LOAD", OWN.source), ("FUNCTION", "DELETE", OWN.name), ("FUNCTION", "LIST")]
 OF_A_QUEUE = [("HGETALL", KEYS.stats()), ("DEL", KEYS.ready()), ("FCALL", "f", "1", KEYS.ready())]
 WRITES = [
@@ -70,7 +70,7 @@ WRITES = [
     ("HDEL", KEYS.stats(), "submitted"),
     ("SCAN", "0"),
 ]
-# How many words must stand behind a key for the server to look at the rules at all.
+# How many arguments a command needs for the server to check its rights.
 BEHIND = {
     "GETRANGE": 2, "HDEL": 1, "HEXISTS": 1, "HGET": 1, "HINCRBY": 2, "HMGET": 1, "HSET": 2,
     "HSETNX": 2, "LINDEX": 1, "LRANGE": 2, "LTRIM": 2, "PEXPIRE": 1, "RPUSH": 1, "SADD": 1,
@@ -87,7 +87,7 @@ def test_every_move_is_called_by_some_role() -> None:
     assert names() == [PREFIX + role.name for role in ROLES]
 
 
-def test_nobody_may_log_in_as_the_file_is() -> None:
+def test_no_user_of_the_file_can_log_in() -> None:
     for line in FILE.read_text("utf-8").splitlines():
         _, _, switch, *rules = line.split()
         assert switch == "off"
@@ -96,7 +96,7 @@ def test_nobody_may_log_in_as_the_file_is() -> None:
 
 
 @pytest.mark.parametrize("word", ["eval", "evalsha", "script", "@all", "allkeys", "allcommands"])
-def test_no_rule_grants_more_than_is_named(word: str) -> None:
+def test_no_rule_grants_more_than_named_commands(word: str) -> None:
     granted = {rule.strip("()") for line in lines() for rule in line.split()}
 
     assert not {f"+{word}", word} & granted
@@ -105,9 +105,9 @@ def test_no_rule_grants_more_than_is_named(word: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_each_move_may_do_all_that_it_does(guarded: Server, role: Role) -> None:
-    """Also what the life of a few tasks does not come to."""
-    with admin(guarded) as client:
+def test_each_move_has_the_rights_it_needs(acl_server: Server, role: Role) -> None:
+    """Includes moves that the life of a few tasks does not call."""
+    with admin(acl_server) as client:
         for name in sorted(role.moves):
             move = OWN.moves[name]
             keys = [getattr(KEYS, key)() for key in move.keys]
@@ -131,13 +131,13 @@ def example(pattern: str, command: str) -> list[str]:
 
 
 def may(client: redis.Redis, role: Role, *words: str) -> bool:
-    """Whether the server would let a role send a command."""
+    """Whether the server permits a command to a role."""
     found: Any = client.execute_command("ACL", "DRYRUN", PREFIX + role.name, *words)
     return bool(found == b"OK")
 
 
 def refuses(server: Server, role: str, commands: list[tuple[str, ...]]) -> None:
-    """Sees that a role is refused each of these commands."""
+    """Checks that a role is refused each of these commands."""
     with client_of(server, role) as client:
         for words in commands:
             with pytest.raises(NoPermissionError):
@@ -145,18 +145,20 @@ def refuses(server: Server, role: str, commands: list[tuple[str, ...]]) -> None:
 
 
 @pytest.mark.parametrize("role", EVERY_ROLE)
-def test_what_no_role_may(guarded: Server, role: str) -> None:
-    refuses(guarded, role, REFUSED)
+def test_dangerous_commands_are_refused_to_every_role(acl_server: Server, role: str) -> None:
+    refuses(acl_server, role, REFUSED)
 
 
 @pytest.mark.parametrize("role", OF_QUEUE)
-def test_only_the_migrator_loads_and_deletes_functions(guarded: Server, role: str) -> None:
-    refuses(guarded, role, LOADING)
+def test_only_the_migrator_loads_and_deletes_functions(acl_server: Server, role: str) -> None:
+    refuses(acl_server, role, LOADING)
 
 
-async def test_the_migrator_has_its_functions_and_nothing_of_a_queue(guarded: Server) -> None:
-    refuses(guarded, "migrator", [*OF_A_QUEUE, *WRITES])
-    connection = connect(url_of(guarded, "migrator"))
+async def test_the_migrator_can_load_functions_but_not_access_a_queue(
+    acl_server: Server,
+) -> None:
+    refuses(acl_server, "migrator", [*OF_A_QUEUE, *WRITES])
+    connection = connect(url_of(acl_server, "migrator"))
     try:
         assert await load_functions(connection, OWN) == (1, 0)
         await record_use(connection, OWN)
@@ -167,13 +169,13 @@ async def test_the_migrator_has_its_functions_and_nothing_of_a_queue(guarded: Se
     assert (found.name, found.idle_days) == (OWN.name, 0)
 
 
-async def test_the_reader_changes_nothing(guarded: Server) -> None:
-    refuses(guarded, "reader", WRITES)
-    with admin(guarded) as client:
+async def test_the_reader_cannot_write(acl_server: Server) -> None:
+    refuses(acl_server, "reader", WRITES)
+    with admin(acl_server) as client:
         client.function_load(OWN.source)
-    async with Queue(NAME, url=url_of(guarded, "producer")) as queue:
+    async with Queue(NAME, url=url_of(acl_server, "producer")) as queue:
         task = await queue.enqueue("code")
-    async with Queue(NAME, url=url_of(guarded, "reader")) as queue:
+    async with Queue(NAME, url=url_of(acl_server, "reader")) as queue:
         for call in (queue.enqueue("code"), queue.cancel(task.id), queue.pause()):
             with pytest.raises(ConfigError, match="ACL forbids this user"):
                 await call
@@ -181,8 +183,10 @@ async def test_the_reader_changes_nothing(guarded: Server) -> None:
 
 
 @pytest.mark.parametrize("role", OF_QUEUE)
-async def test_without_its_functions_a_role_is_told_the_command(guarded: Server, role: str) -> None:
-    async with Queue(NAME, url=url_of(guarded, role)) as queue:
+async def test_missing_functions_raise_an_error_with_the_command(
+    acl_server: Server, role: str
+) -> None:
+    async with Queue(NAME, url=url_of(acl_server, role)) as queue:
         with pytest.raises(FunctionsMissing, match="`rqueue functions load`") as caught:
             await (queue.counts() if role == "reader" else queue.enqueue("code"))
 
@@ -190,7 +194,7 @@ async def test_without_its_functions_a_role_is_told_the_command(guarded: Server,
     assert caught.value.reason == "this user may not load them"
 
 
-def test_the_page_names_what_the_reader_may_write() -> None:
+def test_the_page_lists_the_keys_that_the_reader_may_write() -> None:
     (reader,) = (line for line in FILE.read_text("utf-8").splitlines() if "-reader " in line)
     written = re.findall(r"\(~rq:\{queue\}:(\S+) \+(?!fcall)\w+\)", reader)
     (told,) = re.findall(r"so it may write (.*?), each", PAGE.read_text("utf-8"), re.DOTALL)
@@ -200,7 +204,7 @@ def test_the_page_names_what_the_reader_may_write() -> None:
 
 @pytest.fixture
 def shell(redis7: Server, tmp_path: Path) -> Callable[[str], str]:
-    """Runs a line of the page in the repository; redis-cli asks this server."""
+    """Runs a line of the page in the repository; redis-cli connects to this server."""
     program = shutil.which("redis-cli")
     if program is None:
         pytest.skip("redis-cli is not on PATH")
@@ -219,10 +223,10 @@ def shell(redis7: Server, tmp_path: Path) -> Callable[[str], str]:
     return run
 
 
-def test_the_commands_of_the_page_make_the_users(
+def test_the_commands_of_the_page_create_the_users(
     shell: Callable[[str], str], redis7: Server, tmp_path: Path
 ) -> None:
-    """The paste, and of the other way what needs no `aclfile`."""
+    """The commands to paste, and of the alternative those that need no `aclfile`."""
     section = PAGE.read_text("utf-8").partition("## Access")[2].partition("\n## ")[0]
     append, _, switch_on, _, paste = re.findall(r"^\$ (.*)$", section, re.MULTILINE)
 
@@ -241,7 +245,7 @@ def test_the_commands_of_the_page_make_the_users(
 
 
 @pytest.mark.parametrize("kind", ["valkey", "redis7"])
-async def test_the_file_is_loaded_as_it_is(kind: str, tmp_path: Path) -> None:
+async def test_the_acl_file_can_be_loaded_unchanged(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "users.acl"
     path.write_text("user default on nopass ~* &* +@all\n")
     server = servers.start(kind, tmp_path / kind, "--aclfile", str(path))

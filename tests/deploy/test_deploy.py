@@ -1,6 +1,6 @@
-"""What is shipped to run a fleet: each file is read by what will read it, as far as it is here.
+"""The files for deployment: each is parsed by the program that reads it, where it is installed.
 
-No container engine runs the tests: that an image builds and a container starts is not seen.
+There is no container engine in the tests, so images are not built.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rqueue.clock import SYSTEM
 from rqueue.doctor import judge_server, read_server
 from rqueue.finding import Level
 from rqueue.metrics.catalogue import CATALOGUE
-from rqueue.process.http_probe import Address
+from rqueue.process.http_listener import Address
 from rqueue.settings.load import Settings, variable_of
 from tests import servers
 from tests.postgres import Database
@@ -45,20 +45,20 @@ RULES = [
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 OURS = ("migrate", "worker-1", "worker-2", "scheduler")
 SERVING = ("worker-1", "worker-2", "scheduler")
-# What an environment names beside settings: which application workers run, and what PostgreSQL's
-# own library reads.
+# Variables besides settings: which application workers run, and those of PostgreSQL's client
+# library.
 OWN = {VARIABLE, "RQUEUE_APP", "PGPASSWORD"}
 
 
 def known_words(words: list[str]) -> bool:
-    """Whether our command line has the command and every option; --help keeps it from running."""
+    """Whether the command and every option exist; --help keeps the command from running."""
     found = CliRunner().invoke(cli, [*words, "--help"])
     assert found.exit_code == 0, found.output
     return True
 
 
 def option_of(words: list[str], option: str) -> Address:
-    """Where a command listens by one of its options, as the command itself reads it."""
+    """The address of an option, as the command parses it."""
     return address(words[words.index(option) + 1])
 
 
@@ -82,7 +82,7 @@ def test_compose_has_the_whole_fleet() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_compose_speaks_our_command_line_and_settings(name: str) -> None:
+def test_compose_uses_existing_commands_options_and_settings(name: str) -> None:
     service = COMPOSE["services"][name]
 
     assert known_words(service["command"])
@@ -90,7 +90,7 @@ def test_compose_speaks_our_command_line_and_settings(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_any_password_will_do_for_the_archive_of_compose(name: str) -> None:
+def test_the_archive_of_compose_accepts_any_password(name: str) -> None:
     theirs = COMPOSE["services"]["postgres"]["environment"]
     ours = COMPOSE["services"][name]["environment"]
 
@@ -103,7 +103,7 @@ def test_any_password_will_do_for_the_archive_of_compose(name: str) -> None:
     assert ours["PGPASSWORD"] == theirs["POSTGRES_PASSWORD"]
 
 
-def test_prometheus_asks_where_compose_listens() -> None:
+def test_prometheus_scrapes_the_ports_of_compose() -> None:
     scrape = yaml.safe_load((ROOT / "deploy/prometheus/scrape.yml").read_text())
     (scraped,) = scrape["scrape_configs"]
     asked = [place for group in scraped["static_configs"] for place in group["targets"]]
@@ -120,11 +120,11 @@ def test_prometheus_asks_where_compose_listens() -> None:
         assert "ports" not in COMPOSE["services"][name], "what anybody may ask is not published"
 
 
-def test_a_rule_asks_for_metrics_that_there_are_and_says_what_to_do() -> None:
+def test_alert_rules_use_existing_metrics_and_describe_an_action() -> None:
     named = {rule["record"] for rule in RULES if "record" in rule}
 
     for rule in RULES:
-        # Beside metrics stand labels and their values, and what is added to a histogram's name.
+        # Expressions also contain labels, their values, and suffixes of histograms.
         words = re.sub(r'by \([^)]*\)|"[^"]*"|_bucket\b', "", rule["expr"])
         asked = set(re.findall(r"\b(?:rqueue|tasks?|agent)_\w+", words))
         assert asked or named & set(re.findall(r"rqueue:[\w:]+", words)), rule
@@ -132,7 +132,7 @@ def test_a_rule_asks_for_metrics_that_there_are_and_says_what_to_do() -> None:
         assert "record" in rule or rule["annotations"].keys() == {"summary", "description"}
 
 
-def test_an_archive_that_is_behind_wakes_somebody_before_work_is_refused() -> None:
+def test_a_slow_archive_raises_an_alert_before_tasks_are_refused() -> None:
     alerts = {rule["expr"]: rule["labels"]["severity"] for rule in RULES if "alert" in rule}
     nearly = Settings.model_fields["max_outbox"].default * 4 // 5
 
@@ -141,7 +141,7 @@ def test_an_archive_that_is_behind_wakes_somebody_before_work_is_refused() -> No
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_artifacts_have_one_place_that_all_see_and_may_write(name: str) -> None:
+def test_all_processes_can_write_the_directory_of_artifacts(name: str) -> None:
     service = COMPOSE["services"][name]
     text = (ROOT / "deploy/Dockerfile").read_text()
 
@@ -150,11 +150,11 @@ def test_artifacts_have_one_place_that_all_see_and_may_write(name: str) -> None:
     assert isinstance(place, Directory)
     assert service["volumes"] == [f"artifacts:{place.path}"]
     assert "user" not in service
-    # A new volume takes its owner from the directory that the image has there.
+    # A new volume takes its owner from the directory in the image.
     assert f"install --directory --owner=10001 --mode=0700 {place.path}" in text
 
 
-def test_compose_mounts_files_that_are_there() -> None:
+def test_compose_mounts_existing_files() -> None:
     mounts = [
         volume.split(":")[0]
         for service in COMPOSE["services"].values()
@@ -166,7 +166,7 @@ def test_compose_mounts_files_that_are_there() -> None:
     assert all((ROOT / mount).is_file() for mount in mounts)
 
 
-def test_the_image_is_made_of_what_is_there_and_runs_as_nobody() -> None:
+def test_the_image_copies_existing_files_and_runs_without_privileges() -> None:
     text = (ROOT / "deploy/Dockerfile").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -195,7 +195,7 @@ def test_the_application_has_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
-def test_a_unit_runs_our_command_with_known_variables(unit: Path) -> None:
+def test_a_unit_runs_an_existing_command_with_known_variables(unit: Path) -> None:
     lines = unit.read_text().splitlines()
     (start,) = [line.partition("=")[2] for line in lines if line.startswith("ExecStart=")]
     facts = (ROOT / "deploy/systemd/rqueue.env").read_text().splitlines()
@@ -212,7 +212,7 @@ def test_a_unit_runs_our_command_with_known_variables(unit: Path) -> None:
 
 @pytest.fixture(params=["valkey", "redis7"])
 def configured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    """A server that runs with the file; only where it listens and keeps its data is ours."""
+    """A server with this file; only its address and data folder are the test's."""
     lines = (ROOT / "deploy/redis/redis.conf").read_text().splitlines()
     settings = [shlex.split(line) for line in lines if line and not line.startswith("#")]
     options = [word for name, *values in settings if name not in ("bind", "dir")
@@ -224,14 +224,14 @@ def configured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serve
     shutil.rmtree(folder)
 
 
-async def test_redis_takes_its_file_and_is_found_fit(configured: Server) -> None:
+async def test_redis_accepts_its_file_and_the_doctor_accepts_redis(configured: Server) -> None:
     async with Queue("shop", url=configured.url) as queue:
         found = judge_server(await read_server(queue._internals.shard, SYSTEM))
 
     assert {finding.level for finding in found} == {Level.OK}
 
 
-def test_postgres_takes_its_file(own_pg: Database) -> None:
+def test_postgres_accepts_its_file(own_pg: Database) -> None:
     text = (ROOT / "deploy/postgres/postgresql.conf").read_text()
     options = {
         name.strip(): value.strip(" '")

@@ -1,6 +1,4 @@
-"""The whole life of tasks where each role has its rights and no others: nobody is refused anything
-that it is there for.
-"""
+"""The whole life of tasks with the rights of each role: no needed command is refused."""
 
 from __future__ import annotations
 
@@ -23,39 +21,39 @@ from rqueue.services import scheduler_services
 from rqueue.store.keys import Keys
 from tests.cli.conftest import Shell
 from tests.deploy.access import admin, client_of, url_of
-from tests.deploy.conftest import Crew
+from tests.deploy.conftest import RoleQueues
 from tests.harness import NAME
-from tests.worker.working import ended, working
+from tests.worker.running import ended, working
 
 KEYS = Keys("rq", NAME)
 NOW = RetryPolicy.immediate()
 
 
-def services(crew: Crew) -> dict[str, Service]:
-    """What a scheduler runs, the archiver and the notifier among it, to be ticked by hand."""
+def services(queues: RoleQueues) -> dict[str, Service]:
+    """The services of a scheduler, with archiver and notifier, to be ticked by hand."""
     return {
-        one.name: one for one in scheduler_services(crew.scheduler._internals.service_parts, "s1")
+        one.name: one for one in scheduler_services(queues.scheduler._internals.service_parts, "s1")
     }
 
 
-async def tick_all(crew: Crew) -> None:
-    for service in services(crew).values():
+async def tick_all(queues: RoleQueues) -> None:
+    for service in services(queues).values():
         await service.tick()
 
 
-async def migrated(crew: Crew) -> None:
-    """The archive has its tables."""
-    archive = crew.scheduler._internals.runtime.archive
+async def migrated(queues: RoleQueues) -> None:
+    """Creates the tables of the archive."""
+    archive = queues.scheduler._internals.runtime.archive
     assert archive is not None
     await migrate_all(archive, SYSTEM.now())
 
 
 @asynccontextmanager
-async def scheduling(crew: Crew) -> AsyncIterator[None]:
-    """A scheduler beside the test."""
-    await migrated(crew)
+async def scheduling(queues: RoleQueues) -> AsyncIterator[None]:
+    """A running scheduler."""
+    await migrated(queues)
     stop = asyncio.Event()
-    running = asyncio.create_task(crew.scheduler.scheduler("s1").run(stop))
+    running = asyncio.create_task(queues.scheduler.scheduler("s1").run(stop))
     try:
         yield
     finally:
@@ -63,40 +61,40 @@ async def scheduling(crew: Crew) -> AsyncIterator[None]:
         await asyncio.wait_for(running, 20)
 
 
-async def held(crew: Crew, type: str = "code", **options: Any) -> Lease:
+async def held(queues: RoleQueues, type: str = "code", **options: Any) -> Lease:
     """A new task that a worker has started by hand."""
-    await crew.producer.enqueue(type, {}, **options)
-    (lease,) = await crew.worker.claim(worker="hand", types=[type], wait=5)
+    await queues.producer.enqueue(type, {}, **options)
+    (lease,) = await queues.worker.claim(worker="hand", types=[type], wait=5)
     await lease.start()
     return lease
 
 
-async def age(crew: Crew, lease: Lease) -> None:
-    """Lets a lease look as if it had not been renewed for long."""
-    with admin(crew.server) as client:
+async def age(queues: RoleQueues, lease: Lease) -> None:
+    """Ages a lease as if it had not been renewed for long."""
+    with admin(queues.server) as client:
         entry: Any = client.hget(KEYS.task(lease.id.ulid), "entry")
         client.xclaim(KEYS.ready(), "workers", "hand", 0, [entry], idle=600_000, justid=True)
 
 
-async def following(crew: Crew) -> None:
-    """Returns when the DAG that follows another is there."""
+async def following(queues: RoleQueues) -> None:
+    """Waits for the DAG that follows another."""
     async with asyncio.timeout(20):
-        while len([one async for one in crew.reader.dags.list()]) < 2:  # noqa: ASYNC110
+        while len([one async for one in queues.reader.dags.list()]) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
-async def test_workers_and_a_scheduler_run_what_a_producer_submits(crew: Crew) -> None:
-    @crew.worker.task("flaky", retry=NOW, max_attempts=2)
+async def test_workers_and_a_scheduler_run_what_a_producer_submits(queues: RoleQueues) -> None:
+    @queues.worker.task("flaky", retry=NOW, max_attempts=2)
     async def flaky(ctx: Context) -> str:
         if ctx.attempt == 1:
             raise ValueError("the first attempt fails")
         return "done"
 
-    @crew.worker.task("leaf")
+    @queues.worker.task("leaf")
     async def leaf(n: int) -> int:
         return n
 
-    @crew.worker.task("rich")
+    @queues.worker.task("rich")
     async def rich(ctx: Context) -> int:
         await ctx.progress(0.5)
         await ctx.checkpoint({"at": 1})
@@ -107,12 +105,12 @@ async def test_workers_and_a_scheduler_run_what_a_producer_submits(crew: Crew) -
         first = await ctx.spawn(leaf.call(1), wait=True)
         return sum([first, *await ctx.gather(leaf.call(2), leaf.call(3))])
 
-    @crew.worker.task("slow")
+    @queues.worker.task("slow")
     async def slow() -> None:
         await asyncio.Event().wait()
 
-    async with working(crew.worker), scheduling(crew):
-        handles = await crew.producer.enqueue_many(
+    async with working(queues.worker), scheduling(queues):
+        handles = await queues.producer.enqueue_many(
             [
                 {"type": "flaky"},
                 {"type": "rich", "max_cost_usd": 1},
@@ -122,51 +120,51 @@ async def test_workers_and_a_scheduler_run_what_a_producer_submits(crew: Crew) -
             ]
         )
         assert [await one.result(timeout=30) for one in handles] == ["done", 6, 7, 8, 9]
-        with client_of(crew.server, "producer") as client:
+        with client_of(queues.server, "producer") as client:
             client.xadd(KEYS.inbox(), {"task": '{"type": "leaf", "payload": {"n": 1}}'})
-        endless = await crew.producer.enqueue("slow")
-        await ended(crew.reader, str(endless.id), State.RUNNING)
-        await crew.producer.cancel(endless.id)
-        await ended(crew.reader, str(endless.id), State.CANCELLED)
+        endless = await queues.producer.enqueue("slow")
+        await ended(queues.reader, str(endless.id), State.RUNNING)
+        await queues.producer.cancel(endless.id)
+        await ended(queues.reader, str(endless.id), State.CANCELLED)
 
 
-async def test_every_way_that_an_attempt_ends(crew: Crew) -> None:
-    await migrated(crew)
-    lease = await held(crew)
+async def test_an_attempt_can_end_in_every_way(queues: RoleQueues) -> None:
+    await migrated(queues)
+    lease = await held(queues)
     await lease.renew()
     await lease.validate()
     await lease.complete("done")
-    await (await held(crew)).release()
-    (again,) = await crew.worker.claim(worker="hand")
+    await (await held(queues)).release()
+    (again,) = await queues.worker.claim(worker="hand")
     await again.start()
     await again.park(0.001)
-    await tick_all(crew)
-    (parked,) = await crew.worker.claim(worker="hand", wait=5)
+    await tick_all(queues)
+    (parked,) = await queues.worker.claim(worker="hand", wait=5)
     await parked.start()
     assert await parked.fail("rate_limit", retry_after=60) is State.RETRYING
-    await crew.producer.limits.lift_slowdown("code")
-    await crew.producer.run_now(parked.id)
-    (last,) = await crew.worker.claim(worker="hand")
+    await queues.producer.limits.lift_slowdown("code")
+    await queues.producer.run_now(parked.id)
+    (last,) = await queues.worker.claim(worker="hand")
     await last.start()
     assert await last.fail("error", "no", permanent=True) is State.DEAD_LETTERED
-    await crew.producer.dead.retry(last.id)
-    (revived,) = await crew.worker.claim(worker="hand")
+    await queues.producer.dead.retry(last.id)
+    (revived,) = await queues.worker.claim(worker="hand")
     await revived.start()
-    await age(crew, revived)
-    await tick_all(crew)
+    await age(queues, revived)
+    await tick_all(queues)
     with pytest.raises(LeaseLost):
         await revived.complete()
-    (after,) = await crew.worker.claim(worker="hand", wait=5)
+    (after,) = await queues.worker.claim(worker="hand", wait=5)
     await after.start()
     with pytest.raises(LeaseLost):
         await revived.spend(0.5)
     await after.complete()
-    await tick_all(crew)
+    await tick_all(queues)
 
 
-async def test_what_a_producer_decides_about_its_tasks(crew: Crew) -> None:
-    await migrated(crew)
-    producer = crew.producer
+async def test_a_producer_can_change_and_cancel_its_tasks(queues: RoleQueues) -> None:
+    await migrated(queues)
+    producer = queues.producer
     task = (await producer.enqueue("code", {"n": 1}, delay=3600)).id
     await producer.edit(task, {"n": 2})
     await producer.set_priority(task, 80)
@@ -180,15 +178,15 @@ async def test_what_a_producer_decides_about_its_tasks(crew: Crew) -> None:
     )
     decisions: list[Resolution] = ["modify_and_retry", "cancel", "escalate"]
     for resolution in decisions:
-        lease = await held(crew, "doomed")
+        lease = await held(queues, "doomed")
         await lease.fail(permanent=True)
         payload = {"n": 3} if resolution == "modify_and_retry" else None
         await producer.dead.decide(lease.id, resolution, payload=payload)
-        await crew.producer.resume()
+        await queues.producer.resume()
     assert [one async for one in producer.dead.reviews()]
     await producer.pause()
     await producer.pause(type="code")
-    assert await crew.worker.claim(worker="hand") == []
+    assert await queues.worker.claim(worker="hand") == []
     await producer.resume(type="code")
     await producer.resume()
     await producer.limits.open_breaker("code", seconds=60)
@@ -197,52 +195,52 @@ async def test_what_a_producer_decides_about_its_tasks(crew: Crew) -> None:
     await producer.budgets.set(1.0, worker="hand")
     await producer.roles.set("human:alice", "human")
     await producer.roles.drop("human:alice")
-    lease = await held(crew, "dear", max_cost_usd=0.1)
+    lease = await held(queues, "dear", max_cost_usd=0.1)
     with pytest.raises(BudgetExceeded):
         await lease.spend(0.2)
     await lease.complete()
     await producer.budgets.set(None, worker="hand", afresh=True)
     assert [one async for one in producer.find(states=[State.READY])]
     assert [one async for one in producer.find(tag="none")] == []
-    await tick_all(crew)
+    await tick_all(queues)
     await producer.purge(states=None)
 
 
-async def test_dags_are_submitted_run_and_steered(crew: Crew) -> None:
-    await migrated(crew)
+async def test_dags_can_be_submitted_run_paused_and_cancelled(queues: RoleQueues) -> None:
+    await migrated(queues)
 
-    @crew.worker.task("add")
+    @queues.worker.task("add")
     async def add(a: int, b: int = 0) -> int:
         return a + b
 
-    then = crew.producer.dag("next")
+    then = queues.producer.dag("next")
     then.add(add.call(1))
-    async with crew.producer.dag("sum", budget_usd=5, on_complete=then) as dag:
+    async with queues.producer.dag("sum", budget_usd=5, on_complete=then) as dag:
         first = dag.add(add.call(1), name="first")
         dag.add(add.call(first.output, 5), name="second", trigger="all_done")
     await dag.pause()
-    await tick_all(crew)
+    await tick_all(queues)
     await dag.resume()
-    async with working(crew.worker), scheduling(crew):
+    async with working(queues.worker), scheduling(queues):
         assert (await dag.wait(30)).completed == 2
         assert (await dag.results())["second"] == 6
-        await following(crew)
-    async with crew.producer.dag("given up") as other:
-        other.add(crew.producer.call("nobody"))
-    await crew.producer.dags.set_budget(other.id, 3)
+        await following(queues)
+    async with queues.producer.dag("given up") as other:
+        other.add(queues.producer.call("nobody"))
+    await queues.producer.dags.set_budget(other.id, 3)
     await other.cancel("no need")
-    await tick_all(crew)
-    assert (await crew.reader.dags.status(other.id)).status == "cancelled"
+    await tick_all(queues)
+    assert (await queues.reader.dags.status(other.id)).status == "cancelled"
 
 
-async def test_the_services_keep_a_queue_in_order(crew: Crew) -> None:
-    await migrated(crew)
-    await crew.producer.enqueue_many([{"type": "code", "limit_key": "a", "tags": ["t"]}] * 3)
-    lease = await held(crew, deadline=SYSTEM.now() + timedelta(seconds=20))
+async def test_the_services_of_a_scheduler_have_the_rights_they_need(queues: RoleQueues) -> None:
+    await migrated(queues)
+    await queues.producer.enqueue_many([{"type": "code", "limit_key": "a", "tags": ["t"]}] * 3)
+    lease = await held(queues, deadline=SYSTEM.now() + timedelta(seconds=20))
     await lease.fail("error", "no", permanent=True)
-    waiting = asyncio.create_task(crew.worker.claim(worker="other", types=["none"], wait=0.2))
-    with admin(crew.server) as client:
-        # What a crash may leave, and what the sweeps go through.
+    waiting = asyncio.create_task(queues.worker.claim(worker="other", types=["none"], wait=0.2))
+    with admin(queues.server) as client:
+        # Traces of a crash for the sweeps to repair.
         client.xadd(KEYS.ready(), {"task": "nobody"})
         client.sadd(KEYS.orphans(), "nobody")
         client.zadd(KEYS.lane(1), {"nobody": 1})
@@ -253,20 +251,20 @@ async def test_the_services_keep_a_queue_in_order(crew: Crew) -> None:
         client.xadd(KEYS.inbox(), {"task": "not json"})
     assert await waiting == []
     for _ in range(3):
-        await tick_all(crew)
-    with admin(crew.server) as client:
+        await tick_all(queues)
+    with admin(queues.server) as client:
         assert not client.exists(KEYS.task("torn"), KEYS.waiter("gone"), KEYS.orphans())
         assert client.xlen(KEYS.rejected()) == 1
-    assert (await crew.scheduler.archive.verify(repair=True)).lost == []
-    await crew.scheduler.archive.leave()
+    assert (await queues.scheduler.archive.verify(repair=True)).lost == []
+    await queues.scheduler.archive.leave()
 
 
-async def test_a_reader_sees_everything(crew: Crew) -> None:
-    task = (await crew.producer.enqueue("code", limit_key="a", required_capabilities=["gpu"])).id
-    blocked = (await crew.producer.enqueue("code", depends_on=[task])).id
-    await crew.producer.limits.open_breaker("code", seconds=60)
-    lease = await held(crew, "other")
-    reader = crew.reader
+async def test_a_reader_can_read_everything(queues: RoleQueues) -> None:
+    task = (await queues.producer.enqueue("code", limit_key="a", required_capabilities=["gpu"])).id
+    blocked = (await queues.producer.enqueue("code", depends_on=[task])).id
+    await queues.producer.limits.open_breaker("code", seconds=60)
+    lease = await held(queues, "other")
+    reader = queues.reader
     for one in (task, blocked):
         assert (await reader.get(one)).id == one
         assert (await reader.why(one)).holds
@@ -285,9 +283,9 @@ async def test_a_reader_sees_everything(crew: Crew) -> None:
     assert [one.total async for one in reader.dags.list()] == [2]
 
 
-async def test_the_command_line_of_a_reader(crew: Crew) -> None:
-    await crew.producer.enqueue("code")
-    shell = Shell({"RQUEUE_REDIS_URL": url_of(crew.server, "reader"), "RQUEUE_QUEUE": NAME})
+async def test_reading_commands_run_as_a_reader(queues: RoleQueues) -> None:
+    await queues.producer.enqueue("code")
+    shell = Shell({"RQUEUE_REDIS_URL": url_of(queues.server, "reader"), "RQUEUE_QUEUE": NAME})
 
     for words in (("counts",), ("tasks",), ("workers",), ("top", "--once"), ("doctor",)):
         result = await shell.run(*words)

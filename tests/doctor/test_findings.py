@@ -1,4 +1,4 @@
-"""What the facts of a check-up mean."""
+"""The findings of a check, from its facts."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ GOOD = ServerFacts(
 )
 
 
-def test_a_replica_takes_no_task() -> None:
+def test_a_replica_is_reported() -> None:
     found = {finding.what: finding for finding in judge_server(replace(GOOD, replica=True))}
 
     assert found["role"].level is Level.FAIL
     assert "primary" in found["role"].advice
 
 
-def test_a_good_server_has_nothing_to_do() -> None:
+def test_a_healthy_server_has_only_ok_findings() -> None:
     found = judge_server(GOOD)
 
     assert {finding.level for finding in found} == {Level.OK}
     assert {finding.advice for finding in found} == {""}
 
 
-def test_whatever_is_not_ok_says_what_to_do() -> None:
+def test_every_finding_that_is_not_ok_has_an_advice() -> None:
     bad = ServerFacts(skew_ms=-5000, missing="none")
     found = judge_server(bad) + judge_queue(QueueFacts("q", None, 10**6, frozenset({"queue"})))
 
@@ -88,7 +88,9 @@ def test_a_cluster_needs_its_url(cluster_url: bool, level: Level) -> None:
         (Memory("noeviction", 10**12, 0), Level.OK),
     ],
 )
-def test_a_full_server_must_refuse_not_forget(memory: Memory | None, level: Level) -> None:
+def test_a_full_server_must_refuse_writes_and_not_evict(
+    memory: Memory | None, level: Level
+) -> None:
     assert eviction(memory).level is level
 
 
@@ -103,7 +105,7 @@ def test_a_full_server_must_refuse_not_forget(memory: Memory | None, level: Leve
         (Persistence(log=True, snapshots=True, healthy=False), Level.FAIL, "failed"),
     ],
 )
-def test_what_is_not_kept_is_said(kept: Persistence | None, level: Level, word: str) -> None:
+def test_missing_persistence_is_reported(kept: Persistence | None, level: Level, word: str) -> None:
     finding = persistence(kept)
 
     assert finding.level is level
@@ -135,7 +137,7 @@ def test_functions_that_are_missing_name_the_command_that_loads_them() -> None:
     ("refused", "advice"),
     [(("XADD", "XGROUP|CREATE"), "+xadd +xgroup|create"), (None, "+fcall +fcall_ro")],
 )
-def test_a_missing_right_is_spelled_for_the_acl(
+def test_a_missing_permission_is_spelled_for_the_acl(
     refused: tuple[str, ...] | None, advice: str
 ) -> None:
     finding = permissions(refused)
@@ -154,7 +156,7 @@ def test_a_missing_right_is_spelled_for_the_acl(
         (QueueFacts("q", "s1", 5, frozenset({"queue"})), [Level.OK, Level.OK, Level.WARN]),
     ],
 )
-def test_a_queue_is_led_and_served(facts: QueueFacts, levels: list[Level]) -> None:
+def test_a_queue_needs_a_leader_and_workers(facts: QueueFacts, levels: list[Level]) -> None:
     found: list[Finding] = judge_queue(facts)
 
     assert [finding.level for finding in found] == levels
@@ -169,7 +171,9 @@ def test_a_queue_is_led_and_served(facts: QueueFacts, levels: list[Level]) -> No
         (SinkFacts("ops", 121_000, 10**9), Level.WARN, "no notifier has served it for 121 s"),
     ],
 )
-def test_a_sink_is_served_and_told(sink: SinkFacts, level: Level, found: str) -> None:
+def test_a_sink_needs_a_notifier_and_timely_delivery(
+    sink: SinkFacts, level: Level, found: str
+) -> None:
     *_, finding = judge_queue(QueueFacts("q", "s1", sinks=(sink,)))
 
     assert (finding.level, finding.found) == (level, found)
@@ -177,7 +181,7 @@ def test_a_sink_is_served_and_told(sink: SinkFacts, level: Level, found: str) ->
     assert bool(finding.advice) is (level is Level.WARN)
 
 
-def test_what_nobody_can_do_is_a_line_for_each_kind_as_far_as_there_is_room() -> None:
+def test_unserved_tasks_have_a_line_per_requirement_up_to_a_maximum() -> None:
     facts = QueueFacts("work", leader="s1", unserved={f"type t{at:02}": at for at in range(1, 13)})
 
     lines = [line for line in judge_queue(facts) if line.what.endswith("unserved")]
@@ -185,3 +189,12 @@ def test_what_nobody_can_do_is_a_line_for_each_kind_as_far_as_there_is_room() ->
     assert [line.level for line in lines] == [Level.WARN] * 11
     assert lines[0].found == "12 ready tasks that no live worker can run: type t12"
     assert lines[-1].found == "and 2 more kinds of task"
+
+
+def test_a_single_unserved_task_is_reported_in_the_singular() -> None:
+    facts = QueueFacts("work", leader="s1", unserved={f"type t{at:02}": 1 for at in range(11)})
+
+    lines = [line.found for line in judge_queue(facts) if line.what.endswith("unserved")]
+
+    assert lines[0] == "1 ready task that no live worker can run: type t00"
+    assert lines[-1] == "and 1 more kind of task"

@@ -1,4 +1,4 @@
-"""`queue.explain`: why a task is as urgent as it is, and who comes before it."""
+"""`queue.explain`: the terms of a task's priority, and its position."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rqueue.testing import memory
 from tests.harness import Harness
 
 
-async def test_a_task_that_is_not_there_is_told_of(harness: Harness) -> None:
+async def test_a_missing_task_is_not_found(harness: Harness) -> None:
     for name in (new_task_id(), "order-17"):
         with pytest.raises(TaskNotFound):
             await harness.queue.explain(name)
 
 
 @pytest.mark.parametrize("end", ["complete", "cancel", "die"])
-async def test_one_that_has_ended_has_no_priority_any_more(harness: Harness, end: str) -> None:
+async def test_an_ended_task_has_no_priority(harness: Harness, end: str) -> None:
     lease = await harness.running()
     match end:
         case "complete":
@@ -39,7 +39,7 @@ async def test_one_that_has_ended_has_no_priority_any_more(harness: Harness, end
     assert "READY" in raised.value.wanted
 
 
-async def test_a_plain_task_has_its_base_and_its_age(harness: Harness) -> None:
+async def test_a_plain_task_has_a_base_priority_and_an_age_boost(harness: Harness) -> None:
     await harness.queue.enqueue("mail", priority=5)
     handle = await harness.queue.enqueue("code", priority=20, external_id="order-17")
 
@@ -52,7 +52,7 @@ async def test_a_plain_task_has_its_base_and_its_age(harness: Harness) -> None:
     assert (found.stands, found.position, found.ahead) == (True, 1, 1)
 
 
-async def test_a_priority_that_was_set_is_its_base(harness: Harness) -> None:
+async def test_a_changed_priority_is_the_base(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", priority=20)
     await harness.queue.set_priority(handle.id, 70)
 
@@ -61,7 +61,7 @@ async def test_a_priority_that_was_set_is_its_base(harness: Harness) -> None:
     assert (found.terms.base, found.tier) == (70, "low")
 
 
-async def test_a_deadline_counts_as_it_was_written(harness: Harness) -> None:
+async def test_the_stored_deadline_boost_counts(harness: Harness) -> None:
     deadline = SYSTEM.now() + timedelta(minutes=30)
     handle = await harness.queue.enqueue("code", deadline=deadline, expected_duration_sec=600)
 
@@ -86,7 +86,7 @@ async def test_the_critical_path_counts(harness: Harness) -> None:
     assert found.terms.effective == pytest.approx(40, abs=0.1)
 
 
-async def test_one_that_waits_is_told_what_it_would_be(harness: Harness) -> None:
+async def test_a_waiting_task_gets_its_position_as_if_it_were_ready(harness: Harness) -> None:
     await harness.queue.enqueue("code", priority=5)
     handle = await harness.queue.enqueue("code", delay=60)
 
@@ -96,7 +96,7 @@ async def test_one_that_waits_is_told_what_it_would_be(harness: Harness) -> None
     assert (found.position, found.ahead, found.worker) == (2, 1, None)
 
 
-async def test_one_in_hand_has_its_terms_and_its_holder(harness: Harness) -> None:
+async def test_a_leased_task_has_terms_and_a_worker(harness: Harness) -> None:
     lease = await harness.running(priority=20)
 
     found = await harness.queue.explain(lease.id)
@@ -105,7 +105,7 @@ async def test_one_in_hand_has_its_terms_and_its_holder(harness: Harness) -> Non
     assert (found.position, found.ahead, found.terms.base) == (None, None, 20)
 
 
-async def test_one_of_a_paused_dag_is_not_in_its_lane(harness: Harness) -> None:
+async def test_a_task_of_a_paused_dag_is_not_in_its_lane(harness: Harness) -> None:
     async with harness.queue.dag("Ship") as dag:
         build = dag.add(harness.queue.call("build"))
     await harness.queue.dags.pause(build.id)
@@ -116,7 +116,7 @@ async def test_one_of_a_paused_dag_is_not_in_its_lane(harness: Harness) -> None:
     assert (found.state, found.stands, found.position) == (State.READY, False, 1)
 
 
-async def test_in_memory_it_is_the_same() -> None:
+async def test_the_explanation_in_memory_is_the_same() -> None:
     queue = Queue("shop", url="redis://nowhere")
     with memory(queue) as held:
         first = await queue.enqueue("mail", priority=40)

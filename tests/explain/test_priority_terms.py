@@ -30,13 +30,13 @@ def test_a_task_gains_by_its_age() -> None:
     assert terms.slack_sec is None
 
 
-def test_in_strict_order_age_counts_for_nothing() -> None:
+def test_in_strict_order_age_has_no_effect() -> None:
     terms = terms_of(Written(scored(50, 0), 50, 0.0, CREATED_MS), 0.0, CREATED_MS + MINUTE_MS)
 
     assert (terms.age_sec, terms.age_boost, terms.effective) == (60.0, 0.0, 50.0)
 
 
-def test_a_score_that_was_written_anew_counts_from_then() -> None:
+def test_a_rewritten_score_ages_from_the_time_of_the_rewrite() -> None:
     anew = micro(score(50, 0.1, CREATED_MS + 10 * MINUTE_MS))
 
     terms = terms_of(Written(anew, 50, 0.0, CREATED_MS), 0.1, CREATED_MS + 30 * MINUTE_MS)
@@ -44,7 +44,7 @@ def test_a_score_that_was_written_anew_counts_from_then() -> None:
     assert terms.age_sec == pytest.approx(1200)
 
 
-def test_what_was_written_of_a_deadline_counts_not_what_it_is_by_now() -> None:
+def test_the_stored_deadline_boost_counts_and_not_the_current_one() -> None:
     late_ms = CREATED_MS + 60 * MINUTE_MS
     was = deadline_boost(3600)
     written = Written(scored(50, 0.1, boost=was), 50, 0.0, CREATED_MS, late_ms)

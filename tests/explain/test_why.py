@@ -1,4 +1,4 @@
-"""When a task may begin, by what holds it back; and each hold in a sentence."""
+"""The earliest start of a task by its holds, and the sentence of each hold."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def later(minutes: int) -> datetime:
     return NOW + timedelta(minutes=minutes)
 
 
-def test_without_holds_it_may_begin_now() -> None:
+def test_without_holds_a_task_may_start_now() -> None:
     assert earliest([], NOW) == NOW
 
 
-def test_the_last_one_counts() -> None:
+def test_the_earliest_start_is_the_end_of_the_last_hold() -> None:
     assert earliest([Hold("time", "", later(2)), Hold("breaker", "open", later(9))], NOW) == later(
         9
     )
 
 
-def test_what_is_no_matter_of_time_makes_it_none() -> None:
+def test_a_hold_without_a_known_end_makes_the_earliest_start_unknown() -> None:
     assert earliest([Hold("time", "", later(2)), Hold("paused", "queue")], NOW) is None
 
 
@@ -59,5 +59,5 @@ def test_every_word_has_a_sentence(word: str) -> None:
         (Hold("odd", "thing"), "odd thing"),
     ],
 )
-def test_a_sentence_reads_well(hold: Hold, sentence: str) -> None:
+def test_a_hold_is_described_by_a_sentence(hold: Hold, sentence: str) -> None:
     assert sentence_of(hold) == sentence

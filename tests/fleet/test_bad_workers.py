@@ -1,4 +1,4 @@
-"""Which workers are sent home, by what the fleet says of itself."""
+"""Which workers are drained, given the statistics of the fleet."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ CODE, TEXT, GPU = Lane("code", 0.1), Lane("text", 0.1), Lane("code", 0.1, capabi
 def one(
     name: str, *, silent_ms: int = 0, blamed_ms: int | None = None, **registration: Any
 ) -> WorkerRecord:
-    """A worker that runs once under its name."""
+    """Returns a worker with one process."""
     run = Run(f"{name}/a", silent_ms, 30_000, registration=Registration(**registration))
     return WorkerRecord(name, silent_ms, [run], blamed_ms=blamed_ms)
 
@@ -31,42 +31,42 @@ def named(fleet: list[WorkerRecord], *lanes: Lane, rule: WorkerRule = RULE) -> l
     return [found.name for found in to_blame(fleet, lanes or (CODE,), rule)]
 
 
-def test_one_that_fails_what_others_complete_goes_home() -> None:
+def test_a_worker_that_fails_tasks_which_others_complete_is_drained() -> None:
     fleet = [bad(), good("w1", {"bad": 3}), good("w2", {"bad": 2})]
 
     assert to_blame(fleet, [CODE], RULE) == [Blamed("bad", 9, 1, 5)]
 
 
-def test_few_failures_are_no_evidence() -> None:
+def test_a_few_failures_are_not_evidence() -> None:
     assert named([bad(), good("w1", {"bad": 4}), good("w2")]) == []
     assert named([bad(worked={"code": (0, 4)}), good("w1", {"bad": 9}), good("w2")]) == []
 
 
-def test_one_that_also_does_well_stays() -> None:
+def test_a_worker_that_also_completes_tasks_is_not_drained() -> None:
     assert named([bad(worked={"code": (60, 9)}), good("w1", {"bad": 9}), good("w2")]) == []
 
 
-def test_where_the_others_fail_too_it_is_the_type() -> None:
+def test_a_type_that_other_workers_fail_too_is_no_evidence() -> None:
     fail_too: dict[str, Any] = {"worked": {"code": (3, 3)}, "blames": {"bad": 9}}
 
     assert named([bad(), one("w1", **fail_too), one("w2", **fail_too)]) == []
-    # Of a type that nobody else has done nothing is known.
+    # There are no statistics of other workers for this type.
     assert named([bad(worked={"text": (0, 9)}), good("w1", {"bad": 9}), good("w2")]) == []
 
 
-def test_where_all_are_suspect_it_is_not_the_workers() -> None:
+def test_if_all_workers_are_suspect_none_is_drained() -> None:
     fleet = [bad(name, blames={"a": 9, "b": 9, "c": 9}) for name in "abc"]
 
     assert named(fleet) == []
 
 
-def test_two_bad_ones_do_not_cover_each_other() -> None:
-    crew = [good("w1", {"bad": 9, "worse": 12}), good("w2"), good("w3"), good("w4")]
+def test_two_bad_workers_do_not_replace_each_other() -> None:
+    others = [good("w1", {"bad": 9, "worse": 12}), good("w2"), good("w3"), good("w4")]
 
-    assert named([bad(), bad("worse"), *crew]) == ["worse", "bad"]
+    assert named([bad(), bad("worse"), *others]) == ["worse", "bad"]
 
 
-def test_no_more_than_its_share_of_the_fleet_goes() -> None:
+def test_at_most_a_share_of_the_fleet_is_drained() -> None:
     fleet = [bad("b1"), bad("b2"), bad("b3"), good("w1", {"b1": 9, "b2": 10, "b3": 8})]
     assert named(fleet) == ["b2", "b1"]
     assert named(fleet, rule=WorkerRule(fleet_share=0.25)) == ["b2"]
@@ -78,7 +78,7 @@ def test_no_more_than_its_share_of_the_fleet_goes() -> None:
     assert named([*long_ago, good("w2")]) == ["b2", "b3"]
 
 
-def test_one_whose_work_nobody_sound_takes_stays() -> None:
+def test_a_worker_whose_lanes_no_sound_worker_serves_is_not_drained() -> None:
     fleet = [
         bad(capabilities=("gpu",), types=("code", "text")),
         good("w1", {"bad": 9}, types=("code",)),
@@ -90,24 +90,24 @@ def test_one_whose_work_nobody_sound_takes_stays() -> None:
     assert named([*fleet, good("w2", capabilities=("gpu",))], CODE, GPU, TEXT) == ["bad"]
 
 
-def test_those_that_are_gone_or_go_are_not_looked_at() -> None:
+def test_offline_and_draining_workers_are_ignored() -> None:
     gone = bad(silent_ms=30_001)
     going = bad(draining=True)
 
     assert named([gone, good("w1", {"bad": 9})]) == []
     assert named([going, good("w1", {"bad": 9})]) == []
-    # What one that goes home has seen still counts.
+    # The failures that a draining worker has seen still count.
     assert named([bad(), good("w1"), good("w2", {"bad": 9}, draining=True)]) == ["bad"]
     assert named([bad(), one("w1", silent_ms=30_001, blames={"bad": 9}), good("w2")]) == []
 
 
-def test_switched_off_nobody_goes() -> None:
+def test_a_disabled_rule_drains_no_worker() -> None:
     off = WorkerRule(enabled=False)
 
     assert named([bad(), good("w1", {"bad": 9}), good("w2")], rule=off) == []
 
 
-def test_the_evidence_is_told_in_words() -> None:
+def test_the_evidence_is_a_sentence() -> None:
     assert Blamed("bad", 9, 1, 5).why == (
         "failed 9 tasks and completed 1, of types that rarely fail on others; 5 of the failed tasks"
         " were completed by others"

@@ -1,4 +1,4 @@
-"""Each kind of culprit among innocents, with workers at work."""
+"""Bad workers, bad types and poison tasks are distinguished, with running workers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import pytest
 from rqueue import Queue, Retry, RetryPolicy, State
 from rqueue.core.counts import Counts
 from rqueue.core.workers import WorkerStatus
-from rqueue.fleet.bad_workers import BadWorkerDrainer, Seen
+from rqueue.fleet.bad_workers import BadWorkerDrainer, Drained
 from rqueue.settings.load import Settings
 from rqueue.task.attempt.breaker import BreakerState
 from rqueue.worker.worker import Worker
 from tests.harness import NAME, Harness, build, opened
 from tests.servers import Server
-from tests.worker.working import PATIENCE_SEC, ended, until, until_counts
+from tests.worker.running import PATIENCE_SEC, ended, until, until_counts
 
 GOOD = ("good-1", "good-2", "good-3")
 
 
 @asynccontextmanager
-async def crew(*queues: tuple[str, Queue]) -> AsyncIterator[dict[str, Worker]]:
-    """Workers by name, each with the handlers of its own queue object."""
+async def running_workers(*queues: tuple[str, Queue]) -> AsyncIterator[dict[str, Worker]]:
+    """Runs workers, each with the handlers of its own queue object; yields them by name."""
     async with AsyncExitStack() as stack:
         found = {}
         for name, queue in queues:
@@ -56,36 +56,36 @@ async def names_of(harness: Harness, event: str) -> list[str]:
 
 
 async def promoted(harness: Harness) -> None:
-    """Lets the time of all that waits for another attempt come."""
+    """Makes all retries due."""
     for member in await harness.client.zrange(harness.keys.delayed(), 0, -1):
         await harness.make_due(member.decode())
     await harness.promoter.tick()
 
 
 async def run_on(harness: Harness, ended: Callable[[Counts], bool]) -> None:
-    """Promotes what failed, again and again, until the counts are as they shall be."""
+    """Promotes failed tasks until the counts are as expected."""
     async with asyncio.timeout(PATIENCE_SEC):
         while not ended(await harness.queue.counts()):
             await promoted(harness)
             await asyncio.sleep(0.01)
 
 
-def referee(harness: Harness, **settings: Any) -> BadWorkerDrainer:
+def drainer(harness: Harness, **settings: Any) -> BadWorkerDrainer:
     return BadWorkerDrainer(
         harness.queue._internals.shard, Settings(name=NAME, url="redis://nowhere", **settings)
     )
 
 
 @asynccontextmanager
-async def houses(server: Server, *names: str, **settings: Any) -> AsyncIterator[list[Harness]]:
-    """One queue, with a house for each worker: its handlers are its own."""
+async def harnesses(server: Server, *names: str, **settings: Any) -> AsyncIterator[list[Harness]]:
+    """Opens one queue, with a harness and handlers for each worker."""
     async with opened(server, **settings) as first:
         connection, client = first.queue._internals.shard.runner.connection, first.client
         yield [first, *(build(connection, client, **settings) for _ in names)]
 
 
 async def test_a_poison_task_among_good_ones_is_dead_at_its_second_worker(server: Server) -> None:
-    async with houses(server, *GOOD, breakers={"defaults": {"failure_threshold": 3}}) as all_of:
+    async with harnesses(server, *GOOD, breakers={"defaults": {"failure_threshold": 3}}) as all_of:
         harness, *others = all_of
         for one in others:
 
@@ -99,10 +99,10 @@ async def test_a_poison_task_among_good_ones_is_dead_at_its_second_worker(server
         handles = [
             await harness.queue.enqueue("code", {"at": at}, max_attempts=9) for at in range(30)
         ]
-        async with crew(*queues) as workers:
+        async with running_workers(*queues) as workers:
             await run_on(harness, lambda found: found[State.DEAD_LETTERED] == 1)
             await until_counts(harness, State.COMPLETED, 29)
-            assert await referee(harness).tick() == Seen(0)
+            assert await drainer(harness).tick() == Drained(0)
             assert not any(worker.draining for worker in workers.values())
 
         pill = await harness.task(handles[7].id)
@@ -111,7 +111,7 @@ async def test_a_poison_task_among_good_ones_is_dead_at_its_second_worker(server
         )  # fmt: skip
         blamed = [record.agent for record in pill.failure_history]
         assert len(set(blamed)) == 2
-        # One worker may have failed it more than once; the first other one ends it.
+        # One worker may have failed it more than once; the first other worker makes it dead.
         assert blamed[-1] not in blamed[:-1]
         assert await names_of(harness, "task.poisoned") == [" ".join(pill.failed_by)]
         assert await names_of(harness, "breaker.opened") == []
@@ -122,9 +122,9 @@ async def test_a_poison_task_among_good_ones_is_dead_at_its_second_worker(server
         assert len(revived.failure_history) == len(blamed)
 
 
-async def test_a_bad_worker_among_good_ones_is_sent_home(server: Server) -> None:
+async def test_a_bad_worker_among_good_ones_is_drained(server: Server) -> None:
     settings = {"bad_workers": {"tasks": 3}, "breakers": {}, "lease_sec": 3}
-    async with houses(server, "bad", *GOOD, **settings) as all_of:
+    async with harnesses(server, "bad", *GOOD, **settings) as all_of:
         harness, bad, *others = all_of
         done = asyncio.Semaphore(0)
         held = 0
@@ -132,8 +132,8 @@ async def test_a_bad_worker_among_good_ones_is_sent_home(server: Server) -> None
         @bad.queue.task("code")
         async def broken(at: int) -> int:
             nonlocal held
-            # Slower than the others: it takes some tasks, and not all of them. It does not wait for
-            # others that have nothing to do because all that is left is here.
+            # Slower than the others, so that it takes some tasks and not all. It does not wait for
+            # others, which are idle when all remaining tasks are here.
             held += 1
             if held < (await harness.queue.counts()).live:
                 with suppress(TimeoutError):
@@ -151,7 +151,7 @@ async def test_a_bad_worker_among_good_ones_is_sent_home(server: Server) -> None
 
         queues = [("bad", bad.queue), *zip(GOOD, (o.queue for o in others), strict=True)]
         sent = 0
-        async with crew(*queues) as workers, asyncio.timeout(PATIENCE_SEC):
+        async with running_workers(*queues) as workers, asyncio.timeout(PATIENCE_SEC):
             while not workers["bad"].draining:
                 handles = [
                     await harness.queue.enqueue("code", {"at": at}, max_attempts=20)
@@ -161,8 +161,8 @@ async def test_a_bad_worker_among_good_ones_is_sent_home(server: Server) -> None
                 await run_on(harness, lambda found: found[State.COMPLETED] == sent)  # noqa: B023
                 for worker in workers.values():
                     await worker.registrar.register()
-                await referee(harness, **settings).tick()
-            assert await referee(harness, **settings).tick() == Seen(0)
+                await drainer(harness, **settings).tick()
+            assert await drainer(harness, **settings).tick() == Drained(0)
             assert [name for name, one in workers.items() if one.draining] == ["bad"]
 
         counts = await harness.queue.counts()
@@ -173,9 +173,9 @@ async def test_a_bad_worker_among_good_ones_is_sent_home(server: Server) -> None
         assert await names_of(harness, "task.poisoned") == []
 
 
-async def test_a_bad_type_among_good_ones_is_the_breakers(server: Server) -> None:
+async def test_a_bad_type_among_good_ones_opens_its_breaker(server: Server) -> None:
     settings = {"breakers": {}, "bad_workers": {"tasks": 2}, "retry": RetryPolicy.immediate()}
-    async with houses(server, *GOOD, **settings) as all_of:
+    async with harnesses(server, *GOOD, **settings) as all_of:
         harness, *others = all_of
         for one in others:
 
@@ -191,27 +191,27 @@ async def test_a_bad_type_among_good_ones_is_the_breakers(server: Server) -> Non
             await harness.queue.enqueue("good", {"at": at})
             await harness.queue.enqueue("bad", {"at": at}, max_attempts=20)
         queues = zip(GOOD, (one.queue for one in others), strict=True)
-        async with crew(*queues) as workers:
+        async with running_workers(*queues) as workers:
             async with asyncio.timeout(20):
                 while not await names_of(harness, "breaker.opened"):
                     await harness.promoter.tick()
             await until_counts(harness, State.COMPLETED, 20)
             for worker in workers.values():
                 await worker.registrar.register()
-            assert await referee(harness, **settings).tick() == Seen(0)
+            assert await drainer(harness, **settings).tick() == Drained(0)
             assert not any(worker.draining for worker in workers.values())
 
         (breaker,) = await harness.queue.limits.breakers()
         assert (breaker.type, breaker.state) == ("bad", BreakerState.OPEN)
         assert await names_of(harness, "worker.draining") == []
-        # A task that came first at two workers may look like poison; the others have a pattern.
+        # The first task of two workers may be counted as poison; the others form a pattern.
         assert (await harness.queue.counts())[State.DEAD_LETTERED] <= 2
 
 
 async def test_without_a_breaker_the_tasks_of_a_bad_type_keep_their_attempts(
     server: Server,
 ) -> None:
-    async with houses(server, *GOOD, retry=RetryPolicy.immediate()) as all_of:
+    async with harnesses(server, *GOOD, retry=RetryPolicy.immediate()) as all_of:
         harness, *others = all_of
         for one in others:
 
@@ -221,19 +221,19 @@ async def test_without_a_breaker_the_tasks_of_a_bad_type_keep_their_attempts(
 
         handles = [await harness.queue.enqueue("bad", max_attempts=4) for _ in range(20)]
         queues = zip(GOOD, (one.queue for one in others), strict=True)
-        async with crew(*queues):
+        async with running_workers(*queues):
             await run_on(harness, lambda found: found[State.DEAD_LETTERED] == 20)
 
         tasks = [await harness.task(handle.id) for handle in handles]
         pills = [task for task in tasks if task.poison_pill]
-        # Each worker is a witness against the first two that it fails, and two make a pill.
+        # Each worker counts against the first two tasks that it fails; two workers make a pill.
         assert len(pills) <= len(GOOD)
         assert {task.attempts for task in tasks if not task.poison_pill} == {4}
 
 
 @pytest.mark.parametrize("error", [ConnectionError("gone"), Retry(0), TimeoutError("slow")])
-async def test_what_passes_by_itself_makes_no_pill(server: Server, error: Exception) -> None:
-    async with houses(server, *GOOD, retry=RetryPolicy.immediate()) as all_of:
+async def test_a_temporary_failure_makes_no_poison_pill(server: Server, error: Exception) -> None:
+    async with harnesses(server, *GOOD, retry=RetryPolicy.immediate()) as all_of:
         harness, *others = all_of
         for one in others:
 
@@ -243,7 +243,7 @@ async def test_what_passes_by_itself_makes_no_pill(server: Server, error: Except
 
         handle = await harness.queue.enqueue("code", max_attempts=12)
         queues = zip(GOOD, (one.queue for one in others), strict=True)
-        async with crew(*queues):
+        async with running_workers(*queues):
             await run_on(harness, lambda found: found[State.DEAD_LETTERED] == 1)
 
         task = await harness.task(handle.id)
@@ -251,7 +251,7 @@ async def test_what_passes_by_itself_makes_no_pill(server: Server, error: Except
 
 
 @pytest.mark.parametrize(("company", "counts"), [(False, ["w1"]), (True, ["?w1"])])
-async def test_a_timeout_counts_against_a_task_that_ran_alone(
+async def test_a_timeout_counts_against_a_task_that_ran_exclusively(
     harness: Harness, company: bool, counts: list[str]
 ) -> None:
     begun, over = asyncio.Event(), asyncio.Event()
@@ -279,7 +279,7 @@ async def test_a_timeout_counts_against_a_task_that_ran_alone(
     assert list(found.failed_by) == counts
 
 
-async def test_a_worker_that_tells_nothing_is_still_listed(harness: Harness) -> None:
+async def test_a_worker_without_statistics_is_still_listed(harness: Harness) -> None:
     off = build(harness.queue._internals.shard.runner.connection, harness.client, bad_workers=False)
 
     @off.queue.task("code")

@@ -1,4 +1,4 @@
-"""Roles by the API: who may create what, in whose name, and what is refused at the door."""
+"""Roles by the API: who may create tasks, in whose name, and which arguments are refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WAYS: dict[str, Callable[[Queue], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_agent_creates_nothing_in_any_way(server: Any, way: str) -> None:
+async def test_an_agent_creates_no_task_by_any_call(server: Any, way: str) -> None:
     async with opened(server, principal=AGENT) as harness:
         await harness.queue.roles.set(AGENT, "agent")
         before = await harness.dump()
@@ -54,7 +54,7 @@ async def test_an_agent_creates_nothing_in_any_way(server: Any, way: str) -> Non
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("role", ["orchestrator", "human"])
-async def test_others_create_in_every_way(server: Any, way: str, role: Any) -> None:
+async def test_other_roles_create_tasks_by_every_call(server: Any, way: str, role: Any) -> None:
     async with opened(server, principal=AGENT, default_role="agent") as harness:
         await roles.set_role(harness.queue._internals.shard, AGENT, role, by=None)
 
@@ -63,7 +63,7 @@ async def test_others_create_in_every_way(server: Any, way: str, role: Any) -> N
         assert (await harness.queue.counts()).submitted > 0
 
 
-async def test_who_was_given_none_has_the_default(server: Any) -> None:
+async def test_a_principal_without_a_role_has_the_default(server: Any) -> None:
     async with opened(server, principal=AGENT, default_role="agent") as harness:
         with pytest.raises(Forbidden):
             await harness.queue.enqueue("code")
@@ -76,7 +76,7 @@ async def test_who_was_given_none_has_the_default(server: Any) -> None:
             await harness.queue.enqueue("code")
 
 
-async def test_a_creator_who_is_named_is_asked_for_where_nobody_else_is(harness: Harness) -> None:
+async def test_a_named_creator_is_checked_if_there_is_no_principal(harness: Harness) -> None:
     await harness.queue.roles.set(AGENT, "agent")
 
     with pytest.raises(Forbidden):
@@ -91,7 +91,7 @@ async def test_a_creator_who_is_named_is_asked_for_where_nobody_else_is(harness:
     assert (await harness.queue.counts()).submitted == 2
 
 
-async def test_of_many_only_those_of_the_agent_are_refused(harness: Harness) -> None:
+async def test_of_many_tasks_only_those_of_the_agent_are_refused(harness: Harness) -> None:
     await harness.queue.roles.set(AGENT, "agent")
     calls = [harness.queue.call("code", created_by=name) for name in (HUMAN, AGENT, HUMAN)]
 
@@ -102,7 +102,7 @@ async def test_of_many_only_those_of_the_agent_are_refused(harness: Harness) -> 
     assert found == [HUMAN, HUMAN]
 
 
-async def test_the_principal_is_the_creator_where_none_is_named(server: Any) -> None:
+async def test_the_principal_is_the_default_creator(server: Any) -> None:
     async with opened(server, principal=HUMAN) as harness:
         queue = harness.queue
         plain = await queue.enqueue("code", {"n": 1})
@@ -116,7 +116,7 @@ async def test_the_principal_is_the_creator_where_none_is_named(server: Any) -> 
         assert {task.spec.created_by async for task in queue.find()} == {HUMAN, AGENT}
 
 
-async def test_a_plain_task_with_its_creator_is_written_as_any_other(server: Any) -> None:
+async def test_a_plain_task_with_a_creator_is_stored_like_any_other(server: Any) -> None:
     async with opened(server, principal=HUMAN) as harness:
         for payload in ({"n": 1}, {}, None, [1]):
             quick = harness.queue._internals.drafter.draft(
@@ -128,7 +128,7 @@ async def test_a_plain_task_with_its_creator_is_written_as_any_other(server: Any
             assert quick == spec.definition()
 
 
-async def test_what_follows_is_by_who_submitted_the_first_and_is_not_asked_again(
+async def test_a_follow_up_dag_has_the_permission_of_the_first_submit(
     server: Any,
 ) -> None:
     async with opened(server, principal=HUMAN) as harness:
@@ -140,7 +140,7 @@ async def test_what_follows_is_by_who_submitted_the_first_and_is_not_asked_again
             await lease.start()
             await lease.complete()
 
-        # The scheduler that submits it is somebody else, and has no say.
+        # The scheduler that submits it has another principal, which does not count.
         async with opened(server, principal=AGENT, default_role="agent") as scheduler:
             await Resumer(
                 scheduler.queue._internals.shard, scheduler.queue._internals.drafter
@@ -184,7 +184,7 @@ async def test_an_agent_changes_no_role(server: Any, named: str, default: Any) -
 
 
 @pytest.mark.parametrize("role", ["orchestrator", "human"])
-async def test_others_change_them_and_so_does_nobody(server: Any, role: Any) -> None:
+async def test_other_roles_and_anonymous_callers_change_roles(server: Any, role: Any) -> None:
     async with opened(server) as harness:
         await harness.queue.roles.set(HUMAN, role)
         async with opened(server, principal=HUMAN, default_role="agent") as other:
@@ -199,7 +199,7 @@ async def test_others_change_them_and_so_does_nobody(server: Any, role: Any) -> 
     [("ada", "human", "principal"), ("human:", "human", "principal"), (5, "human", "principal"),
      ("robot:r2", "agent", "principal"), (HUMAN, "boss", "role"), (HUMAN, None, "role")],
 )  # fmt: skip
-async def test_what_is_no_principal_or_role_is_refused_at_the_door(
+async def test_an_invalid_principal_or_role_is_refused_before_the_call(
     harness: Harness, principal: Any, role: Any, field: str
 ) -> None:
     with pytest.raises(InvalidTask) as refused:
@@ -209,7 +209,7 @@ async def test_what_is_no_principal_or_role_is_refused_at_the_door(
     assert await harness.dump() == {}
 
 
-async def test_a_name_without_a_kind_has_no_role_to_drop(harness: Harness) -> None:
+async def test_a_name_without_a_kind_has_no_role(harness: Harness) -> None:
     with pytest.raises(InvalidTask):
         await harness.queue.roles.drop("ada")
 
@@ -225,7 +225,7 @@ def test_settings_are_checked(setting: str, value: str) -> None:
     assert refused.value.setting == setting
 
 
-def test_the_environment_says_who_a_process_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_sets_the_principal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQUEUE_PRINCIPAL", AGENT)
     monkeypatch.setenv("RQUEUE_DEFAULT_ROLE", "agent")
 

@@ -1,4 +1,4 @@
-"""What a call says of who asks."""
+"""The principals that a call sends, and the refusals by the server."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rqueue.store.shard import Terms
 from tests.harness import Harness
 
 
-def test_nobody_is_nothing() -> None:
+def test_no_principal_is_sent_as_nothing() -> None:
     assert who_of(Terms(), ()) == ""
 
 
-def test_each_has_the_role_that_holds_where_none_is_kept() -> None:
+def test_each_principal_is_sent_with_its_default_role() -> None:
     terms = Terms(default_role="human", inbox_role="agent")
 
     assert json.loads(who_of(terms, ("agent:a", "service:inbox"))) == {
@@ -23,7 +23,7 @@ def test_each_has_the_role_that_holds_where_none_is_kept() -> None:
     }
 
 
-def test_a_refusal_names_who_and_why_and_what_to_do() -> None:
+def test_a_refusal_names_the_principal_the_reason_and_the_remedy() -> None:
     error = forbidden("agent:a agent")
 
     assert isinstance(error, Forbidden)
@@ -41,7 +41,7 @@ async def test_tasks_of_different_principals_go_in_different_calls(harness: Harn
     assert [len(page.drafts) for page in pages] == [2, 1, 2]
 
 
-async def test_one_that_may_not_holds_back_no_other(harness: Harness) -> None:
+async def test_a_refused_task_does_not_block_others(harness: Harness) -> None:
     await harness.queue.roles.set("agent:one", "agent")
     plain = harness.queue._internals.drafter.draft({"type": "code"})
 

@@ -38,14 +38,14 @@ BAD_ENTRIES: dict[str, tuple[Entry, str, str]] = {
     "a form in small letters": (entry(b"task", b"{}", b"form", b"a"), "form", "is one of"),
     "an empty form": (entry(b"form", b"", b"task", b"{}"), "form", "is one of"),
     "two forms": (entry(b"form", b"A", b"form", b"A"), "form", "more than once"),
-    "a form alone": (entry(b"form", b"A"), "entry", "holds no task"),
-    "an empty array": (entry(b"task", b" [ ] "), "entry", "holds no task"),
-    "too many": (entry(b"task", b"[0" + b",0" * 1000 + b"]"), "entry", "holds 1001 tasks; 1000"),
+    "a form alone": (entry(b"form", b"A"), "entry", "contains no task"),
+    "an empty array": (entry(b"task", b" [ ] "), "entry", "contains no task"),
+    "too many": (entry(b"task", b"[0" + b",0" * 1000 + b"]"), "entry", "contains 1001 tasks; 1000"),
 }
 
 
 @pytest.mark.parametrize("bad", BAD_ENTRIES)
-def test_an_entry_that_is_none_is_refused_whole(bad: str) -> None:
+def test_an_invalid_entry_is_refused_as_a_whole(bad: str) -> None:
     found, field, rule = BAD_ENTRIES[bad]
 
     with pytest.raises(InvalidTask) as caught:
@@ -62,7 +62,7 @@ BROKEN_ARRAYS = (
 
 
 @pytest.mark.parametrize("text", BROKEN_ARRAYS, ids=lambda text: text[:8].decode())
-def test_an_array_that_is_none_is_one_text(text: bytes) -> None:
+def test_an_invalid_array_is_one_text(text: bytes) -> None:
     assert items_of(text) == [text]
     with pytest.raises(InvalidTask):
         spec_of(text, None)
@@ -84,7 +84,7 @@ def test_an_array_that_is_none_is_one_text(text: bytes) -> None:
         ('["ä","\U0001f600"]'.encode(), ['"ä"'.encode(), '"\U0001f600"'.encode()]),
     ],
 )
-def test_an_array_is_taken_apart_as_it_was_written(text: bytes, items: list[bytes]) -> None:
+def test_the_items_of_an_array_are_unchanged(text: bytes, items: list[bytes]) -> None:
     assert items_of(text) == items
 
 
@@ -95,13 +95,13 @@ def test_each_item_of_an_array_is_found(values: list[Any]) -> None:
     assert items_of(b"[" + b" , ".join(texts) + b"]") == texts
 
 
-def test_tasks_are_counted_through_the_whole_entry() -> None:
+def test_task_positions_continue_across_fields() -> None:
     found = texts_of(entry(b"task", b"a", b"form", b"A", b"task", b"[1,2]", b"task", b"b"))
 
     assert found == [Text(0, b"a"), Text(1, b"1"), Text(2, b"2"), Text(3, b"b")]
 
 
-def test_as_many_as_are_allowed_are_taken() -> None:
+def test_the_maximum_number_of_tasks_is_accepted() -> None:
     assert len(texts_of(entry(b"task", b"[0" + b",0" * (MAX_TASKS - 1) + b"]"))) == MAX_TASKS
 
 
@@ -119,7 +119,7 @@ def test_an_entry_need_not_name_its_form() -> None:
 @example(b'\xef\xbb\xbf{"type":"code"}')
 @example(b"type: code")
 @example(b"!!python/object:os.system {}")
-def test_no_text_does_more_than_be_refused(text: bytes) -> None:
+def test_any_text_is_parsed_or_refused(text: bytes) -> None:
     with pytest.raises(InvalidTask):
         spec_of(text, None)
 
@@ -152,7 +152,9 @@ def test_an_id_is_the_same_each_time() -> None:
         (ROOT, "1-1", None, Text(0, b"b")),
     ],
 )
-def test_ids_differ_with_all_that_differs(root: str, id: str, form: Any, task: Text) -> None:
+def test_ids_differ_by_queue_entry_position_form_and_text(
+    root: str, id: str, form: Any, task: Text
+) -> None:
     first = id_of(ROOT, entry(id="1-1"), None, Text(0, b"a"))
 
     assert id_of(root, entry(id=id), form, task) != first
@@ -176,7 +178,7 @@ def test_ids_sort_as_the_tasks_were_written(
 
 
 @pytest.mark.parametrize("id", ["0-1", "18446744073709551615-18446744073709551615"])
-def test_every_entry_gives_an_id_of_ours(id: str) -> None:
+def test_every_entry_id_gives_a_valid_task_id(id: str) -> None:
     found = id_of(ROOT, entry(id=id), None, Text(999, b"a"))
 
     assert TaskId.parse(str(found)) == found

@@ -67,7 +67,7 @@ async def tick(queue: Queue) -> None:
 
 
 async def check(queue: Queue, client: Any, vector: Vector) -> None:
-    """The queue has exactly what the page says."""
+    """Asserts that the queue has exactly what the page documents."""
     tasks = sorted([view(task) async for task in queue.find()], key=lambda task: str(task["id"]))
     rows = [row for _, row in await client.xrange(REJECTED)]
     rejected = [{name.decode(): row[name].decode() for name in row} for row in rows]
@@ -80,7 +80,7 @@ def part(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     return {name: found[name] for name in expected}
 
 
-def test_the_page_has_vectors_that_are_plain_commands() -> None:
+def test_the_vectors_of_the_page_are_plain_commands() -> None:
     found = vectors()
 
     assert len(found) >= 12
@@ -102,7 +102,7 @@ async def test_a_line_of_the_page_has_the_documented_effect(
     assert await client.execute_command("XLEN", INBOX) == 0
 
 
-async def test_an_entry_that_comes_again_with_its_id_makes_no_second_task(
+async def test_a_repeated_entry_with_its_id_creates_no_second_task(
     work: Queue, client: aredis.Redis
 ) -> None:
     vector = vectors()[0]
@@ -118,7 +118,7 @@ async def test_an_entry_that_comes_again_with_its_id_makes_no_second_task(
 
 
 @pytest.mark.parametrize("number", range(len(vectors())))
-def test_the_shell_and_redis_cli_read_a_line_as_we_do(
+def test_the_shell_and_redis_cli_parse_a_line_like_the_test(
     redis7: Server, tmp_path: Path, number: int
 ) -> None:
     program = shutil.which("redis-cli")
@@ -146,7 +146,7 @@ def entries(server: Server) -> list[tuple[str, list[str]]]:
         return list(client.execute_command("XRANGE", INBOX, "-", "+"))
 
 
-async def test_the_right_that_the_page_names_is_enough_and_no_more(redis7: Server) -> None:
+async def test_the_documented_permission_is_sufficient_and_minimal(redis7: Server) -> None:
     (line,) = (line for line in PAGE.read_text("utf-8").splitlines() if "ACL SETUSER" in line)
     path = redis7.url.removeprefix("unix://")
     async with redis7.client() as client:

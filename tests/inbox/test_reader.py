@@ -45,7 +45,10 @@ TEXTS: dict[str, tuple[bytes, str]] = {
     "a text for a number": (b'{"type":"code","max_attempts":"3"}', "max_attempts: should be a"),
     "a priority off its scale": (b'{"task_type":"code","priority":4}', "priority: "),
     "one that has run": (b'{"task":{"type":"code","attempts":1}}', "task.attempts: is set by"),
-    "a parent that is none": (b'{"type":"code","depends_on":["x"]}', "depends on a task that is"),
+    "a parent that is none": (
+        b'{"type":"code","depends_on":["x"]}',
+        "depends on a task that does not exist",
+    ),
     "a large payload": (
         b'{"type":"code","payload":"' + b"x" * 262_143 + b'"}',
         "payload: has 262145 bytes of JSON; 262144 are allowed",
@@ -88,10 +91,10 @@ async def test_only_the_bad_item_of_an_array_is_rejected(harness: Harness, inbox
     [
         (("tsk", "{}"), "entry: has a field 'tsk'; it may have task and form, or dag"),
         (("task", '{"type":"code"}', "delay", "5"), "entry: has a field 'delay'; it may have"),
-        (("form", "A"), "entry: holds no task"),
-        (("task", "[]"), "entry: holds no task"),
+        (("form", "A"), "entry: contains no task"),
+        (("task", "[]"), "entry: contains no task"),
         (("form", "D", "task", '{"type":"code"}'), "form: is one of native, A, B, C"),
-        (("task", "[" + "0," * 1000 + "0]"), "entry: holds 1001 tasks; 1000 are allowed"),
+        (("task", "[" + "0," * 1000 + "0]"), "entry: contains 1001 tasks; 1000 are allowed"),
     ],
 )
 async def test_a_malformed_entry_is_rejected_whole(
@@ -107,9 +110,9 @@ async def test_a_malformed_entry_is_rejected_whole(
     assert (row[b"at"], row[b"task"]) == (b"", " ".join(words).encode())
 
 
-async def test_the_queues_own_rules_hold(harness: Harness) -> None:
+async def test_the_rules_of_the_queue_apply(harness: Harness) -> None:
     settings = harness.queue.settings.model_copy(update={"max_payload_bytes": 1024, "max_lanes": 1})
-    queue = Queue("house", runtime=assemble(settings, harness.queue._internals.runtime.connection))
+    queue = Queue("sales", runtime=assemble(settings, harness.queue._internals.runtime.connection))
     await send(harness, GOOD, {"type": "code", "payload": "x" * 1024}, {"type": "other"})
 
     assert await an_inbox(harness, queue=queue).tick() == InboxDone(taken=1, rejected=2)
@@ -119,7 +122,7 @@ async def test_the_queues_own_rules_hold(harness: Harness) -> None:
     assert other.startswith("the queue already has 1 lanes; ")
 
 
-async def test_a_backlog_is_taken_in_order_and_in_bounded_steps(
+async def test_a_backlog_is_processed_in_order_and_in_bounded_steps(
     harness: Harness, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "MOST", 300)
@@ -135,7 +138,7 @@ async def test_a_backlog_is_taken_in_order_and_in_bounded_steps(
     assert await payloads(harness) == list(range(450))
 
 
-async def test_a_flood_of_refusals_is_taken_in_bounded_steps(
+async def test_many_refusals_are_processed_in_bounded_steps(
     harness: Harness, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "MOST", 2500)

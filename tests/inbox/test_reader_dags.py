@@ -1,4 +1,4 @@
-"""DAGs over the inbox: submitted or rejected as a whole, and once, however often an entry comes."""
+"""DAGs in the inbox: submitted or rejected as a whole, and once per entry."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_an_entry_becomes_a_dag(harness: Harness, inbox: Inbox) -> None:
 
 
 @pytest.mark.parametrize("reader", ["r1", "r2"])
-async def test_an_entry_dealt_with_twice_is_one_dag(
+async def test_a_repeated_entry_is_one_dag(
     harness: Harness, inbox: Inbox, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def dies(*_: object) -> int:
@@ -100,9 +100,9 @@ PLANS: dict[str, tuple[Any, str]] = {
         {"tasks": [{"type": "a", "after": [new_task_id()]}]},
         "depends on a task that does not exist or was cancelled: 0 -> task_",
     ),
-    "an id of a task": ({"tasks": [{"type": "a", "id": new_task_id()}]}, "tasks[0].id: is given"),
-    "an id of its own": ({**PLAN, "id": new_dag_id()}, "dag.id: is given by the inbox"),
-    "an id of a follower": ({**PLAN, "on_complete": {**PLAN, "id": "x"}}, "dag.id: is given"),
+    "an id of a task": ({"tasks": [{"type": "a", "id": new_task_id()}]}, "tasks[0].id: is derived"),
+    "an id of its own": ({**PLAN, "id": new_dag_id()}, "dag.id: is derived by the inbox"),
+    "an id of a follower": ({**PLAN, "on_complete": {**PLAN, "id": "x"}}, "dag.id: is derived"),
     "a wrong task": ({"tasks": [*TASKS, {"type": "a", "dealy": 1}]}, "2.dealy: is not a known"),
     "a key": (
         {"tasks": [{"type": "a", "idempotency_key": "k"}]},
@@ -119,8 +119,8 @@ async def test_a_bad_plan_is_rejected_whole(harness: Harness, inbox: Inbox, bad:
 
     assert await inbox.tick() == InboxDone(taken=1, rejected=1)
 
-    ((at, said),) = await refused(harness)
-    assert (at, said[: len(reason)]) == ("", reason)
+    ((at, found),) = await refused(harness)
+    assert (at, found[: len(reason)]) == ("", reason)
     assert (await dags(harness), await left(harness)) == ([], 0)
     assert (await harness.queue.counts()).submitted == 1
 
@@ -134,7 +134,7 @@ async def test_a_bad_plan_is_rejected_whole(harness: Harness, inbox: Inbox, bad:
     ],
     ids=["with a task", "with a form", "twice"],
 )
-async def test_a_dag_has_an_entry_to_itself(
+async def test_a_dag_entry_may_have_no_other_field(
     harness: Harness, inbox: Inbox, words: tuple[str, ...]
 ) -> None:
     await add(harness, *words)
@@ -146,7 +146,7 @@ async def test_a_dag_has_an_entry_to_itself(
     ]
 
 
-async def test_a_text_that_is_no_json_is_rejected(harness: Harness, inbox: Inbox) -> None:
+async def test_a_text_that_is_not_json_is_rejected(harness: Harness, inbox: Inbox) -> None:
     await add(harness, "dag", '{"tasks": [')
 
     assert await inbox.tick() == InboxDone(rejected=1)
@@ -181,7 +181,7 @@ def test_ids_are_in_the_order_of_the_entries_however_many_tasks_they_have() -> N
     assert found == sorted(found)
 
 
-async def test_a_dag_of_more_tasks_than_there_are_places_has_as_many_ids(
+async def test_a_dag_with_more_tasks_than_positions_has_unique_ids(
     harness: Harness, inbox: Inbox
 ) -> None:
     await plant(harness, {"tasks": [{"type": "a"} for _ in range(1500)]})

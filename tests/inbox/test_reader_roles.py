@@ -23,12 +23,14 @@ async def test_with_the_role_of_an_agent_everything_is_rejected(server: Any) -> 
         assert (done.taken, done.rejected, await left(harness)) == (0, 3, 0)
         assert [at for at, _ in await refused(harness)] == ["0", "1", ""]
         assert all("service:inbox has the role agent" in why for _, why in await refused(harness))
-        kept = {key.removeprefix(harness.keys.root) for key in await harness.dump()}
-        assert kept == {"inbox", "rejected"}
+        keys = {key.removeprefix(harness.keys.root) for key in await harness.dump()}
+        assert keys == {"inbox", "rejected"}
 
 
 @pytest.mark.parametrize("settings", [{}, {"principal": "agent:x"}, {"default_role": "agent"}])
-async def test_whoever_runs_it_is_not_asked_for(server: Any, settings: dict[str, Any]) -> None:
+async def test_the_principal_of_the_process_does_not_matter(
+    server: Any, settings: dict[str, Any]
+) -> None:
     async with opened(server, **settings) as harness:
         await harness.queue.roles.set("agent:x", "agent")
         await send(harness, {"type": "code"}, {"type": "code", "created_by": "agent:x"})

@@ -13,15 +13,15 @@ from rqueue import Context, Queue
 from rqueue.middleware import Middleware
 from rqueue.task.attempt.outcome import Completed, Failed
 
-queue = Queue("house")
-BOOK = os.open("book", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-LOOK_SEC = 0.005
+queue = Queue("sales")
+EVENTS = os.open("events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+POLL_SEC = 0.005
 
 
 def write(ctx: Context, word: str) -> None:
-    """One line of the book."""
+    """Appends a line to the event log."""
     line = f"{time.monotonic()} {word} {ctx.id.ulid} {ctx.token} {os.getpid()}\n"
-    os.write(BOOK, line.encode("ascii"))
+    os.write(EVENTS, line.encode("ascii"))
 
 
 @queue.task("nap")
@@ -34,12 +34,14 @@ async def nap(ctx: Context, seconds: float = 0) -> int:
 
 def wait_at_gate() -> None:
     while not Path(f"gate-{os.getpid()}").exists():
-        time.sleep(LOOK_SEC)
+        time.sleep(POLL_SEC)
 
 
 @queue.task("gate")
 async def gate(ctx: Context, fails: bool = False) -> int:
-    """Holds up the event loop until its process's gate is open: nothing can stop it before."""
+    """Blocks the event loop until the gate of its process is open; the process cannot be drained
+    before.
+    """
     write(ctx, "begin")
     wait_at_gate()
     write(ctx, "end")
@@ -50,7 +52,7 @@ async def gate(ctx: Context, fails: bool = False) -> int:
 
 @queue.task("hog")
 async def hog(ctx: Context, seconds: float) -> int:
-    """Holds the interpreter itself at its first attempt: no thread of the process can run."""
+    """Blocks the interpreter in the first attempt: no thread of the process can run."""
     write(ctx, "begin")
     if ctx.attempt == 1:
         ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
@@ -65,15 +67,15 @@ async def deed(ctx: Context) -> int:
     return os.getpid()
 
 
-class Doom(Middleware):
-    """Kills the process between the end of a deed and its being told."""
+class KillAfterEffect(Middleware):
+    """Kills the process between the effect of a task and its completion."""
 
     async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
         if ctx.task.type == "deed" and ctx.attempt == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-queue._internals.hooks.middleware.append(Doom())
+queue._internals.hooks.middleware.append(KillAfterEffect())
 
 
 @queue.task("die")
@@ -88,8 +90,8 @@ async def die(ctx: Context, how: str) -> None:
             ctypes.string_at(0)
 
 
-class Wordless(Exception):
-    """Cannot even be shown."""
+class Unprintable(Exception):
+    """An exception without a text."""
 
     def __str__(self) -> str:
         raise SystemExit("no words")
@@ -109,7 +111,7 @@ ENDS = {
     "lambda": ValueError(lambda: None),
     "huge": RuntimeError("x" * 1_000_000),
     "group": BaseExceptionGroup("many", [SystemExit(1), ValueError("two")]),
-    "wordless": Wordless(),
+    "wordless": Unprintable(),
 }
 
 
@@ -157,7 +159,7 @@ def brood_process(ctx: Context, count: int, seconds: float = 0) -> int:
 
 @queue.task("raise-sub")
 async def raises_sub(ctx: Context, what: str) -> None:
-    """A sub-task raises; or the loop is stopped."""
+    """An asyncio task of the handler raises; or the event loop is stopped."""
     write(ctx, "begin")
     if what == "loop":
         asyncio.get_running_loop().stop()

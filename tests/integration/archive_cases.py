@@ -12,7 +12,7 @@ READS = {"archive/read", "dag/facts"}
 
 
 async def ended(harness: Harness) -> None:
-    """Three entries of what an archive is to be told."""
+    """Three entries in the outbox."""
     for n in range(3):
         await harness.client.xadd(harness.keys.outbox(), {f"task-{n}": "1 COMPLETED"})
     await harness.client.hset(harness.keys.stats(), "outbox", 3)
@@ -26,13 +26,15 @@ async def two_collected(harness: Harness, _: object = None) -> int:
     return len(await collected(harness))
 
 
-async def in_hand(harness: Harness) -> list[Entry]:
+async def pending(harness: Harness) -> list[Entry]:
     await ended(harness)
     return await collected(harness)
 
 
-async def let_go(harness: Harness, entries: list[Entry]) -> None:
-    """What was let go by the lost call is not counted again; only its effect must be the same."""
+async def acknowledged(harness: Harness, entries: list[Entry]) -> None:
+    """The repeated call does not count entries that the lost one acknowledged; only its effect must
+    be the same.
+    """
     await archived(harness.queue._internals.shard, entries)
 
 
@@ -48,8 +50,8 @@ async def nothing(_: Harness) -> None:
     """An empty queue."""
 
 
-async def drifted(harness: Harness) -> OutboxSize:
-    """An outbox whose counter is wrong, and what is in it."""
+async def wrong_counter(harness: Harness) -> OutboxSize:
+    """An outbox with a wrong counter, and its content."""
     await ended(harness)
     await harness.client.hset(harness.keys.stats(), "outbox", 5)
     return await measure(harness.queue._internals.shard)
@@ -63,8 +65,8 @@ CASES: dict[
     str, list[tuple[Callable[[Harness], Awaitable[Any]], Callable[..., Awaitable[Any]]]]
 ] = {
     "archive/collect": [(ended, two_collected)],
-    "archive/acknowledge": [(in_hand, let_go)],
+    "archive/acknowledge": [(pending, acknowledged)],
     "archive/join": [(nothing, joins)],
     "archive/leave": [(joins, leaves)],
-    "archive/recount": [(drifted, recounts)],
+    "archive/recount": [(wrong_counter, recounts)],
 }

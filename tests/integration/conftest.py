@@ -1,4 +1,4 @@
-"""Where the fault tests work: a queue on a server, and processes beside it."""
+"""Fixtures of the fault tests: a queue on a server, and worker processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.servers import Server
 
 @asynccontextmanager
 async def site_on(server: Server, folder: Path) -> AsyncIterator[Site]:
-    """A site that is left when the test ends."""
+    """A site whose processes end with the test."""
     fleet = Fleet(server.url, folder)
     client, connection = server.client(), server.connection()
     harness = build(connection, client, **SETTINGS)
@@ -37,7 +37,7 @@ async def site(valkey: Server, tmp_path: Path) -> AsyncIterator[Site]:
 
 @pytest.fixture(params=["valkey", "redis7"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each single server in turn, of those that were chosen; by default the embedded Valkey."""
+    """Each chosen server that can be started alone; by default the embedded Valkey."""
     chosen = request.config.getoption("--servers") or "valkey"
     if request.param not in chosen.split(","):
         pytest.skip("not among --servers")
@@ -48,7 +48,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 async def each_site(
     running: Callable[[str], Server], kind: str, tmp_path: Path
 ) -> AsyncIterator[Site]:
-    """A site on each single server in turn."""
+    """A site on each of these servers."""
     server = running(kind)
     server.flush()
     async with site_on(server, tmp_path) as found:

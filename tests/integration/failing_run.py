@@ -1,4 +1,4 @@
-"""A test that fails while the collector is at its most frequent, and finalizers parse source."""
+"""A test that fails while the garbage collector runs all the time and finalizers parse source."""
 
 from __future__ import annotations
 

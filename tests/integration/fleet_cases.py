@@ -1,4 +1,4 @@
-"""Calls of who works and of who looks after them, whose replies are lost."""
+"""Calls about workers and their supervision whose replies are lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READS = {"task/explain", "worker/list"}
 async def nothing(harness: Harness) -> None: ...
 
 
-async def enrolled(harness: Harness, _: object = None) -> bool:
+async def registered(harness: Harness, _: object = None) -> bool:
     return await register(
         harness.queue._internals.shard, "w1", "w1/a", Registration(types=("code",))
     )
@@ -30,7 +30,7 @@ async def blamed(harness: Harness, _: object = None) -> int:
 
 
 async def to_drain(harness: Harness) -> None:
-    await enrolled(harness)
+    await registered(harness)
     await drained(harness)
 
 
@@ -38,20 +38,20 @@ async def left(harness: Harness, _: object) -> None:
     await leave(harness.queue._internals.shard, "w1", "w1/a")
 
 
-async def missed(harness: Harness) -> None:
+async def unserved(harness: Harness) -> None:
     await harness.queue.enqueue("code")
     await note_unserved(harness.queue._internals.shard, [(1, "type code")], after_ms=60_000)
 
 
-async def told(harness: Harness, _: object) -> None:
-    """What it says it told is of this call; only its effect must be the same."""
+async def reported(harness: Harness, _: object) -> None:
+    """The reply counts what this call reported; only its effect must be the same."""
     await note_unserved(harness.queue._internals.shard, [(1, "type code")], after_ms=0)
 
 
 Row = tuple[Callable[[Harness], Awaitable[Any]], Callable[[Harness, Any], Awaitable[Any]]]
 CASES: dict[str, list[Row]] = {
-    "worker/register": [(nothing, enrolled), (to_drain, enrolled)],
-    "worker/drain": [(enrolled, drained), (to_drain, drained), (enrolled, blamed)],
-    "worker/leave": [(enrolled, left), (to_drain, left)],
-    "worker/unserved": [(missed, told)],
+    "worker/register": [(nothing, registered), (to_drain, registered)],
+    "worker/drain": [(registered, drained), (to_drain, drained), (registered, blamed)],
+    "worker/leave": [(registered, left), (to_drain, left)],
+    "worker/unserved": [(unserved, reported)],
 }

@@ -1,4 +1,4 @@
-"""Calls about gates and roles, of steps and artifacts, whose replies are lost."""
+"""Calls about gates, roles, steps and artifacts whose replies are lost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rqueue.core.leases import HeldLease, Parked, park
 from rqueue.core.notes import attach, step
 from rqueue.errors import Forbidden
 from rqueue.fleet.roles import set_role
-from rqueue.task.artifact import described
+from rqueue.task.artifact import artifact_of
 from rqueue.task.ids import new_artifact_id
 from tests.harness import Harness
 
 READS = {"breaker/read", "budget/read", "role/list", "slowdown/list", "repair/mentions"}
-ARTIFACT = described(id=new_artifact_id(), name="a.txt", size=3, sha256="a" * 64)
+ARTIFACT = artifact_of(id=new_artifact_id(), name="a.txt", size=3, sha256="a" * 64)
 
 
 async def nothing(harness: Harness) -> None: ...
@@ -27,7 +27,7 @@ async def ready(harness: Harness) -> Any:
     return (await harness.queue.enqueue("code")).id
 
 
-async def resting(harness: Harness) -> None:
+async def breaker_open(harness: Harness) -> None:
     await harness.queue.enqueue("code")
     await harness.queue.limits.open_breaker("code", 60)
 
@@ -59,37 +59,37 @@ async def limited(harness: Harness, _: object) -> None:
     await harness.queue.budgets.set(1.0, afresh=True)
 
 
-async def poor(harness: Harness) -> None:
+async def short_of_budget(harness: Harness) -> None:
     await harness.queue.enqueue("code", {}, estimated_cost_usd=0.5)
     await harness.queue.budgets.set(0.1)
     await harness.queue.claim(worker="w1")
 
 
-async def asked(harness: Harness, task: str) -> list[str]:
+async def why(harness: Harness, task: str) -> list[str]:
     return [hold.word for hold in (await harness.queue.why(task)).holds]
 
 
-async def kept(harness: Harness, lease: Lease) -> bytes:
+async def step_stored(harness: Harness, lease: Lease) -> bytes:
     held = HeldLease(lease.id.ulid, lease.token)
     return await step(harness.queue._internals.shard, held, "plan", b'"done"')
 
 
-async def attached(harness: Harness, lease: Lease) -> list[str]:
+async def artifact_attached(harness: Harness, lease: Lease) -> list[str]:
     held = HeldLease(lease.id.ulid, lease.token)
     await attach(harness.queue._internals.shard, held, ARTIFACT)
     return [one.name for one in (await harness.queue.get(lease.id)).attached]
 
 
-async def agent(harness: Harness) -> None:
+async def agent_role(harness: Harness) -> None:
     await harness.queue.roles.set("agent:coder", "agent")
 
 
-async def given(harness: Harness, _: object) -> dict[str, str]:
+async def role_set(harness: Harness, _: object) -> dict[str, str]:
     await harness.queue.roles.set("agent:coder", "human")
     return await harness.queue.roles.list()
 
 
-async def not_given(harness: Harness, _: object) -> str:
+async def role_refused(harness: Harness, _: object) -> str:
     with pytest.raises(Forbidden) as error:
         await set_role(harness.queue._internals.shard, "agent:coder", "human", by="agent:coder")
     return str(error.value)
@@ -108,13 +108,13 @@ async def dropped(harness: Harness, _: object) -> dict[str, str]:
 
 Row = tuple[Callable[[Harness], Awaitable[Any]], Callable[[Harness, Any], Awaitable[Any]]]
 CASES: dict[str, list[Row]] = {
-    "breaker/open": [(nothing, opened), (resting, opened)],
-    "breaker/close": [(nothing, closed), (resting, closed)],
+    "breaker/open": [(nothing, opened), (breaker_open, opened)],
+    "breaker/close": [(nothing, closed), (breaker_open, closed)],
     "slowdown/lift": [(nothing, lifted), (slowed, lifted)],
-    "budget/set": [(nothing, limited), (poor, limited)],
-    "role/set": [(nothing, given), (agent, given), (agent, not_given)],
-    "role/drop": [(nothing, dropped), (agent, dropped)],
-    "task/why": [(ready, asked), (slowed, asked)],
-    "task/step": [(running, kept)],
-    "task/attach": [(running, attached)],
+    "budget/set": [(nothing, limited), (short_of_budget, limited)],
+    "role/set": [(nothing, role_set), (agent_role, role_set), (agent_role, role_refused)],
+    "role/drop": [(nothing, dropped), (agent_role, dropped)],
+    "task/why": [(ready, why), (slowed, why)],
+    "task/step": [(running, step_stored)],
+    "task/attach": [(running, artifact_attached)],
 }

@@ -1,4 +1,6 @@
-"""A test run that hangs with its servers up, to be killed. It writes down which they are."""
+"""A test run that hangs while its servers run, to be killed. It writes their process
+ids to a file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.servers import Server
 def test_that_hangs(valkey: Server, cluster: Server, pg: Database) -> None:
     assert pg.cluster.process is not None
     pids = [valkey.process.pid, cluster.process.pid, pg.cluster.process.pid]
-    # Named at once: who waits for the file may read it.
+    # Renamed into place: the reader of the file never sees a part of it.
     part = Path(os.environ["RQUEUE_PIDS"] + ".part")
     part.write_text(" ".join(map(str, [os.getpid(), *pids])))
     part.rename(os.environ["RQUEUE_PIDS"])

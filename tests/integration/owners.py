@@ -18,7 +18,7 @@ sys.stdin.read()
 
 
 class Owner:
-    """Another process that uses the directory's server."""
+    """Another process that uses the server of a directory."""
 
     def __init__(self, folder: Path, start: str = "start", before: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
@@ -29,23 +29,23 @@ class Owner:
         )
 
     def url(self) -> str:
-        """What it was told; waits until the server answers."""
+        """The URL of the server, once it answers."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def leave(self) -> None:
-        """End in good order."""
+        """Ends normally."""
         self.process.communicate()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Ends with SIGKILL."""
         self.process.kill()
         self.process.communicate()
 
 
 @contextmanager
 def owner(folder: Path, start: str = "start", before: Sequence[str] = ()) -> Iterator[Owner]:
-    """A process that is killed at the end of the block if it still runs."""
+    """An owner that is killed at the end of the block if it still runs."""
     one = Owner(folder, start, before)
     try:
         yield one
@@ -54,7 +54,7 @@ def owner(folder: Path, start: str = "start", before: Sequence[str] = ()) -> Ite
 
 
 def wait_until(true: Callable[[], bool], *, seconds: float = 60) -> None:
-    """Look again and again; it is a failure if it does not come true in time."""
+    """Waits until a condition is true; fails if it is not in time."""
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, "it did not happen"

@@ -1,7 +1,8 @@
-"""Worker processes for the fault tests, the book their handlers write, and what any run must leave.
+"""Worker processes for the fault tests, the event log of their handlers, and the checks after each
+test.
 
-The book is a file outside of Redis: a line an event, appended whole, so that what a process has
-written survives its death. Its times and the tests' are of one clock.
+The event log is a file outside of Redis with a line for each event, so that it survives the death
+of a process. All its times are from one clock.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from typing import Any
 
 from rqueue import State
 from rqueue.core.counts import Counts
-from rqueue.process.service import reap_sec
+from rqueue.maintenance.reaper import reap_sec
 from tests.guard import guarded
 from tests.harness import Harness
 
 LEASE_SEC = 2.0
-# Within this time the task of a worker that is lost must run again.
+# A lost task must run again within this time.
 RECOVERY_SEC = LEASE_SEC + reap_sec(LEASE_SEC) + 1.0
-LOOK_SEC = 0.02
-# Less than a test's own timeout, which leaves no time to look at what was wrong.
-PATIENCE_SEC = 120.0
-# What the processes are set to, and the test's own queue beside them.
+POLL_SEC = 0.02
+# Less than the timeout of a test, so that the failure is reported.
+TIMEOUT_SEC = 120.0
+# Settings of the processes, and of the test's own queue.
 SETTINGS: dict[str, Any] = {
     "lease_sec": LEASE_SEC,
     "archive": "postgres",
@@ -47,8 +48,8 @@ Process = subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One event: when, what, of which task under which token, in which process."""
+class Event:
+    """One event: time, kind, task, token and process."""
 
     at: float
     word: str
@@ -58,21 +59,21 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
-    """What handlers have written."""
+class EventLog:
+    """The events that handlers have logged."""
 
     path: Path
 
-    def lines(self, word: str, task: str | None = None) -> list[Line]:
+    def lines(self, word: str, task: str | None = None) -> list[Event]:
         """The events of one kind, of one task or of all, in order."""
         if not self.path.exists():
             return []
         rows = [row.split() for row in self.path.read_text("ascii").splitlines()]
-        found = [Line(float(at), kind, id, token, int(pid)) for at, kind, id, token, pid in rows]
+        found = [Event(float(at), kind, id, token, int(pid)) for at, kind, id, token, pid in rows]
         return [line for line in found if line.word == word and task in (None, line.task)]
 
-    async def until(self, word: str, task: str | None = None, *, count: int = 1) -> Line:
-        """The event that makes so many of its kind, when it is there."""
+    async def until(self, word: str, task: str | None = None, *, count: int = 1) -> Event:
+        """Waits for a number of events of a kind. Returns the last of them."""
 
         async def so_many() -> bool:
             return len(self.lines(word, task)) >= count
@@ -83,23 +84,23 @@ class Book:
 
 @dataclass(slots=True)
 class Fleet:
-    """Processes over one server, in a folder of their own."""
+    """Processes with one server, in a folder of their own."""
 
     url: str
     folder: Path
     processes: list[Process] = field(default_factory=list)
 
     @property
-    def book(self) -> Book:
-        return Book(self.folder / "book")
+    def events(self) -> EventLog:
+        return EventLog(self.folder / "events")
 
     def worker(self, *options: str, url: str | None = None) -> Process:
-        """`rqueue worker` with the handlers of application.py."""
+        """Starts `rqueue worker` with the handlers of application.py."""
         chosen = ("worker", "application:queue", "--concurrency", "4", *options)
         return self.start("-m", "rqueue", *chosen, url=url)
 
     def start(self, *words: str, url: str | None = None) -> Process:
-        """Python with these words; what it says goes to a file."""
+        """Starts Python with these arguments; its output goes to a file."""
         env = {**os.environ, **VARIABLES, "RQUEUE_REDIS_URL": url or self.url}
         env["PYTHONPATH"] = os.pathsep.join([str(APP.parent), *sys.path])
         with (self.folder / f"log-{len(self.processes)}").open("wb") as log:
@@ -112,11 +113,11 @@ class Fleet:
         return process
 
     def open_gate(self, pid: int) -> None:
-        """Lets the handlers go on that wait in a process."""
+        """Opens the gate of a process."""
         (self.folder / f"gate-{pid}").touch()
 
     def close(self) -> None:
-        """Ends all that still run, stopped ones too."""
+        """Kills all processes, also stopped ones."""
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -125,22 +126,22 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A queue, and the processes that work on it."""
+    """A queue and the processes that work on it."""
 
     harness: Harness
     fleet: Fleet
 
     @property
-    def book(self) -> Book:
-        return self.fleet.book
+    def events(self) -> EventLog:
+        return self.fleet.events
 
     async def holder(self, task: str, *, count: int = 1) -> Process:
-        """The process in which a task has begun, at its `count`th beginning."""
-        pid = (await self.book.until("begin", task, count=count)).pid
+        """The process that began a task the `count`th time."""
+        pid = (await self.events.until("begin", task, count=count)).pid
         return next(process for process in self.fleet.processes if process.pid == pid)
 
     async def up(self, count: int) -> None:
-        """Returns when so many workers have spoken to the server."""
+        """Waits until that many workers have called the server."""
 
         async def so_many() -> bool:
             return bool(await self.harness.client.zcard(self.harness.keys.workers()) >= count)
@@ -148,7 +149,7 @@ class Site:
         await until(so_many)
 
     async def counted(self, enough: Callable[[Counts], bool]) -> None:
-        """Returns when the queue's counts are so."""
+        """Waits until the counts of the queue satisfy a condition."""
 
         async def so() -> bool:
             return enough(await self.harness.queue.counts())
@@ -156,8 +157,8 @@ class Site:
         await until(so)
 
     async def ended(self, completed: Iterable[str], dead: Iterable[str] = ()) -> None:
-        """Returns when all is done, if these and only these have ended, each once and so, and
-        nothing is left in any hand, nor was anything to be repaired.
+        """Waits until no live task is left. Checks that exactly these tasks have ended, once each
+        and in these states, that no lease is left, and that nothing was repaired.
         """
         harness, completed, dead = self.harness, list(completed), list(dead)
         await self.counted(lambda counts: not counts.live)
@@ -171,12 +172,12 @@ class Site:
         assert await harness.client.hget(harness.keys.stats(), "repaired") is None
 
     async def server_sec(self) -> float:
-        """The server's time."""
+        """The time of the server."""
         seconds, micros = await self.harness.client.time()
         return float(seconds + micros / 1_000_000)
 
     async def reclaimed(self) -> dict[str, float]:
-        """When each lost task was taken from its worker, by the server's time."""
+        """When each lost task was reclaimed, by the time of the server."""
         rows = await self.harness.client.xrange(self.harness.keys.events())
         return {
             fields[b"task"].decode(): int(entry.split(b"-")[0]) / 1000
@@ -185,20 +186,20 @@ class Site:
         }
 
     def once_a_lease(self) -> None:
-        """No handler began twice under one token."""
-        begun = Counter((line.task, line.token) for line in self.book.lines("begin"))
+        """Checks that no handler began twice under one token."""
+        begun = Counter((line.task, line.token) for line in self.events.lines("begin"))
         assert not [lease for lease, times in begun.items() if times > 1]
 
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    """Returns when it is true; looked at now and then, so that the processes get the machine."""
-    async with asyncio.timeout(PATIENCE_SEC):
+    """Waits until a condition is true; it is polled slowly to leave the CPU to the processes."""
+    async with asyncio.timeout(TIMEOUT_SEC):
         while not await true():  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_SEC)
+            await asyncio.sleep(POLL_SEC)
 
 
 def now() -> float:
-    """The time by the clock of the book."""
+    """The time by the clock of the event log."""
     return monotonic()
 
 

@@ -1,4 +1,4 @@
-"""`rqueue` in real processes, watched by what they log."""
+"""`rqueue` in real processes, observed through their logs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.queue.until import until
 
 
 class Program:
-    """`rqueue` in a process, its log read line by line."""
+    """An `rqueue` process and its log."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self.process = process
         self.log = log
 
     def lines(self, event: str = "") -> list[dict[str, Any]]:
-        """The lines of an event, or all; what is no line of ours is a traceback of a start."""
+        """The log lines of an event, or all; other lines are tracebacks."""
         text = self.log.read_text().splitlines()
         found = [json.loads(line) for line in text if line.startswith("{")]
         return [line for line in found if event in ("", line["event"])]
 
-    async def said(self, event: str, times: int = 1) -> list[dict[str, Any]]:
-        """The lines of an event, when there are so many."""
+    async def wait_for(self, event: str, times: int = 1) -> list[dict[str, Any]]:
+        """Waits for a number of log lines of an event. Returns them."""
 
         async def so_many() -> bool:
             await asyncio.sleep(0.05)
@@ -47,7 +47,7 @@ class Program:
 
 @contextmanager
 def program(url: str, folder: Path, *words: str) -> Iterator[Program]:
-    """A program in a folder; it and its children are killed at the end if they still run."""
+    """A program in a folder; it is killed at the end of the block if it still runs."""
     log, out = folder / "log", folder / "out"
     with log.open("w") as err, out.open("w") as stdout:
         process = subprocess.Popen(

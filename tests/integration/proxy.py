@@ -1,5 +1,5 @@
-"""A proxy between client and server that loses chosen replies: the server has done the work, the
-client cannot know.
+"""A proxy between client and server that loses chosen replies: the server has executed the command,
+the client does not know it.
 """
 
 from __future__ import annotations
@@ -8,24 +8,28 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import hiredis
 
-from rqueue.store.connection import connect
+from rqueue.store.connection import BLOCK_SEC, BLOCKING_POOL_SIZE, POOL_SIZE, Connection
+from rqueue.store.pool import open_clients
+from rqueue.store.url import parse
 from tests.harness import Harness, build
 from tests.servers import Server
 
 Words = list[bytes]
 How = Literal["close", "hang"]
 CHUNK = 65_536
-# Half of it is what a reply that hangs costs.
-TIMEOUT_SEC = 1.6
+# A call whose reply hangs is sent again after this time, for as long as a busy machine may need.
+REPLY_SEC = 0.8
+TIMEOUT_SEC = 60.0
 
 
 @dataclass(slots=True)
 class Loss:
-    """Which reply is lost, and how: the connection closed, or silent for ever."""
+    """Which replies are lost, and how: connection closed, or silence."""
 
     fits: Callable[[Words], bool]
     how: How
@@ -34,7 +38,7 @@ class Loss:
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """One client's connection: commands under way, and the server's answers being read."""
+    """The connection of one client: pending commands, and the parser of replies."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
@@ -45,7 +49,7 @@ class Line:
 
 
 class Proxy:
-    """Hands everything on, but for the replies it was told to lose."""
+    """Forwards everything except for the replies that it must lose."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -58,19 +62,19 @@ class Proxy:
         self.noticed = asyncio.Event()
 
     def lose(self, fits: Callable[[Words], bool], how: How, times: int = 1) -> None:
-        """Loses the replies to the next commands that fit."""
+        """Loses the replies to the next matching commands."""
         self.loss = Loss(fits, how, times)
         self.lost = 0
 
     def cut(self, fits: Callable[[Words], bool]) -> int:
-        """Closes every line on which such a command is under way; how many there were."""
+        """Closes every connection with a matching pending command. Returns their number."""
         found = [line for line in self.lines if any(map(fits, line.under_way))]
         for line in found:
             close(line)
         return len(found)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client."""
+        """Serves one client."""
         from_server, server = await asyncio.open_unix_connection(self.path)
         line = Line(writer, server)
         self.lines.add(line)
@@ -86,7 +90,7 @@ class Proxy:
         self.lines.discard(line)
 
     async def forward(self, reader: asyncio.StreamReader, line: Line) -> None:
-        """Client to server."""
+        """From client to server."""
         while data := await reader.read(CHUNK):
             line.commands.feed(data)
             for words in values(line.commands):
@@ -98,7 +102,7 @@ class Proxy:
             await line.server.drain()
 
     async def back(self, reader: asyncio.StreamReader, line: Line) -> None:
-        """Server to client."""
+        """From server to client."""
         while data := await reader.read(CHUNK):
             line.replies.feed(data)
             answered = [line.under_way.pop(0) for _ in values(line.replies)]
@@ -111,7 +115,7 @@ class Proxy:
                 await line.client.drain()
 
     def take_loss(self, answered: list[Words]) -> Loss | None:
-        """The loss that one of these answers is due, counted."""
+        """The loss that applies to one of these replies, counted."""
         loss = self.loss
         if loss is None or loss.left == 0 or not any(map(loss.fits, answered)):
             return None
@@ -120,20 +124,20 @@ class Proxy:
         return loss
 
     async def until(self, fits: Callable[[Words], bool]) -> None:
-        """Returns when a command that fits is under way."""
+        """Waits until a matching command is pending."""
         while not any(fits(words) for line in self.lines for words in line.under_way):
             self.noticed.clear()
             await self.noticed.wait()
 
 
 def close(line: Line) -> None:
-    """Ends both sides of a line."""
+    """Closes both sides of a connection."""
     line.client.close()
     line.server.close()
 
 
 def values(reader: hiredis.Reader) -> Iterator[object]:
-    """What a reader has read whole; an error of the server's is a value too."""
+    """The complete replies of a parser, errors included."""
     while (found := reader.gets()) is not False:
         yield found
 
@@ -154,11 +158,24 @@ async def proxy_to(url: str) -> AsyncIterator[Proxy]:
         await server.wait_closed()
 
 
+def connection_to(proxy: Proxy) -> Connection:
+    """A connection that soon gives up a reply, and late the call."""
+    opener = partial(
+        open_clients,
+        parse(proxy.url),
+        reply_sec=REPLY_SEC,
+        wait_sec=TIMEOUT_SEC,
+        block_sec=BLOCK_SEC,
+        sizes=(POOL_SIZE, BLOCKING_POOL_SIZE),
+    )
+    return Connection(proxy.url, opener, timeout_sec=TIMEOUT_SEC)
+
+
 @asynccontextmanager
-async def far_house(server: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
-    """A house that speaks to its server through a proxy; the server knows every script."""
+async def proxied_harness(server: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
+    """A harness that is connected through a proxy; its library is loaded."""
     async with proxy_to(server.url) as proxy:
-        client, connection = server.client(), connect(proxy.url, timeout_sec=TIMEOUT_SEC)
+        client, connection = server.client(), connection_to(proxy)
         harness = build(connection, client, call_timeout_sec=TIMEOUT_SEC)
         await client.function_load(
             harness.queue._internals.shard.runner.library.source, replace=True

@@ -1,5 +1,5 @@
-"""Archivers in processes of their own, killed at work, and a PostgreSQL that goes and comes: every
-end is one row with what was asked for and what came of it, to the last task (G16).
+"""Archiver processes that are killed at work, and a PostgreSQL that is restarted: every end of a
+task becomes one row with its definition and its result (G16).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 
 from rqueue import Lease, TaskId
 from rqueue.core.outbox import GROUP
-from tests.archive.library import Library, library
+from tests.archive.archiver_harness import ArchiverHarness, archiver_harness
 from tests.postgres import Database
 from tests.processes import Process, killed
 from tests.queue.until import until
@@ -29,23 +29,23 @@ ROUNDS, EACH = 5, 24
 
 
 @pytest.fixture
-async def shelf(valkey: Server, own_pg: Database) -> AsyncIterator[Library]:
-    async with library(valkey, own_pg) as found:
+async def shelf(valkey: Server, own_pg: Database) -> AsyncIterator[ArchiverHarness]:
+    async with archiver_harness(valkey, own_pg) as found:
         yield found
 
 
 def archiver(server: Server, database: Database) -> Process:
-    """`rqueue archiver`, in a process of its own."""
+    """`rqueue archiver` in a process."""
     environment = {
         **os.environ, "RQUEUE_REDIS_URL": server.url, "RQUEUE_POSTGRES_URL": database.url,
-        "RQUEUE_QUEUE": "house",
+        "RQUEUE_QUEUE": "sales",
     }  # fmt: skip
     command = [sys.executable, "-m", "rqueue", "archiver", "--log-level", "error"]
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
 class End(NamedTuple):
-    """How a life ended, and the hash of what was asked for and what came of it."""
+    """The end of a life, with a hash of its definition and result."""
 
     task: UUID
     life: int
@@ -54,12 +54,12 @@ class End(NamedTuple):
 
 
 def hashed(payload: object, result: object, why: object) -> str:
-    """The content of a life as one hash; the same value is the same text."""
+    """The content of a life as one hash; equal values have equal texts."""
     text = json.dumps({"payload": payload, "result": result, "why": why}, sort_keys=True)
     return sha256(text.encode()).hexdigest()
 
 
-async def held(shelf: Library, payload: object) -> Lease:
+async def held(shelf: ArchiverHarness, payload: object) -> Lease:
     """A task that a worker has started."""
     await shelf.harness.queue.enqueue("code", payload, max_attempts=1)
     (lease,) = await shelf.harness.queue.claim(worker="w1")
@@ -67,8 +67,8 @@ async def held(shelf: Library, payload: object) -> Lease:
     return lease
 
 
-async def ends(shelf: Library, book: list[End]) -> None:
-    """Tasks end in every way, no two alike; what is to be in the archive is written down."""
+async def ends(shelf: ArchiverHarness, book: list[End]) -> None:
+    """Ends tasks in every way, each with its own content, and records the expected rows."""
     for n in range(EACH):
         payload = {"n": len(book), "text": "é \n\t\\ '"}
         if n % 4 == 0:
@@ -80,15 +80,15 @@ async def ends(shelf: Library, book: list[End]) -> None:
             await handle.cancel(why := f"no need {n}")
             book.append(End(handle.id.uuid, 1, "CANCELLED", hashed(payload, None, why)))
         else:
-            # Plain ones are archived the quick way, those with a tag are not.
+            # Plain tasks are archived by the fast path, those with a tag are not.
             more = {"tags": ["t"]} if n % 4 == 2 else {}
             task = await completed(shelf, payload, **more)
             book.append(End(task.uuid, 1, "COMPLETED", hashed(payload, [payload], None)))
     await lives_twice(shelf, book)
 
 
-async def completed(shelf: Library, payload: object, **more: Any) -> TaskId:
-    """A task whose result holds its payload."""
+async def completed(shelf: ArchiverHarness, payload: object, **more: Any) -> TaskId:
+    """A task whose result contains its payload."""
     await shelf.harness.queue.enqueue("code", payload, **more)
     (lease,) = await shelf.harness.queue.claim(worker="w1")
     await lease.start()
@@ -96,8 +96,8 @@ async def completed(shelf: Library, payload: object, **more: Any) -> TaskId:
     return lease.id
 
 
-async def lives_twice(shelf: Library, book: list[End]) -> None:
-    """A dead task is revived with another payload: its lives have a content each."""
+async def lives_twice(shelf: ArchiverHarness, book: list[End]) -> None:
+    """A dead task is retried with another payload: its lives have different contents."""
     first, second = {"n": len(book), "life": 1}, {"n": len(book), "life": 2}
     lease = await held(shelf, first)
     await lease.fail("error", "boom")
@@ -106,13 +106,13 @@ async def lives_twice(shelf: Library, book: list[End]) -> None:
     await again.start()
     await again.complete("at last")
     book.append(End(lease.id.uuid, 1, "DEAD_LETTERED", hashed(first, None, "boom")))
-    # What failed before stays with the task.
+    # Earlier failures stay with the task.
     book.append(End(lease.id.uuid, 2, "COMPLETED", hashed(second, "at last", "boom")))
 
 
-def archived(shelf: Library) -> list[End]:
-    """What the archive has, by the bytes that it keeps; each row's digest is that of its bytes."""
-    rows = shelf.ask(
+def archived(shelf: ArchiverHarness) -> list[End]:
+    """The rows of the archive; the digest of each row is that of its bytes."""
+    rows = shelf.query(
         "SELECT id, life, state, definition, result, coalesce(cancel_reason, error), digest,"
         " round(extract(epoch FROM finished_at) * 1000)::bigint FROM rqueue.task_lives"
     )
@@ -126,8 +126,8 @@ def archived(shelf: Library) -> list[End]:
     return found
 
 
-async def more_than(shelf: Library, rows: int) -> None:
-    """Returns when there are more rows than so many: some archiver is in the middle of its work."""
+async def more_than(shelf: ArchiverHarness, rows: int) -> None:
+    """Waits for a number of rows: some archiver is at work then."""
 
     async def enough() -> bool:
         return shelf.count() > rows
@@ -135,8 +135,8 @@ async def more_than(shelf: Library, rows: int) -> None:
     await until(enough)
 
 
-async def age(shelf: Library) -> None:
-    """Lets those who hold entries look as if they had been silent for long."""
+async def age(shelf: ArchiverHarness) -> None:
+    """Ages pending entries as if their consumers had been silent for long."""
     client, outbox = shelf.harness.client, shelf.harness.keys.outbox()
     for held in await client.xpending_range(outbox, GROUP, "-", "+", 1000):
         await client.xclaim(
@@ -145,8 +145,8 @@ async def age(shelf: Library) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_killed_archivers_and_a_restarted_postgres_lose_and_double_nothing(
-    shelf: Library, valkey: Server, own_pg: Database
+async def test_killed_archivers_and_a_restarted_postgres_neither_lose_nor_duplicate_rows(
+    shelf: ArchiverHarness, valkey: Server, own_pg: Database
 ) -> None:
     book: list[End] = []
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""`rqueue archiver` as a process, apart from the scheduler: all that an archive needs, and seen."""
+"""`rqueue archiver` as a process apart from the scheduler."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.archive.archived_harness import ArchivedHarness, housed
+from tests.archive.archived_harness import ArchivedHarness, archived_harness
 from tests.harness import NAME
 from tests.integration.programs import program
-from tests.integration.test_observed import scrape
+from tests.integration.test_observability import scrape
 from tests.postgres import Database
 from tests.queue.until import until
 from tests.servers import Server
@@ -23,18 +23,18 @@ WORDS = ("archiver", "--metrics-port", "0", "--health-port", "0")
 
 
 @pytest.fixture
-async def home(
+async def env(
     valkey: Server, pg: Database, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ArchivedHarness]:
-    """A queue whose archiver is a process, by its environment."""
+    """A queue whose archiver is a process, configured by its environment."""
     monkeypatch.setenv("RQUEUE_QUEUE", NAME)
     monkeypatch.setenv("RQUEUE_POSTGRES_URL", pg.url)
-    async with housed(valkey, pg) as found:
+    async with archived_harness(valkey, pg) as found:
         yield found
 
 
 async def probed(address: str) -> tuple[int, dict[str, Any]]:
-    """The answer of its probe."""
+    """The reply of its probe."""
 
     def get() -> tuple[int, dict[str, Any]]:
         with urllib.request.urlopen(f"http://{address}/readyz", timeout=10) as answer:
@@ -43,12 +43,12 @@ async def probed(address: str) -> tuple[int, dict[str, Any]]:
     return await asyncio.to_thread(get)
 
 
-async def test_what_it_does_is_scraped_and_its_health_probed(
-    home: ArchivedHarness, valkey: Server, tmp_path: Path
+async def test_an_archiver_process_has_metrics_and_probes(
+    env: ArchivedHarness, valkey: Server, tmp_path: Path
 ) -> None:
-    await home.ended()
+    await env.ended()
     with program(valkey.url, tmp_path, *WORDS) as running:
-        (listening,) = await running.said("listening")
+        (listening,) = await running.wait_for("listening")
 
         async def archived() -> bool:
             await asyncio.sleep(0.05)
@@ -66,25 +66,25 @@ async def test_what_it_does_is_scraped_and_its_health_probed(
     assert code == 0
 
 
-async def test_it_records_and_prunes_where_the_scheduler_does_not_know_the_archive(
-    home: ArchivedHarness, valkey: Server, tmp_path: Path
+async def test_an_archiver_archives_and_prunes_without_an_archive_at_the_scheduler(
+    env: ArchivedHarness, valkey: Server, tmp_path: Path
 ) -> None:
     settings = f"queues:\n  {NAME}:\n    retention: {{completed_days: 8}}\n"
     (tmp_path / "rqueue.yaml").write_text(settings)
-    await home.ended()
-    await home.archiver.tick()
-    home.kept.database.psql("UPDATE rqueue.task_lives SET finished_at = now() - interval '9 days'")
-    lease = await home.harness.running()
+    await env.ended()
+    await env.archiver.tick()
+    env.tables.database.psql("UPDATE rqueue.task_lives SET finished_at = now() - interval '9 days'")
+    lease = await env.harness.running()
     await lease.complete()
     with program(valkey.url, tmp_path, *WORDS) as running:
 
-        async def kept() -> bool:
+        async def pruned() -> bool:
             await asyncio.sleep(0.05)
-            days = await home.queue.archive.metrics()
-            lives = {task for task, _ in home.kept.lives()}
+            days = await env.queue.archive.metrics()
+            lives = {task for task, _ in env.tables.lives()}
             return bool(days) and lives == {lease.id}
 
-        await until(kept)
+        await until(pruned)
         code = running.end()
 
     assert code == 0

@@ -1,4 +1,4 @@
-"""Real processes around one embedded server."""
+"""Several processes that share one embedded server."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_data_survives_a_stop_and_a_start(folder: Path) -> None:
         assert client.get("kept") == b"yes"
 
 
-def test_a_server_outlives_no_killed_owner(folder: Path) -> None:
+def test_the_server_of_a_killed_owner_ends(folder: Path) -> None:
     with owner(folder) as only:
         url = only.url()
         assert watcher.answers(socket_of(url))
@@ -59,7 +59,7 @@ def test_a_server_outlives_no_killed_owner(folder: Path) -> None:
         wait_until(lambda: not watcher.answers(socket_of(url)))
 
 
-def test_an_owner_that_comes_while_the_server_stops_gets_a_new_one(folder: Path) -> None:
+def test_an_owner_that_starts_while_the_server_stops_gets_a_new_server(folder: Path) -> None:
     for _ in range(5):
         with owner(folder) as first:
             first.url()
@@ -67,7 +67,7 @@ def test_an_owner_that_comes_while_the_server_stops_gets_a_new_one(folder: Path)
             assert watcher.answers(socket_of(second.url()))
 
 
-def test_many_processes_at_once_start_one_server(folder: Path) -> None:
+def test_concurrent_processes_start_one_server(folder: Path) -> None:
     owners = [Owner(folder) for _ in range(6)]
     try:
         ids = set()
@@ -81,7 +81,7 @@ def test_many_processes_at_once_start_one_server(folder: Path) -> None:
             one.kill()
 
 
-def test_a_server_that_lost_its_watcher_is_adopted(folder: Path) -> None:
+def test_a_server_without_a_watcher_gets_a_new_one(folder: Path) -> None:
     with owner(folder) as first:
         url = first.url()
         os.kill(int((folder / watcher.WATCHER).read_text()), signal.SIGKILL)
@@ -92,7 +92,7 @@ def test_a_server_that_lost_its_watcher_is_adopted(folder: Path) -> None:
     wait_until(lambda: not watcher.answers(socket_of(url)))
 
 
-def test_a_server_that_died_is_started_again(folder: Path) -> None:
+def test_a_dead_server_is_restarted(folder: Path) -> None:
     url = embedded.start(folder)
     try:
         os.kill(watcher.process_id(socket_of(url)), signal.SIGKILL)

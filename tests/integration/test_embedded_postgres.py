@@ -1,4 +1,4 @@
-"""Real processes around one embedded PostgreSQL."""
+"""Several processes that share one embedded PostgreSQL."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Row = tuple[object, ...]
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cluster that is made already: that takes a second or two."""
+    """A created cluster, which takes a second or two."""
     return postgres.prepare(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A directory whose path is short enough for a socket in it, which `tmp_path` may not be."""
+    """A directory whose path is short enough for a socket, which `tmp_path` may not be."""
     with tempfile.TemporaryDirectory(prefix="rq-") as path:
         yield Path(path)
 
@@ -49,7 +49,7 @@ def folder(short_path: Path, made: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def empty(short_path: Path) -> Iterator[Path]:
-    """A directory without a cluster, which is yet to be made."""
+    """An empty directory without a cluster."""
     yield short_path / "empty"
     wait_until(lambda: not socket_in(short_path / "empty").exists())
 
@@ -83,11 +83,11 @@ def ask(url: str, text: str) -> list[Row]:
 
 
 def gone(folder: Path) -> None:
-    """Wait until the server is."""
+    """Waits until the server has ended."""
     wait_until(lambda: not socket_in(folder).exists())
 
 
-def test_it_has_our_database_and_is_durable_and_reached_by_its_socket_alone(empty: Path) -> None:
+def test_the_server_has_a_database_is_durable_and_listens_on_its_socket_only(empty: Path) -> None:
     with started(empty) as url:
         names = (
             "search_path",
@@ -116,7 +116,7 @@ def test_two_processes_share_one_server(folder: Path) -> None:
         assert ask(url, "SELECT pg_postmaster_start_time()") == before
 
 
-def test_many_processes_at_once_make_one_cluster(empty: Path) -> None:
+def test_concurrent_processes_create_one_cluster(empty: Path) -> None:
     owners = [Owner(empty, "start_postgres") for _ in range(4)]
     try:
         starts = {str(ask(one.url(), "SELECT pg_postmaster_start_time()")) for one in owners}
@@ -128,7 +128,7 @@ def test_many_processes_at_once_make_one_cluster(empty: Path) -> None:
             one.kill()
 
 
-def test_a_server_outlives_no_killed_owner(folder: Path) -> None:
+def test_the_server_of_a_killed_owner_ends(folder: Path) -> None:
     with another(folder) as only:
         url = only.url()
         with psycopg.connect(url):
@@ -136,7 +136,7 @@ def test_a_server_outlives_no_killed_owner(folder: Path) -> None:
 
             only.kill()
 
-            wait_until(lambda: not watcher.lives(None, number))
+            wait_until(lambda: not watcher.is_running(None, number))
     with pytest.raises(psycopg.OperationalError):
         ask(url, "SELECT 1")
 
@@ -157,7 +157,7 @@ def test_a_share_is_counted_within_a_process(folder: Path) -> None:
         assert ask(url, "SELECT 1") == [(1,)]
 
 
-def test_a_server_that_was_killed_is_started_again_with_its_data(folder: Path) -> None:
+def test_a_killed_server_is_restarted_with_its_data(folder: Path) -> None:
     with started(folder) as url:
         ask(url, "CREATE TABLE kept AS SELECT 1 AS x")
         os.kill(server_id(folder), signal.SIGKILL)
@@ -169,27 +169,28 @@ def test_a_server_that_was_killed_is_started_again_with_its_data(folder: Path) -
             assert ask(url, "SELECT x FROM kept") == [(1,)]
 
 
-def test_a_server_that_was_killed_at_work_comes_back_by_itself(folder: Path) -> None:
+def test_a_server_killed_while_writing_restarts_by_itself(folder: Path) -> None:
     with started(folder) as url, closing(psycopg.connect(url)) as line:
-        # A child that is busy does not see that its parent is gone, and keeps the memory.
+        # A busy subprocess does not notice the end of its parent at once, and keeps the shared
+        # memory.
         line.pgconn.send_query(b"SELECT count(*) FROM generate_series(1, 900000000)")
         number = server_id(folder)
 
         os.kill(number, signal.SIGKILL)
 
-        wait_until(lambda: not watcher.lives(None, number))
+        wait_until(lambda: not watcher.is_running(None, number))
         wait_until(lambda: watcher.accepts(str(socket_in(folder))))
         assert server_id(folder) != number
         assert ask(url, "SELECT 1") == [(1,)]
 
 
-def test_a_number_that_another_process_has_by_now_misleads_nobody(folder: Path) -> None:
+def test_a_reused_process_id_is_not_taken_for_the_server(folder: Path) -> None:
     with started(folder):
         left = postgres.home(folder) / "data" / "postmaster.pid"
         lines = left.read_text().splitlines()
         beside = Path(f"{socket_in(folder)}.lock").read_text().splitlines()
     gone(folder)
-    same_user = postgres.plainly(left.parent)
+    same_user = postgres.run_as_owner(left.parent)
 
     with killed(subprocess.Popen([*same_user, "sleep", "1000"])) as foreign:
         left.write_text("\n".join([str(foreign.pid), *lines[1:], ""]))
@@ -199,7 +200,7 @@ def test_a_number_that_another_process_has_by_now_misleads_nobody(folder: Path) 
         assert foreign.poll() is None
 
 
-def test_a_server_that_lost_its_watcher_is_adopted(folder: Path) -> None:
+def test_a_server_without_a_watcher_gets_a_new_one(folder: Path) -> None:
     with another(folder) as first:
         url = first.url()
         number = server_id(folder)
@@ -209,10 +210,10 @@ def test_a_server_that_lost_its_watcher_is_adopted(folder: Path) -> None:
             assert second.url() == url
         assert server_id(folder) == number
 
-    wait_until(lambda: not watcher.lives(None, number))
+    wait_until(lambda: not watcher.is_running(None, number))
 
 
-def test_a_cluster_that_was_left_half_made_is_made_anew(empty: Path) -> None:
+def test_an_incomplete_cluster_is_created_again(empty: Path) -> None:
     with another(empty) as first:
         wait_until((empty / "postgres.new" / "data" / "base").exists)
         first.kill()
@@ -243,7 +244,7 @@ def test_a_path_may_have_any_characters(short_path: Path) -> None:
     gone(folder)
 
 
-def test_a_comma_in_the_path_is_no_second_host(short_path: Path) -> None:
+def test_a_comma_in_the_path_does_not_separate_hosts(short_path: Path) -> None:
     folder = short_path / "a,b"
     with started(folder) as url:
         assert ask(url, "SELECT 1") == [(1,)]
@@ -251,7 +252,7 @@ def test_a_comma_in_the_path_is_no_second_host(short_path: Path) -> None:
     wait_until(lambda: not (postgres.home(folder) / "socket").exists())
 
 
-def test_settings_for_another_postgresql_do_not_matter(
+def test_variables_of_another_postgresql_are_ignored(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"PGPORT": "7777", "PGDATA": "/nowhere", "PGUSER": "x"}.items():
@@ -259,12 +260,12 @@ def test_settings_for_another_postgresql_do_not_matter(
     monkeypatch.setenv("PGDATESTYLE", "nonsense")
 
     with started(folder) as url:
-        # A client of ours would tell the server of it, and be refused.
+        # A client of ours would report it to the server, and be refused.
         monkeypatch.delenv("PGDATESTYLE")
         assert ask(url, "SELECT current_user::text") == [("rqueue",)]
 
 
-def test_as_root_it_runs_as_another_in_a_directory_of_roots_alone(
+def test_root_starts_the_server_as_another_user_in_a_private_directory(
     folder: Path, short_path: Path
 ) -> None:
     mode = short_path.stat().st_mode
@@ -277,14 +278,14 @@ def test_as_root_it_runs_as_another_in_a_directory_of_roots_alone(
         assert mode & 0o077 == 0
 
 
-def test_the_binaries_may_be_in_a_directory_of_roots_alone(
+def test_binaries_in_a_private_directory_of_root_can_be_used(
     empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     install = postgres.programs(empty).parent
     subprocess.run(["cp", "-a", str(install), str(private / "pginstall")], check=True)
-    # They find their libraries beside the package.
+    # They find their libraries in the package.
     libraries = install.parent.with_name(f"{postgres.PACKAGE}.libs")
     (tmp_path / libraries.name).symlink_to(libraries)
     monkeypatch.setattr(postgres, "programs", lambda _: private / "pginstall" / "bin")
@@ -294,12 +295,12 @@ def test_the_binaries_may_be_in_a_directory_of_roots_alone(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="every other test here runs as a plain user")
-def test_as_a_plain_user_it_runs_as_that_user_and_root_may_join(empty: Path) -> None:
+def test_a_plain_user_starts_the_server_and_root_can_use_it(empty: Path) -> None:
     empty.mkdir(mode=0o700)
     nobody = pwd.getpwnam("nobody")
     os.chown(empty, nobody.pw_uid, nobody.pw_gid)
 
-    with owner(empty, "start_postgres", postgres.plainly(empty)) as plain:
+    with owner(empty, "start_postgres", postgres.run_as_owner(empty)) as plain:
         url = plain.url()
         assert ask(url, "SELECT 1") == [(1,)]
         assert socket_in(empty).stat().st_uid == nobody.pw_uid
@@ -312,7 +313,7 @@ def test_as_a_plain_user_it_runs_as_that_user_and_root_may_join(empty: Path) -> 
         assert ask(url, "SELECT 1") == [(1,)]
 
 
-def test_root_without_setpriv_is_told_what_to_do(
+def test_root_without_setpriv_gets_an_error_with_the_solution(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -325,7 +326,7 @@ def test_root_without_setpriv_is_told_what_to_do(
     assert not postgres.home(empty).exists()
 
 
-def test_what_is_still_being_made_is_not_overtaken(empty: Path) -> None:
+def test_a_cluster_that_is_being_created_is_waited_for(empty: Path) -> None:
     with another(empty) as first:
         children = Path(f"/proc/{first.process.pid}/task/{first.process.pid}/children")
         wait_until((empty / "postgres.new" / "data" / "base").exists)
@@ -349,7 +350,7 @@ def test_what_is_still_being_made_is_not_overtaken(empty: Path) -> None:
         ("FIRST", "CREATE NONSENSE\n", 'syntax error at or near "NONSENSE"'),
     ],
 )
-def test_what_could_not_be_made_says_why(
+def test_a_failed_creation_reports_the_reason(
     empty: Path, monkeypatch: pytest.MonkeyPatch, *, word: str, bad: str, why: str
 ) -> None:
     monkeypatch.setattr(postgres, word, bad)
@@ -377,6 +378,6 @@ def test_data_of_a_version_that_is_not_installed_is_named(empty: Path) -> None:
         embedded.start_postgres(empty)
 
 
-def test_the_package_is_found_but_not_run(folder: Path) -> None:
+def test_the_package_is_located_without_being_imported(folder: Path) -> None:
     with started(folder):
         assert postgres.PACKAGE not in sys.modules

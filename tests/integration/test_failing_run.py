@@ -1,4 +1,4 @@
-"""A test that fails is a failure, and no end of the run."""
+"""A failing test is reported as such and does not end the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.architecture.tree import ROOT
 FAILS = Path(__file__).with_name("failing_run.py")
 
 
-def test_a_report_is_made_whatever_the_collector_calls_meanwhile() -> None:
+def test_a_failing_test_is_reported_while_finalizers_parse_source() -> None:
     words = ["-p", "no:cacheprovider", str(FAILS)]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *words],

@@ -1,4 +1,4 @@
-"""Very many workers: idle ones cost the server next to nothing, gone ones leave nothing behind."""
+"""Very many workers: idle ones hardly load the server, stopped ones leave no keys."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ asyncio.run(main())
 
 
 @pytest.mark.alone
-async def test_f46_idle_workers_keep_the_server_idle_and_are_brought_what_comes(
+async def test_f46_idle_workers_do_not_load_the_server_and_receive_new_tasks(
     site: Site,
 ) -> None:
     client = site.harness.client
@@ -58,24 +58,24 @@ async def test_f46_idle_workers_keep_the_server_idle_and_are_brought_what_comes(
     after = await client.info()
     sent_at = now()
     handle = await site.harness.queue.enqueue("nap")
-    line = await site.book.until("begin", handle.id.ulid)
+    line = await site.events.until("begin", handle.id.ulid)
 
     used = sum(after[name] - before[name] for name in ("used_cpu_user", "used_cpu_sys"))
-    asked = after["total_commands_processed"] - before["total_commands_processed"]
+    commands = after["total_commands_processed"] - before["total_commands_processed"]
     assert used / IDLE_SEC < 0.05
-    # Each renews its wait and its sign of life, and listens.
-    assert asked / IDLE_SEC < 10 * LOOPS
+    # Each worker renews its claim and its registration, and reads its mailbox.
+    assert commands / IDLE_SEC < 10 * LOOPS
     assert after["connected_clients"] < 3 * LOOPS
     assert line.at - sent_at < 1.0
     await site.ended([handle.id.ulid])
 
 
-async def test_f47_workers_that_came_and_went_leave_nothing_behind(site: Site) -> None:
+async def test_f47_stopped_workers_leave_no_keys(site: Site) -> None:
     client, keys = site.harness.client, site.harness.keys
     process = site.fleet.start("-c", CHURN)
 
     assert await asyncio.to_thread(process.wait) == 0
-    await site.ended({line.task for line in site.book.lines("end")})
+    await site.ended({line.task for line in site.events.lines("end")})
     names = [name async for name in client.scan_iter(match="*}:waiter:*")]
     await Janitor(site.harness.queue._internals.shard, silent_ms=0).tick()
 

@@ -1,6 +1,5 @@
-"""DAGs whose workers are killed and cut off, and the largest ones: each comes to its end, and each
-of its tasks ends once. Where workers are killed, all that ends goes through the outbox, which is
-where it is counted.
+"""DAGs whose workers are killed and disconnected, and the largest ones: each DAG ends, and each of
+its tasks ends once. Where workers are killed, ends are counted in the outbox.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from tests.integration.proxy import Proxy, close, proxy_to
 from tests.servers import Server
 
 WIDE, LONG = 50, 10
-# As many tasks and edges as a DAG may have.
+# The most tasks and edges of a DAG.
 MOST_NODES, MOST_EDGES = 10_000, 100_000
 
 
 def layers(**payload: Any) -> dict[str, Any]:
-    """A plan of 500 tasks: each comes after two of the layer before."""
+    """A plan of 500 tasks: each depends on two of the layer before."""
     tasks = []
     for layer in range(LONG):
         for at in range(WIDE):
@@ -39,22 +38,22 @@ def layers(**payload: Any) -> dict[str, Any]:
 
 
 async def whole(site: Site, handle: DagHandle) -> Dag:
-    """The DAG when it has ended, if each of its tasks has ended once, and well."""
+    """The ended DAG, after a check that each of its tasks has completed once."""
     dag = await handle.wait(timeout=40)
     tasks = await dag_store.members(site.harness.queue._internals.shard, handle.id)
     await site.ended(tasks)
     assert (dag.total, dag.open, dag.dead, dag.cancelled) == (len(tasks), 0, 0, 0)
-    assert {line.task for line in site.book.lines("end")} == set(tasks)
+    assert {line.task for line in site.events.lines("end")} == set(tasks)
     site.once_a_lease()
     return dag
 
 
-async def test_a_worker_is_killed_while_a_dag_of_five_hundred_runs(site: Site) -> None:
+async def test_a_dag_of_five_hundred_tasks_survives_a_killed_worker(site: Site) -> None:
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
     handle = await site.harness.queue.dags.submit(layers(seconds=0.005))
 
-    line = await site.book.until("end", count=200)
+    line = await site.events.until("end", count=200)
     victim = next(one for one in site.fleet.processes if one.pid == line.pid)
     victim.kill()
 
@@ -62,7 +61,7 @@ async def test_a_worker_is_killed_while_a_dag_of_five_hundred_runs(site: Site) -
 
 
 @pytest.mark.parametrize("kind", ["brood", "brood-thread", "brood-process"])
-async def test_the_only_worker_is_killed_while_handlers_of_any_kind_gather(
+async def test_gathering_handlers_of_every_kind_survive_the_kill_of_the_only_worker(
     site: Site, kind: str
 ) -> None:
     site.fleet.worker()
@@ -80,7 +79,7 @@ async def test_the_only_worker_is_killed_while_handlers_of_any_kind_gather(
     assert (await handle.results())["1"] == 5
 
 
-async def test_lines_are_cut_while_a_dag_runs_and_grows(site: Site, valkey: Server) -> None:
+async def test_a_growing_dag_survives_cut_connections(site: Site, valkey: Server) -> None:
     async with proxy_to(valkey.url) as proxy:
         for _ in range(2):
             site.fleet.worker(url=proxy.url)
@@ -100,7 +99,7 @@ async def test_lines_are_cut_while_a_dag_runs_and_grows(site: Site, valkey: Serv
 
 
 async def cut_all(proxy: Proxy) -> None:
-    """Closes every line there is, five times."""
+    """Closes every connection, five times."""
     for _ in range(5):
         await asyncio.sleep(0.3)
         for line in list(proxy.lines):
@@ -108,14 +107,14 @@ async def cut_all(proxy: Proxy) -> None:
 
 
 async def all_spawned(site: Site, parent: TaskId, number: int) -> None:
-    """Returns when a task has spawned so many."""
+    """Waits until a task has spawned that many."""
     harness = site.harness
     while await harness.client.hlen(harness.keys.spawned(parent.ulid)) < number:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
 
 
 @pytest.mark.timeout(120)
-async def test_f42_a_fan_of_ten_thousand_comes_together(alone: Harness) -> None:
+async def test_f42_a_task_with_ten_thousand_dependencies_is_unblocked(alone: Harness) -> None:
     middle = {str(at): ["first"] for at in range(MOST_NODES - 2)}
     edges = {"first": [], **middle, "last": list(middle)}
     history = recorder(alone)
@@ -155,13 +154,13 @@ async def test_f43_ten_thousand_descendants_are_cancelled_at_the_root(
     left = [alone.keys.cancelling(), alone.keys.blocked(), alone.keys.telling()]
     assert await alone.client.exists(*left) == 0
     ended = [event for _, event in await alone.client.xrange(alone.keys.events())]
-    # G12: the stream is capped; of those that are there each is told of once.
-    told = [event[b"task"] for event in ended if event[b"event"] == b"task.cancelled"]
-    assert len(set(told)) == len(told) > 0
+    # G12: the stream is capped; each task has at most one event.
+    reported = [event[b"task"] for event in ended if event[b"event"] == b"task.cancelled"]
+    assert len(set(reported)) == len(reported) > 0
 
 
 @pytest.mark.timeout(120)
-async def test_f44_a_hundred_thousand_edges_are_taken_and_one_more_is_refused_whole(
+async def test_f44_a_hundred_thousand_edges_are_accepted_and_one_more_is_refused(
     alone: Harness,
 ) -> None:
     above = [str(at) for at in range(250)]

@@ -1,4 +1,4 @@
-"""A server that loses connections, replies, scripts, memory or its life: no task is lost by it."""
+"""A server that loses connections, replies, functions, memory or its process: no task is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rqueue import State
 from rqueue.errors import Overloaded
 from tests import servers
 from tests.integration.conftest import site_on
-from tests.integration.processes import LOOK_SEC, RECOVERY_SEC, Site, now
+from tests.integration.processes import POLL_SEC, RECOVERY_SEC, Site, now
 from tests.integration.proxy import Proxy, Words, proxy_to
 
 STORM_SEC = 2.0
@@ -23,7 +23,7 @@ STORM_SEC = 2.0
 
 @contextlib.asynccontextmanager
 async def storm(every_sec: float, strike: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Does something again and again, as long as the body goes."""
+    """Repeats an action while the block runs."""
 
     async def strikes() -> None:
         while True:
@@ -40,22 +40,22 @@ async def storm(every_sec: float, strike: Callable[[], Awaitable[object]]) -> As
 
 
 async def produced(site: Site, seconds: float) -> list[str]:
-    """Tasks that came one after the other for so long; each was taken without an error."""
+    """Submits tasks one after the other for some seconds; none may be refused."""
     until, tasks = now() + seconds, []
     while now() < until:
         handle = await site.harness.queue.enqueue("nap", {"seconds": 0.05}, max_attempts=3)
         tasks.append(handle.id.ulid)
-        await asyncio.sleep(LOOK_SEC / 4)
+        await asyncio.sleep(POLL_SEC / 4)
     return tasks
 
 
-async def test_f21_scripts_that_are_forgotten_again_and_again_are_not_missed(
+async def test_f21_functions_that_are_deleted_all_the_time_are_loaded_again(
     each_site: Site,
 ) -> None:
     each_site.fleet.worker()
     await each_site.up(1)
 
-    async with storm(0.1, each_site.harness.client.script_flush):
+    async with storm(0.1, each_site.harness.client.function_flush):
         tasks = await produced(each_site, STORM_SEC)
 
     await each_site.ended(tasks)
@@ -63,7 +63,7 @@ async def test_f21_scripts_that_are_forgotten_again_and_again_are_not_missed(
     each_site.once_a_lease()
 
 
-async def test_f25_connections_that_are_cut_all_the_time_lose_and_strand_nothing(
+async def test_f25_connections_that_are_cut_all_the_time_lose_no_task(
     each_site: Site,
 ) -> None:
     each_site.fleet.worker(), each_site.fleet.worker()
@@ -98,8 +98,8 @@ async def test_f23_a_full_server_refuses_new_work_and_drains_the_old(each_site: 
 
 
 @contextlib.asynccontextmanager
-async def between(site: Site) -> AsyncIterator[tuple[Proxy, Callable[[Words], bool]]]:
-    """A proxy for one worker, and what tells a worker's turns; the server knows every script."""
+async def proxied_worker(site: Site) -> AsyncIterator[tuple[Proxy, Callable[[Words], bool]]]:
+    """A proxy for one worker, and a test for its exchanges; the library is loaded."""
     scripts = site.harness.queue._internals.shard.runner.moves
     library = site.harness.queue._internals.shard.runner.library
     await site.harness.client.function_load(library.source, replace=True)
@@ -108,8 +108,8 @@ async def between(site: Site) -> AsyncIterator[tuple[Proxy, Callable[[Words], bo
         yield proxy, lambda words: sha in words[:2]
 
 
-async def test_f8_turns_whose_replies_are_lost_run_no_task_twice(site: Site) -> None:
-    async with between(site) as (proxy, is_turn):
+async def test_f8_exchanges_with_lost_replies_run_no_task_twice(site: Site) -> None:
+    async with proxied_worker(site) as (proxy, is_turn):
         site.fleet.worker(url=proxy.url)
         await site.up(1)
 
@@ -121,14 +121,14 @@ async def test_f8_turns_whose_replies_are_lost_run_no_task_twice(site: Site) -> 
         await site.ended(tasks)
 
     assert await site.reclaimed() == {}
-    assert len(site.book.lines("begin")) == len(tasks)
+    assert len(site.events.lines("begin")) == len(tasks)
 
 
-async def test_f8_a_worker_killed_before_it_heard_what_it_was_given_loses_nothing(
+async def test_f8_a_worker_killed_before_it_received_its_tasks_loses_none(
     site: Site,
 ) -> None:
     queue = site.harness.queue
-    async with between(site) as (proxy, _):
+    async with proxied_worker(site) as (proxy, _):
         site.fleet.worker("--type", "deed")
         deaf = site.fleet.worker("--no-scheduler", url=proxy.url)
         await site.up(2)
@@ -144,7 +144,7 @@ async def test_f8_a_worker_killed_before_it_heard_what_it_was_given_loses_nothin
         await site.counted(lambda counts: counts[State.READY] == 4)
 
     assert now() - killed_at < RECOVERY_SEC
-    assert [line.task for line in site.book.lines("begin")] == [first.id.ulid]
+    assert [line.task for line in site.events.lines("begin")] == [first.id.ulid]
     site.fleet.worker()
     await site.ended([first.id.ulid, *tasks])
     site.once_a_lease()
@@ -158,7 +158,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(found)
 
 
-async def test_f9_a_server_that_is_killed_and_comes_back_has_lost_nothing(
+async def test_f9_a_killed_and_restarted_server_has_lost_nothing(
     kind: str, folder: Path, tmp_path: Path
 ) -> None:
     server = servers.start(kind, folder, "--appendonly", "yes")
@@ -174,7 +174,7 @@ async def test_f9_a_server_that_is_killed_and_comes_back_has_lost_nothing(
             during = await produced(site, STORM_SEC / 2)
             await site.ended(before + during)
 
-            begun = site.book.lines("begin")
+            begun = site.events.lines("begin")
             assert min(line.at for line in begun if line.at > back_at) - back_at < 5.0
             assert len(begun) == len(before + during)
             assert [process.poll() for process in site.fleet.processes] == [None, None]

@@ -1,4 +1,4 @@
-"""Tasks that kill, raise or cannot be read, and storms of equal ones: each harms itself alone."""
+"""Tasks that kill, raise or cannot be read, and many equal ones: each affects only itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ import asyncio, json
 from rqueue import Queue
 
 async def main():
-    queues = [Queue("house") for _ in range(16)]
+    queues = [Queue("sales") for _ in range(16)]
     handles = await asyncio.gather(*(q.enqueue("nap", idempotency_key="same") for q in queues))
     print(json.dumps([[str(handle.id), handle.created] for handle in handles]))
     for queue in queues:
@@ -50,7 +50,7 @@ asyncio.run(main())
 """
 
 
-async def test_f35_reapers_and_promoters_at_once_move_each_task_once(site: Site) -> None:
+async def test_f35_concurrent_reapers_and_promoters_move_each_task_once(site: Site) -> None:
     queue, logs = site.harness.queue, [site.fleet.folder / f"log-{number}" for number in range(3)]
     for _ in logs:
         site.fleet.start("-c", SERVICES)
@@ -78,16 +78,16 @@ async def test_f35_reapers_and_promoters_at_once_move_each_task_once(site: Site)
 
 @pytest.fixture
 async def pair(site: Site) -> AsyncIterator[Process]:
-    """Two worker processes under one that watches them."""
+    """Two worker processes with one supervisor."""
     parent = site.fleet.worker("--processes", "2")
     yield parent
-    # Not killed: its children would outlive it.
+    # Terminated, not killed: its subprocesses would survive it.
     parent.terminate()
     await asyncio.to_thread(parent.wait)
 
 
 @pytest.mark.usefixtures("pair")
-async def test_f38_tasks_that_kill_their_workers_take_no_neighbour_with_them(site: Site) -> None:
+async def test_f38_tasks_that_kill_their_workers_fail_no_other_task(site: Site) -> None:
     queue = site.harness.queue
     await site.up(2)
     calls = [queue.call("nap", max_attempts=3) for _ in range(500)]
@@ -102,18 +102,18 @@ async def test_f38_tasks_that_kill_their_workers_take_no_neighbour_with_them(sit
     for killer in killers:
         found = await site.harness.task(killer)
         assert (found.attempts, found.reclaims, found.state) == (2, 2, State.DEAD_LETTERED)
-        # Fewer where another killer came first; more where it was brought and not yet confirmed,
-        # once for each attempt, or where it began and nobody knew yet: after three such claims it
-        # is taken alone, and heard.
-        assert 1 <= len(site.book.lines("begin", killer)) <= 8
+        # Fewer if another killer came first. More if it was delivered and not confirmed, once for
+        # each attempt, or if it began before that was known: after three such claims it is claimed
+        # exclusively.
+        assert 1 <= len(site.events.lines("begin", killer)) <= 8
     site.once_a_lease()
 
 
 @pytest.mark.usefixtures("pair")
-async def test_f38_a_killer_that_is_brought_to_idle_workers_is_dead_in_the_end(site: Site) -> None:
+async def test_f38_a_killer_that_is_delivered_to_idle_workers_becomes_dead(site: Site) -> None:
     queue = site.harness.queue
     await site.up(2)
-    # Its lane is there then: the next one comes by mail.
+    # Its lane exists then: the next task is delivered to a mailbox.
     first = await queue.enqueue("die", {"how": "not"})
     await first.result(timeout=20)
     killer = await queue.enqueue("die", {"how": "exit"}, max_attempts=2)
@@ -121,10 +121,10 @@ async def test_f38_a_killer_that_is_brought_to_idle_workers_is_dead_in_the_end(s
     await site.ended([first.id.ulid], [killer.id.ulid])
 
     assert (await site.harness.task(killer.id)).reclaims == 2
-    assert 2 <= len(site.book.lines("begin", killer.id.ulid)) <= 4
+    assert 2 <= len(site.events.lines("begin", killer.id.ulid)) <= 4
 
 
-async def test_f39_bytes_that_are_no_text_are_refused_alone(site: Site) -> None:
+async def test_f39_a_payload_that_is_no_text_fails_only_its_own_task(site: Site) -> None:
     client, keys = site.harness.client, site.harness.keys
     odd = [{b"task": b"\xff\xfe{"}, {b"\xff": b"\xfe"}, {b"task": b'{"type":"\xc3\x28"}'}]
     for fields in odd:
@@ -132,17 +132,19 @@ async def test_f39_bytes_that_are_no_text_are_refused_alone(site: Site) -> None:
         await client.xadd(keys.inbox(), fields)
 
     site.fleet.worker()
-    await site.book.until("end", count=3)
+    await site.events.until("end", count=3)
 
     async def dealt_with() -> bool:
         return not await client.xlen(keys.inbox())
 
     await until(dealt_with)
-    await site.ended(line.task for line in site.book.lines("end"))
+    await site.ended(line.task for line in site.events.lines("end"))
     assert await client.xlen(keys.rejected()) == len(odd)
 
 
-async def test_f45_sixty_four_producers_of_one_key_make_one_task(site: Site) -> None:
+async def test_f45_sixty_four_producers_with_one_idempotency_key_create_one_task(
+    site: Site,
+) -> None:
     for _ in range(4):
         site.fleet.start("-c", PRODUCERS)
     for process in site.fleet.processes:
@@ -156,7 +158,7 @@ async def test_f45_sixty_four_producers_of_one_key_make_one_task(site: Site) -> 
     assert (await site.harness.queue.counts()).submitted == 1
 
 
-async def test_f48_whatever_a_handler_raises_ends_its_attempt_and_not_its_worker(
+async def test_f48_any_exception_of_a_handler_ends_its_attempt_and_not_its_worker(
     site: Site,
 ) -> None:
     queue = site.harness.queue
@@ -173,18 +175,18 @@ async def test_f48_whatever_a_handler_raises_ends_its_attempt_and_not_its_worker
     result = await good.result(timeout=20)
 
     assert result == worker.pid
-    assert {line.pid for line in site.book.lines("begin")} == {worker.pid}
+    assert {line.pid for line in site.events.lines("begin")} == {worker.pid}
     for task in bad:
         (failure,) = (await site.harness.task(task)).failure_history
         assert failure.error
         assert len(failure.error) <= 10_000
 
 
-async def test_what_a_sub_task_raises_ends_its_attempt_and_no_neighbour(site: Site) -> None:
+async def test_an_exception_in_an_asyncio_task_ends_its_own_attempt_only(site: Site) -> None:
     queue = site.harness.queue
     worker = site.fleet.worker()
     neighbour = await queue.enqueue("nap", {"seconds": 1.0}, max_attempts=1)
-    await site.book.until("begin", neighbour.id.ulid)
+    await site.events.until("begin", neighbour.id.ulid)
     calls = [
         queue.call("raise-sub", {"what": what}, max_attempts=1)
         for what in ("exit", "interrupt", "generator", "base", "loop")

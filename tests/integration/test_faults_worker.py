@@ -1,4 +1,4 @@
-"""Workers that are killed, stopped and blocked: their tasks come back in time, and end once."""
+"""Workers that are killed, stopped and blocked: their tasks are reclaimed in time, and end once."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import pytest
 from tests.integration.processes import LEASE_SEC, RECOVERY_SEC, Site, freeze, now, thaw
 
 
-async def test_f1_what_a_killed_worker_ran_is_run_again_within_a_lease(site: Site) -> None:
+async def test_f1_tasks_of_a_killed_worker_run_again_within_a_lease(site: Site) -> None:
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
     calls = [site.harness.queue.call("nap", {"seconds": 0.6}, max_attempts=3) for _ in range(8)]
     tasks = [handle.id.ulid for handle in await site.harness.queue.enqueue_many(calls)]
-    await site.book.until("begin", count=8)
+    await site.events.until("begin", count=8)
     victim = await site.holder(tasks[0])
 
     killed_at, server_killed_at = now(), await site.server_sec()
     victim.kill()
     await site.ended(tasks)
 
-    lost = {line.task for line in site.book.lines("begin") if line.pid == victim.pid}
-    again = {task: site.book.lines("begin", task)[1:] for task in tasks}
+    lost = {line.task for line in site.events.lines("begin") if line.pid == victim.pid}
+    again = {task: site.events.lines("begin", task)[1:] for task in tasks}
     assert (
         {task for task in tasks if again[task]} == lost == set(reclaimed := await site.reclaimed())
     )
     assert max(reclaimed.values()) - server_killed_at < RECOVERY_SEC
-    # They run alone from then on, one after the other.
+    # They are exclusive from then on and run one after the other.
     assert min(lines[0].at for lines in again.values() if lines) - killed_at < RECOVERY_SEC
     for task in tasks:
         found = await site.harness.task(task)
@@ -36,7 +36,7 @@ async def test_f1_what_a_killed_worker_ran_is_run_again_within_a_lease(site: Sit
     site.once_a_lease()
 
 
-async def test_f2_a_worker_killed_before_it_could_tell_runs_its_task_twice_and_ends_it_once(
+async def test_f2_a_worker_killed_before_the_completion_runs_its_task_twice_and_ends_it_once(
     site: Site,
 ) -> None:
     site.fleet.worker(), site.fleet.worker()
@@ -46,7 +46,7 @@ async def test_f2_a_worker_killed_before_it_could_tell_runs_its_task_twice_and_e
     result = await handle.result(timeout=20)
     await site.ended([handle.id.ulid])
 
-    first, second = site.book.lines("end")
+    first, second = site.events.lines("end")
     assert (result, first.pid != second.pid) == (second.pid, True)
     assert second.at - first.at < RECOVERY_SEC
     assert (await site.harness.task(handle.id)).reclaims == 1
@@ -54,7 +54,7 @@ async def test_f2_a_worker_killed_before_it_could_tell_runs_its_task_twice_and_e
 
 @pytest.mark.parametrize("end", ["completes", "fails"])
 @pytest.mark.parametrize("when", ["while another runs it", "after another ended it"])
-async def test_f3_f4_what_a_stopped_worker_says_too_late_changes_nothing(
+async def test_f3_f4_late_calls_of_a_stopped_worker_change_nothing(
     site: Site, end: str, when: str
 ) -> None:
     site.fleet.worker(), site.fleet.worker()
@@ -74,20 +74,20 @@ async def test_f3_f4_what_a_stopped_worker_says_too_late_changes_nothing(
     before = await mark(site, task)
     site.fleet.open_gate(zombie.pid)
     thaw(zombie)
-    # It goes only after all that it has to tell is told.
+    # It exits only after its last calls.
     zombie.send_signal(signal.SIGTERM)
     code = await asyncio.to_thread(zombie.wait)
 
     assert await mark(site, task) == before
-    assert (code, site.book.lines("end")[-1].pid) == (0, zombie.pid)
-    assert site.book.lines("begin")[1].at - stopped_at < RECOVERY_SEC
+    assert (code, site.events.lines("end")[-1].pid) == (0, zombie.pid)
+    assert site.events.lines("begin")[1].at - stopped_at < RECOVERY_SEC
     site.fleet.open_gate(other.pid)
     await site.ended(*ends)
     assert fails or await handle.result(timeout=5) == other.pid
 
 
 async def mark(site: Site, task: str) -> tuple[object, ...]:
-    """All that is stored of a task, and what has ended."""
+    """All stored data of a task, and the ended tasks."""
     keys, client = site.harness.keys, site.harness.client
     return (
         await client.hgetall(keys.task(task)),
@@ -104,16 +104,16 @@ async def test_f5_a_handler_that_holds_the_interpreter_is_fenced(site: Site) -> 
     hog = await site.holder(handle.id.ulid)
 
     result = await handle.result(timeout=20)
-    await site.book.until("end", count=2)
+    await site.events.until("end", count=2)
     await site.ended([handle.id.ulid])
 
-    first, second = site.book.lines("begin")
+    first, second = site.events.lines("begin")
     assert (first.pid, second.pid) == (hog.pid, result)
     assert second.at - first.at < RECOVERY_SEC
     assert hog.poll() is None
 
 
-async def test_f6_f7_a_worker_that_is_told_to_go_hands_over_at_once(site: Site) -> None:
+async def test_f6_f7_a_terminated_worker_releases_its_tasks_at_once(site: Site) -> None:
     site.fleet.worker("--grace", "0.5"), site.fleet.worker("--grace", "0.5")
     await site.up(2)
     short = await site.harness.queue.enqueue("nap", {"seconds": 0.3})
@@ -121,19 +121,19 @@ async def test_f6_f7_a_worker_that_is_told_to_go_hands_over_at_once(site: Site) 
     queue = site.harness.queue
     calls = [queue.call("nap", {"seconds": 1.5}) for _ in range(7)]
     tasks = [handle.id.ulid for handle in await queue.enqueue_many(calls)]
-    await site.book.until("begin", count=8)
+    await site.events.until("begin", count=8)
 
     asked_at = now()
     leaver.send_signal(signal.SIGTERM)
     code = await asyncio.to_thread(leaver.wait)
     await site.ended([short.id.ulid, *tasks])
 
-    given = [task for task in tasks if site.book.lines("begin", task)[0].pid == leaver.pid]
-    again = [site.book.lines("begin", task)[1] for task in given]
+    given = [task for task in tasks if site.events.lines("begin", task)[0].pid == leaver.pid]
+    again = [site.events.lines("begin", task)[1] for task in given]
     assert code == 0
-    assert len(site.book.lines("begin", short.id.ulid)) == 1
+    assert len(site.events.lines("begin", short.id.ulid)) == 1
     assert given
     assert {(await site.harness.task(task)).attempts for task in given} == {0}
-    # All its slots are taken by then: the first of them is free when its own tasks end.
+    # All its slots are occupied then: the first one is free when its own tasks end.
     assert min(line.at for line in again) - asked_at < 1.5 + 1.0
     site.once_a_lease()

@@ -1,4 +1,4 @@
-"""After a fork both parent and child go on, each with connections and a loop of its own."""
+"""After a fork both processes work, each with its own connections and event loop."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from tests.servers import Server
 
 
 def forked(work: Callable[[], object]) -> Callable[[], str]:
-    """Starts a child that does the work; the call that waits for it and gives what it said."""
+    """Forks a process that runs a function. Returns a function that waits for its result."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        said = "nothing"
+        result = "nothing"
         try:
-            said = str(work())
+            result = str(work())
         except BaseException:
-            said = traceback.format_exc()
+            result = traceback.format_exc()
         finally:
-            os.write(write, said.encode())
-            # No cleaning up of what belongs to the parent, pytest among it.
+            os.write(write, result.encode())
+            # No cleanup of what belongs to the parent process, which includes pytest.
             os._exit(0)
     os.close(write)
 
     def wait() -> str:
         with os.fdopen(read, "rb") as pipe:
-            said = pipe.read().decode()
+            result = pipe.read().decode()
         os.waitpid(pid, 0)
-        return said
+        return result
 
     return wait
 
 
-def test_parent_and_child_both_work_by_the_twin(valkey: Server) -> None:
+def test_both_processes_can_use_queue_sync_after_a_fork(valkey: Server) -> None:
     queue = Queue("forked", url=valkey.url)
     first = queue.sync.enqueue("code", "before")
 
@@ -61,7 +61,7 @@ def test_parent_and_child_both_work_by_the_twin(valkey: Server) -> None:
     queue.sync.aclose()
 
 
-def test_a_child_forked_while_the_parent_waits_works(valkey: Server) -> None:
+def test_a_process_forked_during_a_wait_can_use_the_queue(valkey: Server) -> None:
     queue = Queue("forked", url=valkey.url)
     handle = queue.sync.enqueue("code")
 
@@ -78,7 +78,7 @@ def test_a_child_forked_while_the_parent_waits_works(valkey: Server) -> None:
     queue.sync.aclose()
 
 
-def test_parent_and_child_both_work_by_their_loops(valkey: Server) -> None:
+def test_both_processes_can_use_the_queue_in_their_event_loops(valkey: Server) -> None:
     queue = Queue("forked", url=valkey.url)
 
     async def use(name: str) -> str:
@@ -100,7 +100,7 @@ def test_parent_and_child_both_work_by_their_loops(valkey: Server) -> None:
 
 
 @pytest.mark.parametrize("kind", ["valkey", "redis7"])
-def test_ids_of_parent_and_children_differ(running: Callable[[str], Server], kind: str) -> None:
+def test_forked_processes_create_different_ids(running: Callable[[str], Server], kind: str) -> None:
     queue = Queue("forked", url=running(kind).url)
     queue.sync.enqueue("code")
 
@@ -109,7 +109,7 @@ def test_ids_of_parent_and_children_differ(running: Callable[[str], Server], kin
 
     waits = [forked(child) for _ in range(4)]
     mine = child()
-    ids = [task for said in (mine, *(wait() for wait in waits)) for task in said.split()]
+    ids = [task for result in (mine, *(wait() for wait in waits)) for task in result.split()]
 
     assert len(ids) == len(set(ids)) == 100
     queue.sync.aclose()

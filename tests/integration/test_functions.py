@@ -18,13 +18,13 @@ from tests.servers import Server, free_ports, start_port, wait
 
 SLOTS = ((0, 5460), (5461, 10922), (10923, 16383))
 OWN = library().name
-# Who works and may not load functions.
+# A user that may run functions and may not load them.
 LIMITED = ("limited", "on", ">pw", "~*", "+@all", "-function|load")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of a cluster, and a client of it alone."""
+    """A node of a cluster, and a client of this node."""
 
     server: Server
     client: redis.Redis
@@ -44,7 +44,7 @@ class Node:
         return names(self.client)
 
     def fact(self, name: str) -> str:
-        """A line of CLUSTER INFO."""
+        """A field of CLUSTER INFO."""
         found = self.client.execute_command("CLUSTER INFO")
         if isinstance(found, dict):
             return str(found[name])
@@ -52,7 +52,7 @@ class Node:
 
 
 def names(client: redis.Redis) -> list[str]:
-    """The libraries that one server has."""
+    """The libraries of one server."""
     rows = client.execute_command("FUNCTION LIST")
     return [row[row.index(b"library_name") + 1].decode() for row in rows]
 
@@ -66,7 +66,7 @@ def until(true: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[], Node]]:
-    """Starts a node that knows no other yet."""
+    """Starts a node outside of any cluster."""
     started: list[Node] = []
 
     def node() -> Node:
@@ -108,7 +108,7 @@ def meet(node: Node, other: Node) -> None:
 
 
 def joined(nodes: list[Node], other: Node) -> None:
-    """Another node comes, and all know each other."""
+    """Adds a node to the cluster."""
     meet(nodes[0], other)
     everyone = [*nodes, other]
     until(lambda: all(one.fact("cluster_known_nodes") == str(len(everyone)) for one in everyone))
@@ -116,7 +116,7 @@ def joined(nodes: list[Node], other: Node) -> None:
 
 
 def owner_of(nodes: list[Node], slot: int) -> Node:
-    """The primary of the three that has a slot."""
+    """The primary that owns a slot."""
     return next(node for node, (low, high) in zip(nodes, SLOTS, strict=True) if low <= slot <= high)
 
 
@@ -143,7 +143,7 @@ async def test_the_first_call_loads_the_library_on_every_primary(nodes: list[Nod
     assert [node.libraries for node in nodes] == [[OWN]] * 3
 
 
-async def test_a_primary_without_it_gets_it_by_the_first_call_there(nodes: list[Node]) -> None:
+async def test_the_first_call_to_a_primary_without_the_library_loads_it(nodes: list[Node]) -> None:
     async with Queue("many", url=nodes[0].url) as queue:
         await queue.enqueue("code")
         for node in nodes:
@@ -152,7 +152,7 @@ async def test_a_primary_without_it_gets_it_by_the_first_call_there(nodes: list[
         assert (await queue.counts())["READY"] == 4
 
 
-async def test_a_primary_that_joins_gets_it_by_the_first_call_there(
+async def test_the_first_call_to_a_primary_that_joined_loads_the_library(
     nodes: list[Node], start: Callable[[], Node]
 ) -> None:
     async with Queue("many", url=nodes[0].url) as queue:
@@ -232,7 +232,7 @@ async def test_a_replica_has_the_library_and_answers_reads(pair: tuple[Server, S
         shard = queue._internals.shard
     move = library().moves["queue/counts"]
     words = move.pack(
-        shard.named[move.name], {**dict.fromkeys(move.args, "[]"), "root": shard.root}
+        shard.move_keys[move.name], {**dict.fromkeys(move.args, "[]"), "root": shard.root}
     )
     assert move.verb == "FCALL_RO"
 
@@ -241,9 +241,9 @@ async def test_a_replica_has_the_library_and_answers_reads(pair: tuple[Server, S
         redis.Redis.from_url(second.url, protocol=2) as replica,
     ):
         assert names(replica) == [OWN]
-        told = replica.execute_command("FCALL_RO", move.function, *words)
-        assert told == primary.execute_command("FCALL_RO", move.function, *words)
-    assert told[:2] == [b"OK", [b"submitted", b"1"]]
+        reply = replica.execute_command("FCALL_RO", move.function, *words)
+        assert reply == primary.execute_command("FCALL_RO", move.function, *words)
+    assert reply[:2] == [b"OK", [b"submitted", b"1"]]
 
 
 async def test_a_promoted_replica_needs_no_load(pair: tuple[Server, Server]) -> None:

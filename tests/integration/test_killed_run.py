@@ -1,4 +1,4 @@
-"""A test run that is killed leaves no server behind."""
+"""The servers of a killed test run end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HANGS = Path(__file__).with_name("killed_run.py")
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process, of which we are no parent, is gone or only waits for one to look."""
+    """Whether a process has ended, or is a zombie; it is no child of this one."""
     try:
         return ") Z " in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -31,20 +31,20 @@ def has_ended(pid: int) -> bool:
     [([], False), (["-n", "1"], False), (["-n", "1", "--max-worker-restart", "0"], True)],
     ids=["plain", "xdist", "a worker of xdist"],
 )
-def test_what_a_killed_run_has_started_ends(
+def test_processes_of_a_killed_test_run_end(
     tmp_path: Path, options: list[str], *, worker: bool
 ) -> None:
-    said = tmp_path / "pids"
+    pids = tmp_path / "pids"
     words = ["-p", "no:cacheprovider", "--timeout", "0", *options, str(HANGS)]
     run = subprocess.Popen(
         [sys.executable, "-m", "pytest", *words],
         cwd=ROOT,
-        env={**os.environ, "RQUEUE_PIDS": str(said)},
+        env={**os.environ, "RQUEUE_PIDS": str(pids)},
         stdout=subprocess.DEVNULL,
     )
     with killed(run):
-        wait_until(lambda: said.exists() or run.poll() is not None, seconds=100)
-        own, *servers = map(int, said.read_text().split())
+        wait_until(lambda: pids.exists() or run.poll() is not None, seconds=100)
+        own, *servers = map(int, pids.read_text().split())
         assert not any(has_ended(pid) for pid in servers)
 
         os.kill(own if worker else run.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Every call whose reply is lost is sent again, gets the same answer, and has one effect."""
+"""Every call whose reply is lost is sent again, returns the same, and has one effect."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from rqueue.task.task import Note
 from tests.harness import Harness
 from tests.integration import (
     archive_cases,
+    dag_cases,
     fleet_cases,
     gate_cases,
-    graph_cases,
     notice_cases,
 )
-from tests.integration.proxy import How, Proxy, far_house
+from tests.integration.proxy import How, Proxy, proxied_harness
 from tests.servers import Server
 
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -45,7 +45,7 @@ READS = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is there before, and the call whose reply is lost."""
+    """The state before, and the call whose reply is lost."""
 
     given: Callable[[Harness], Awaitable[Any]]
     when: Callable[[Harness, Any], Awaitable[Any]]
@@ -132,7 +132,7 @@ async def overdue(harness: Harness) -> Handle:
     )
 
 
-async def torn(harness: Harness) -> None:
+async def damaged_indexes(harness: Harness) -> None:
     await harness.running()
     await harness.queue.enqueue("code")
     await harness.client.delete(harness.keys.lane(1))
@@ -140,12 +140,12 @@ async def torn(harness: Harness) -> None:
     await harness.client.xadd(harness.keys.ready(), {"task": "GONE"})
 
 
-async def deserted(harness: Harness) -> None:
+async def silent_worker(harness: Harness) -> None:
     await harness.queue.claim(worker="w1", types=["code"])
     await harness.client.zadd(harness.keys.workers(), {"w1": 1})
 
 
-async def led(harness: Harness, _: Any = None) -> tuple[str, int]:
+async def leading(harness: Harness, _: Any = None) -> tuple[str, int]:
     term = await lead(harness.queue._internals.shard, "one", ttl_ms=60_000)
     return term.owner, term.epoch
 
@@ -181,12 +181,12 @@ async def urgent(harness: Harness, handle: Handle) -> list[str]:
 
 
 async def noted(harness: Harness, lease: Lease) -> tuple[str, ...]:
-    said = Note(progress=1, line="once", usd=0.5)
-    await note(harness.queue._internals.shard, lease.held, said, seq=1)
+    report = Note(progress=1, line="once", usd=0.5)
+    await note(harness.queue._internals.shard, lease.held, report, seq=1)
     return (await harness.task(lease.id)).logs
 
 
-async def turned(harness: Harness, _: Any) -> tuple[list[str], int]:
+async def exchanged(harness: Harness, _: Any) -> tuple[list[str], int]:
     waiter = WaitingClaim(
         harness.queue._internals.shard, "w2", Offer.of(None), name="w2", lasts=True
     )
@@ -195,12 +195,12 @@ async def turned(harness: Harness, _: Any) -> tuple[list[str], int]:
     return done.words, len(done.answer.grants)
 
 
-async def posted(harness: Harness) -> None:
+async def inbox_entry(harness: Harness) -> None:
     await harness.client.xadd(harness.keys.inbox(), {"task": '{"type":"code"}'})
 
 
-async def decided(harness: Harness, lease: Lease, how: Any, **said: Any) -> str:
-    return (await harness.queue.dead.decide(lease.id, how, **said)).state
+async def decided(harness: Harness, lease: Lease, how: Any, **fields: Any) -> str:
+    return (await harness.queue.dead.decide(lease.id, how, **fields)).state
 
 
 async def retried(harness: Harness) -> int:
@@ -212,7 +212,7 @@ async def escalated(harness: Harness) -> list[str]:
     return [review.entry for review in await reviews.page(harness.queue._internals.shard)]
 
 
-async def let_go(harness: Harness, entries: list[str]) -> list[Any]:
+async def acknowledged(harness: Harness, entries: list[str]) -> list[Any]:
     await reviews.reviewed(harness.queue._internals.shard, entries)
     return await reviews.page(harness.queue._internals.shard)
 
@@ -231,7 +231,7 @@ CASES: dict[str, list[Case]] = {
         Case(keyed, lambda harness, before: resubmit(harness, before, "replace")),
         Case(keyed, lambda harness, before: resubmit(harness, before, "debounce")),
         Case(nothing, lambda harness, _: harness.queue.enqueue("code", created_by="agent:coder")),
-        Case(gate_cases.agent, gate_cases.refused),
+        Case(gate_cases.agent_role, gate_cases.refused),
     ],
     "task/claim": [
         Case(two_ready, claim),
@@ -284,7 +284,7 @@ CASES: dict[str, list[Case]] = {
     "task/escalate": [
         Case(dead, lambda harness, lease: decided(harness, lease, "escalate", note="who?")),
     ],
-    "archive/acknowledge_reviews": [Case(escalated, let_go)],
+    "archive/acknowledge_reviews": [Case(escalated, acknowledged)],
     "task/run_now": [Case(waiting, lambda harness, handle: harness.queue.run_now(handle.id))],
     "task/promote": [
         Case(due, lambda harness, _: ticked(harness.promoter)),
@@ -295,35 +295,37 @@ CASES: dict[str, list[Case]] = {
     "task/reap": [Case(silent, lambda harness, _: ticked(harness.reaper))],
     "task/watch": [Case(running, result)],
     "task/note": [Case(running, noted)],
-    "task/exchange": [Case(two_ready, turned)],
-    "inbox/receive": [Case(posted, lambda harness, _: ticked(an_inbox(harness)))],
-    "inbox/acknowledge": [Case(posted, lambda harness, _: ticked(an_inbox(harness)))],
+    "task/exchange": [Case(two_ready, exchanged)],
+    "inbox/receive": [Case(inbox_entry, lambda harness, _: ticked(an_inbox(harness)))],
+    "inbox/acknowledge": [Case(inbox_entry, lambda harness, _: ticked(an_inbox(harness)))],
     "queue/pause": [Case(ready, lambda harness, _: harness.queue.pause(type="code"))],
     "queue/resume": [Case(paused, lambda harness, _: harness.queue.resume())],
     "scheduler/observe": [Case(silent, lambda harness, _: ticked(harness.reaper))],
-    "scheduler/lead": [Case(nothing, led), Case(led, led)],
+    "scheduler/lead": [Case(nothing, leading), Case(leading, leading)],
     "scheduler/yield": [
-        Case(led, lambda harness, _: yield_lead(harness.queue._internals.shard, "one"))
+        Case(leading, lambda harness, _: yield_lead(harness.queue._internals.shard, "one"))
     ],
-    "repair/mend": [Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))],
+    "repair/mend": [
+        Case(damaged_indexes, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
+    ],
     "repair/prune": [
-        Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
+        Case(damaged_indexes, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
     ],
     "repair/sweep": [
-        Case(torn, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
+        Case(damaged_indexes, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
     ],
     "worker/dismiss": [
-        Case(deserted, lambda harness, _: ticked(Janitor(harness.queue._internals.shard)))
+        Case(silent_worker, lambda harness, _: ticked(Janitor(harness.queue._internals.shard)))
     ],
     "repair/tidy": [
-        Case(deserted, lambda harness, _: ticked(Janitor(harness.queue._internals.shard)))
+        Case(silent_worker, lambda harness, _: ticked(Janitor(harness.queue._internals.shard)))
     ],
     "task/rescore": [Case(ready, urgent)],
 }
-MORE = (archive_cases, fleet_cases, gate_cases, graph_cases, notice_cases)
+MORE = (archive_cases, fleet_cases, gate_cases, dag_cases, notice_cases)
 for more in MORE:
     CASES |= {name: [Case(*row) for row in rows] for name, rows in more.CASES.items()}
-# Driven by what only a repair, a clock that steps back or a long fan-out brings.
+# Called only for repairs, a clock that steps back, or a long fan-out.
 ELSEWHERE = {"archive/resend", "scheduler/restamp", "queue/answer"}
 ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
 
@@ -333,22 +335,22 @@ async def swept(work: Awaitable[Any]) -> Any:
 
 
 async def ticked(service: Promoter | Reaper | Sweeper | Janitor | Inbox) -> None:
-    """A tick's numbers say what this call moved; only its effect must be the same."""
+    """The numbers of a tick are those of this call; only its effect must be the same."""
     await service.tick()
 
 
 @pytest.fixture
-async def far(valkey: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
-    async with far_house(valkey) as found:
+async def proxied(valkey: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
+    async with proxied_harness(valkey) as found:
         yield found
 
 
 @pytest.mark.parametrize("how", ["close", "hang"])
 @pytest.mark.parametrize(("script", "number"), ROWS)
-async def test_a_lost_reply_is_asked_for_again_and_nothing_is_done_twice(
-    far: tuple[Harness, Proxy], script: str, number: int, how: How
+async def test_a_call_with_a_lost_reply_is_repeated_and_has_one_effect(
+    proxied: tuple[Harness, Proxy], script: str, number: int, how: How
 ) -> None:
-    harness, proxy = far
+    harness, proxy = proxied
     case = CASES[script][number]
     sha = harness.queue._internals.shard.runner.moves[script].function.encode()
     expected = plain(await case.when(harness, await case.given(harness)))
@@ -365,12 +367,12 @@ async def test_a_lost_reply_is_asked_for_again_and_nothing_is_done_twice(
 
 
 def plain(answer: Any) -> Any:
-    """An answer without what differs from call to call."""
+    """A reply without the values that differ from call to call."""
     return answer.created if isinstance(answer, Handle) else answer
 
 
 async def shape(harness: Harness) -> dict[str, Any]:
-    """What is there, without ids and times."""
+    """The stored data, without ids and times."""
     found: dict[str, Any] = {"counts": await harness.queue.counts()}
     keys: Counter[str] = Counter()
     for key, value in (await harness.dump()).items():
@@ -384,8 +386,8 @@ async def shape(harness: Harness) -> dict[str, Any]:
     return {**found, "keys": keys}
 
 
-async def test_every_script_that_writes_is_among_them(far: tuple[Harness, Proxy]) -> None:
-    scripts = set(far[0].queue._internals.shard.runner.moves)
+async def test_every_script_that_writes_has_a_case(proxied: tuple[Harness, Proxy]) -> None:
+    scripts = set(proxied[0].queue._internals.shard.runner.moves)
 
     reads = READS.union(*(each.READS for each in MORE))
 

@@ -1,4 +1,6 @@
-"""`rqueue notifier` as a process: killed at the worst moment, and with a server that goes away."""
+"""`rqueue notifier` as a process: killed between delivery and settle, and with a server that
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Process = asyncio.subprocess.Process
 
 @asynccontextmanager
 async def notifier(server: Server, receiver: Web, folder: Path) -> AsyncIterator[Process]:
-    """A notifier of one webhook; killed in the end where it still runs."""
+    """A notifier with one webhook; killed at the end of the block if it still runs."""
     hook = {
         "kind": "webhook", "name": "hook", "url": f"{receiver.origin}/x", "secret_env": "S",
         "timeout_sec": 60,
@@ -51,7 +53,7 @@ async def notifier(server: Server, receiver: Web, folder: Path) -> AsyncIterator
 
 
 async def served(harness: Harness) -> None:
-    """Returns when the sink has its place."""
+    """Waits until the sink is registered."""
 
     async def known() -> bool:
         return bool(await harness.client.exists(harness.keys.sinks()))
@@ -60,7 +62,7 @@ async def served(harness: Harness) -> None:
 
 
 async def empty(harness: Harness) -> None:
-    """Returns when every notice has arrived."""
+    """Waits until every notice has arrived."""
 
     async def none() -> bool:
         return bool(await harness.client.xlen(harness.keys.notices()) == 0)
@@ -68,7 +70,7 @@ async def empty(harness: Harness) -> None:
     await until(none)
 
 
-async def test_one_that_is_killed_between_delivery_and_settle_is_followed_by_the_same_delivery(
+async def test_a_notifier_killed_between_delivery_and_settle_delivers_again(
     valkey: Server, tmp_path: Path
 ) -> None:
     async with opened(valkey) as harness, web() as receiver:
@@ -101,9 +103,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(found)
 
 
-async def test_a_server_that_goes_away_and_comes_back_is_served_on(
-    folder: Path, tmp_path: Path
-) -> None:
+async def test_a_notifier_continues_after_a_server_restart(folder: Path, tmp_path: Path) -> None:
     (port,) = servers.free_ports(1)
     first = servers.start_port("valkey", folder, port, "--appendonly", "yes")
     async with web() as receiver, notifier(first, receiver, tmp_path):

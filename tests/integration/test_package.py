@@ -1,4 +1,4 @@
-"""What is installed: the library is in the wheel, and a source tree assembles its own."""
+"""The package: the wheel contains the library, and a source tree assembles its own."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_the_wheel_carries_the_assembled_library_and_no_sources(wheel: Path) -> None:
+def test_the_wheel_contains_the_assembled_library_and_no_sources(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = [name for name in archive.namelist() if name.endswith(".lua")]
 
-    # The clock of users' tests is read as it is, see rqueue/testing.
+    # The clock of users' tests is read unchanged, see rqueue/testing.
     assert sorted(packed) == ["rqueue/_library.lua", "rqueue/testing/clock.lua"]
 
 
@@ -44,7 +44,7 @@ def test_an_installed_package_has_the_library_of_its_sources(wheel: Path, tmp_pa
     assert moves.split() == list(library().moves)
 
 
-def test_a_changed_source_is_assembled_at_the_next_use(tmp_path: Path) -> None:
+def test_a_changed_source_is_assembled_at_its_next_use(tmp_path: Path) -> None:
     for part in ("rqueue", "lua"):
         shutil.copytree(ROOT / part, tmp_path / part)
     before, _ = ask(tmp_path)
@@ -58,7 +58,7 @@ def test_a_changed_source_is_assembled_at_the_next_use(tmp_path: Path) -> None:
 
 
 def ask(path: Path) -> list[str]:
-    """What a new process finds that sees the package at this path first."""
+    """The library that a new process finds with this path first."""
     return subprocess.run(
         [sys.executable, "-c", ASK],
         env=os.environ | {"PYTHONPATH": str(path)},

@@ -1,4 +1,4 @@
-"""The servers that tests of the archive stand on: each does what its fixture promises."""
+"""The servers of the archive's tests have the properties of their fixtures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from psycopg import errors
 from tests.postgres import Database, Disk
 
 
-def test_a_database_is_empty_and_has_the_schema_first(postgres: Database, pg: Database) -> None:
+def test_a_new_database_is_empty_with_the_schema_first_in_its_search_path(
+    postgres: Database, pg: Database
+) -> None:
     for one in (postgres, pg):
         found = one.psql("SELECT current_setting('search_path'), count(*) FROM pg_stat_user_tables")
 
@@ -18,13 +20,13 @@ def test_a_database_is_empty_and_has_the_schema_first(postgres: Database, pg: Da
     assert postgres.url != pg.url
 
 
-def test_it_is_the_version_that_was_asked_for(postgres: Database, postgres_kind: str) -> None:
+def test_a_server_has_the_requested_version(postgres: Database, postgres_kind: str) -> None:
     number = int(str(postgres.psql("SHOW server_version_num")[0][0]))
 
     assert (number // 10_000 == 15) == (postgres_kind == "debian")
 
 
-def test_a_server_of_ones_own_keeps_its_data_through_everything(own_pg: Database) -> None:
+def test_an_own_server_keeps_its_data_through_restarts_and_kills(own_pg: Database) -> None:
     own_pg.psql("CREATE TABLE kept AS SELECT 1 AS x")
 
     own_pg.kill()

@@ -1,4 +1,4 @@
-"""Schedulers in processes of their own: one is killed or frozen, and another takes over."""
+"""Schedulers in several processes: one is killed or frozen, and another takes over."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from rqueue import State
-from rqueue.process.scheduler import leader
-from rqueue.process.service import term_sec
+from rqueue.process.scheduler import leader, term_sec
 from tests.harness import Harness, opened
 from tests.processes import Process, killed
 from tests.queue.until import until
@@ -30,7 +29,7 @@ from rqueue.services import standard_services
 from rqueue.settings.load import Settings
 
 async def main(url, owner):
-    settings = Settings(name="house", url=url, lease_sec={LEASE_SEC})
+    settings = Settings(name="sales", url=url, lease_sec={LEASE_SEC})
     runtime = open_runtime(settings)
     services = standard_services(
         runtime.shard, runtime.reader, settings, clock=SYSTEM, random=Random()
@@ -49,8 +48,8 @@ asyncio.run(main(*sys.argv[1:]))
 
 @contextmanager
 def scheduler(server: Server, owner: str) -> Iterator[Process]:
-    """A scheduler in a process that is up, killed at the end if it still runs. Up: one that only
-    starts when the other ends may come later than the reaper trusts what it sees, and rests.
+    """A scheduler process, killed at the end of the block if it still runs. It must run before the
+    other one ends: a reaper that starts later distrusts the clock at first, and pauses.
     """
     command = [sys.executable, "-c", PROGRAM, server.url, owner]
     with killed(subprocess.Popen(command, stdout=subprocess.PIPE)) as process:
@@ -67,7 +66,7 @@ async def harness(valkey: Server) -> AsyncIterator[Harness]:
 
 
 async def led_by(harness: Harness, owner: str) -> float:
-    """Returns when this one leads; how long that took."""
+    """Waits until this one leads. Returns how long that took."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -86,7 +85,7 @@ ENDS: dict[str, Callable[[Process], None]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-async def test_another_takes_over_within_a_term_and_nothing_is_done_twice(
+async def test_another_scheduler_takes_over_within_a_term_and_no_task_moves_twice(
     harness: Harness, valkey: Server, end: str
 ) -> None:
     with scheduler(valkey, "a") as first:
@@ -100,7 +99,7 @@ async def test_another_takes_over_within_a_term_and_nothing_is_done_twice(
             lease = await harness.running("lost", max_attempts=3)
             await harness.age(lease, LEASE_SEC * 2)
 
-            # Not by its state: it is tried again at once.
+            # Not by its state: it is retried at once.
             async def reaped() -> bool:
                 return (await harness.task(lease.id)).reclaims > 0
 
@@ -115,9 +114,7 @@ async def test_another_takes_over_within_a_term_and_nothing_is_done_twice(
             assert (await harness.queue.counts())[State.COMPLETED] == 1
 
 
-async def test_one_that_is_told_to_stop_leaves_its_place_to_another(
-    harness: Harness, valkey: Server
-) -> None:
+async def test_a_terminated_scheduler_yields_to_another(harness: Harness, valkey: Server) -> None:
     with scheduler(valkey, "a") as process:
         await led_by(harness, "a")
 

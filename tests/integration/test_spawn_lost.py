@@ -1,5 +1,5 @@
-"""Spawns whose replies are lost, and workers that die around them: every child once, and the parent
-goes on.
+"""Spawns whose replies are lost, and workers that die meanwhile: every child is spawned once, and
+the parent continues.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from rqueue.core.spawn import SpawnDraft
 from rqueue.task.ids import TaskId, new_task_ids
 from tests.harness import Harness
 from tests.integration.processes import Site
-from tests.integration.proxy import How, Proxy, far_house
+from tests.integration.proxy import How, Proxy, proxied_harness
 from tests.servers import Server
-from tests.worker.working import ended, working
+from tests.worker.running import ended, working
 
 
 @pytest.fixture
-async def far(valkey: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
-    async with far_house(valkey) as found:
+async def proxied(valkey: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
+    async with proxied_harness(valkey) as found:
         yield found
 
 
 def families(harness: Harness) -> None:
-    """`parent` leaves one child alone and waits for three."""
+    """`parent` spawns one child without waiting and waits for three others."""
 
     @harness.queue.task("child")
     async def child(n: int) -> int:
@@ -48,10 +48,10 @@ async def members(harness: Harness, parent: TaskId) -> list[str]:
 
 @pytest.mark.parametrize("how", ["close", "hang"])
 @pytest.mark.parametrize("which", [1, 2, 3, 4])
-async def test_a_reply_that_is_lost_spawns_once(
-    far: tuple[Harness, Proxy], which: int, how: How
+async def test_a_spawn_with_a_lost_reply_spawns_once(
+    proxied: tuple[Harness, Proxy], which: int, how: How
 ) -> None:
-    harness, proxy = far
+    harness, proxy = proxied
     families(harness)
     sha, seen = harness.queue._internals.shard.runner.moves["dag/spawn"].function.encode(), 0
 
@@ -71,9 +71,9 @@ async def test_a_reply_that_is_lost_spawns_once(
     assert (task.attempts, task.reclaims) == (0, 0)
 
 
-async def test_there_is_nothing_between_a_spawn_and_its_wait(far: tuple[Harness, Proxy]) -> None:
-    """The worker dies before it hears that its task was suspended: nothing is to be reaped."""
-    harness, proxy = far
+async def test_spawn_and_wait_are_one_step(proxied: tuple[Harness, Proxy]) -> None:
+    """The worker dies before it knows that its task was suspended: nothing is left to reap."""
+    harness, proxy = proxied
     families(harness)
     lease = await harness.running("parent")
     sha = harness.queue._internals.shard.runner.moves["dag/spawn"].function.encode()
@@ -98,15 +98,15 @@ async def test_there_is_nothing_between_a_spawn_and_its_wait(far: tuple[Harness,
     async with working(harness.queue):
         task = await ended(harness.queue, lease.id, State.COMPLETED)
     assert (task.result, task.attempts, task.reclaims) == ([1, 2, 3], 0, 0)
-    # The three were found by their keys, and the one that was not there yet was spawned.
+    # The three were found by their keys, and the missing one was spawned.
     assert len(await members(harness, lease.id)) == 5
 
 
-async def test_a_worker_is_killed_whose_tasks_wait_for_others(site: Site) -> None:
+async def test_suspended_tasks_survive_a_killed_worker(site: Site) -> None:
     site.fleet.worker(), site.fleet.worker()
     await site.up(2)
     handle = await site.harness.queue.enqueue("brood", {"count": 6, "seconds": 0.5})
-    await site.book.until("begin", count=7)
+    await site.events.until("begin", count=7)
     first = await site.holder(handle.id.ulid)
 
     first.kill()
@@ -116,14 +116,14 @@ async def test_a_worker_is_killed_whose_tasks_wait_for_others(site: Site) -> Non
     await site.ended(tasks)
     parent = await site.harness.task(handle.id)
     assert len(tasks) == 7
-    # Only those that ran were lost with their worker; the one that waited was in no hands.
+    # Only running tasks were lost with their worker; the suspended one had no lease.
     assert (parent.attempts, parent.reclaims) == (0, 0)
-    assert len(site.book.lines("begin", handle.id.ulid)) == 2
+    assert len(site.events.lines("begin", handle.id.ulid)) == 2
     site.once_a_lease()
 
 
-async def test_a_worker_is_killed_while_it_spawns(site: Site) -> None:
-    """Whenever it dies, the next attempt finds what is there and adds the rest."""
+async def test_a_worker_killed_while_spawning_spawns_each_task_once(site: Site) -> None:
+    """Whenever it dies, the next attempt finds the existing children and spawns the rest."""
     site.fleet.worker()
     await site.up(1)
     handle = await site.harness.queue.enqueue("brood", {"count": 1000}, max_attempts=3)
@@ -138,6 +138,6 @@ async def test_a_worker_is_killed_while_it_spawns(site: Site) -> None:
 
 
 async def some_spawned(harness: Harness, parent: TaskId) -> None:
-    """Returns when the first children are there."""
+    """Waits until the first children exist."""
     while not await harness.client.hlen(harness.keys.spawned(parent.ulid)):  # noqa: ASYNC110
         await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Real worker processes that an operator sends home."""
+"""Real worker processes that an operator drains."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_it_finishes_what_it_has_takes_no_more_and_ends_with_0(
+async def test_a_drained_worker_finishes_its_tasks_and_exits_with_0(
     harness: Harness, valkey: Server, folder: Path
 ) -> None:
     first = await harness.queue.enqueue("slow")
@@ -51,7 +51,7 @@ async def test_it_finishes_what_it_has_takes_no_more_and_ends_with_0(
     with program(valkey.url, folder, "worker", "app:queue", "--name", "w7") as running:
         await until(begun)
         await harness.queue.fleet.drain("w7")
-        await running.said("drain requested")
+        await running.wait_for("drain requested")
         second = await harness.queue.enqueue("slow")
         (folder / "gate").touch()
         code = running.process.wait(30)
@@ -61,7 +61,7 @@ async def test_it_finishes_what_it_has_takes_no_more_and_ends_with_0(
     )  # fmt: skip
 
 
-async def test_of_several_processes_a_drained_one_is_not_replaced(
+async def test_a_drained_subprocess_is_not_replaced(
     harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--processes", "2", "--name", "w"]
@@ -73,7 +73,7 @@ async def test_of_several_processes_a_drained_one_is_not_replaced(
     with program(valkey.url, folder, *words) as running:
         await until(both)
         await harness.queue.fleet.drain("w-1")
-        await running.said("worker stopped")
+        await running.wait_for("worker stopped")
         statuses = {one.name: one.status for one in await harness.queue.fleet.workers()}
         await harness.queue.fleet.drain("w-*")
         code = running.process.wait(30)

@@ -1,4 +1,6 @@
-"""Handlers in threads of a real worker that fork: their copies are not the worker."""
+"""Handlers in threads of a real worker that fork: signals to the forked process do not reach the
+worker.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ async def harness(valkey: Server) -> AsyncIterator[Harness]:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-async def test_a_signal_to_a_copy_is_not_the_workers(
+async def test_a_signal_to_a_forked_process_does_not_reach_the_worker(
     harness: Harness, valkey: Server, tmp_path: Path, loop: str
 ) -> None:
     (tmp_path / "app.py").write_text(APP)

@@ -1,4 +1,4 @@
-"""Workers as real processes, ended by real signals: nothing is lost and nothing completed twice."""
+"""Workers as real processes, ended by real signals: no task is lost or completed twice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def leave(ctx: Context) -> str:
 
 @contextmanager
 def worker(server: Server, folder: Path, *options: str) -> Iterator[Process]:
-    """`rqueue worker` in a process, killed at the end if it still runs."""
+    """`rqueue worker` in a process, killed at the end of the block if it still runs."""
     (folder / "app.py").write_text(APP)
     process = subprocess.Popen(
         [sys.executable, "-m", "rqueue", "worker", "app:queue", "--concurrency", "4", *options],
@@ -71,7 +71,7 @@ async def harness(valkey: Server) -> AsyncIterator[Harness]:
 
 
 async def begun(harness: Harness, task: str) -> None:
-    """Returns when the handler of a task has begun."""
+    """Waits until the handler of a task has begun."""
 
     async def has_begun() -> bool:
         return (await harness.task(task)).progress == "begun"
@@ -79,7 +79,7 @@ async def begun(harness: Harness, task: str) -> None:
     await until(has_begun)
 
 
-async def test_sigterm_lets_what_runs_end_and_takes_no_more(
+async def test_sigterm_lets_running_tasks_end_and_claims_no_more(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path) as process:
@@ -95,7 +95,7 @@ async def test_sigterm_lets_what_runs_end_and_takes_no_more(
 
 
 @pytest.mark.parametrize("how", ["the grace is over", "a second signal"])
-async def test_what_does_not_end_in_time_is_given_back_at_no_cost(
+async def test_tasks_that_exceed_the_grace_period_are_released_without_an_attempt(
     harness: Harness, valkey: Server, tmp_path: Path, how: str
 ) -> None:
     grace = "0.5" if how == "the grace is over" else "60"
@@ -112,7 +112,7 @@ async def test_what_does_not_end_in_time_is_given_back_at_no_cost(
     assert (task.state, task.attempts) == (State.READY, 0)
 
 
-async def test_the_tasks_of_a_killed_worker_are_done_by_another(
+async def test_the_tasks_of_a_killed_worker_run_on_another(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path) as lost, worker(valkey, tmp_path) as other:
@@ -140,7 +140,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
     assert (result, task.epoch, task.reclaims) == ("kept", 1, 0)
 
 
-async def test_a_process_that_dies_of_its_task_is_started_anew(
+async def test_a_subprocess_killed_by_its_task_is_replaced(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path, "--processes", "2") as process:
@@ -153,10 +153,10 @@ async def test_a_process_that_dies_of_its_task_is_started_anew(
     assert (await harness.task(handle.id)).reclaims == 1
 
 
-async def test_a_task_that_ends_its_process_as_a_wrong_set_up_does_ends_no_other(
+async def test_a_task_that_exits_with_the_code_of_a_configuration_error_stops_no_other_subprocess(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
-    # It is the first thing that the fleet does.
+    # It is the first log line of the supervisor.
     handle = await harness.queue.enqueue("leave", retry={"strategy": "immediate"})
 
     with worker(valkey, tmp_path, "--processes", "2") as process:
@@ -167,7 +167,7 @@ async def test_a_task_that_ends_its_process_as_a_wrong_set_up_does_ends_no_other
     assert (result, code) == ("stayed", 0)
 
 
-async def test_a_worker_goes_on_when_its_server_was_away(
+async def test_a_worker_continues_after_a_server_outage(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path):
@@ -178,7 +178,7 @@ async def test_a_worker_goes_on_when_its_server_was_away(
         await second.result(timeout=20)
 
 
-def test_a_module_that_is_not_there_is_told_in_one_line(valkey: Server, tmp_path: Path) -> None:
+def test_a_missing_module_is_reported_in_one_line(valkey: Server, tmp_path: Path) -> None:
     found = subprocess.run(
         [sys.executable, "-m", "rqueue", "worker", "nowhere:queue"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""Workers whose server refuses them: at their start, and later."""
+"""Workers whose server refuses them, at their start and later."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def guarded(tmp_path: Path) -> Iterator[Server]:
 
 
 async def nap(harness: Harness) -> int:
-    """In which process a task ran."""
+    """Returns the process that ran the task."""
     found = await (await harness.queue.enqueue("nap", {"seconds": 0})).result(timeout=30)
     assert isinstance(found, int)
     return found
 
 
-async def test_a_fleet_outlives_a_server_that_takes_nobody_new(
+async def test_running_workers_survive_a_server_that_refuses_new_connections(
     guarded: Server, tmp_path: Path
 ) -> None:
     async with opened(guarded, lease_sec=LEASE_SEC) as harness:
@@ -51,7 +51,7 @@ async def test_a_fleet_outlives_a_server_that_takes_nobody_new(
             assert process.wait(20) == 0
 
 
-def test_a_fleet_that_no_server_ever_took_ends(guarded: Server, tmp_path: Path) -> None:
+def test_workers_that_never_connected_exit(guarded: Server, tmp_path: Path) -> None:
     refused = replace(guarded, url=guarded.url.replace("//", "//nobody:wrong@"))
 
     with worker(refused, tmp_path, "--processes", "2") as process:

@@ -1,4 +1,4 @@
-"""Real worker processes: what they offer, slots that change, limits that are reached."""
+"""Real worker processes: their offer, slots changed by signals, and exceeded resource limits."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def slots(running: Program, times: int) -> list[int]:
-    """What the lines say, when there are so many of them."""
-    return [line["slots"] for line in await running.said("slots changed", times)]
+    """The slots of the log lines, once there are that many."""
+    return [line["slots"] for line in await running.wait_for("slots changed", times)]
 
 
-async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
+async def test_a_worker_registers_the_name_and_the_offer_of_its_command(
     harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["--name", "w7", "--capability", "gpu", "--capability", "eu", "--agent", "ann"]
@@ -75,7 +75,7 @@ async def test_it_offers_what_its_command_says_under_the_name_it_was_given(
     assert (claim.agent_id, states, code) == ("w7", [State.READY, State.READY], 0)
 
 
-async def test_a_signal_adds_a_slot_and_another_takes_it_away(
+async def test_one_signal_adds_a_slot_and_another_removes_it(
     harness: Harness, valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--concurrency", "1", "--grace", "0"]
@@ -85,7 +85,7 @@ async def test_a_signal_adds_a_slot_and_another_takes_it_away(
         return all([(await harness.task(one.id)).progress == "begun" for one in handles])
 
     with program(valkey.url, folder, *words) as running:
-        await running.said("worker started")
+        await running.wait_for("worker started")
         running.process.send_signal(signal.SIGTTIN)
         await until(both_begun)
         running.process.send_signal(signal.SIGTTOU)
@@ -95,16 +95,16 @@ async def test_a_signal_adds_a_slot_and_another_takes_it_away(
         found = await slots(running, 3)
         code = running.end()
 
-    # With one there is nothing to take away.
+    # The last slot cannot be removed.
     assert (found, code) == ([2, 1, 2], 0)
 
 
-async def test_all_processes_get_another_slot_those_too_that_come_later(
+async def test_all_subprocesses_get_another_slot_also_later_ones(
     valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--concurrency", "3", "--processes", "2"]
     with program(valkey.url, folder, *words) as running:
-        started = await running.said("worker started", 2)
+        started = await running.wait_for("worker started", 2)
         running.process.send_signal(signal.SIGTTIN)
         both = await slots(running, 2)
         os.kill(int(started[0]["worker"].split(":")[1]), signal.SIGKILL)
@@ -115,12 +115,12 @@ async def test_all_processes_get_another_slot_those_too_that_come_later(
 
 
 @pytest.mark.parametrize("options", [(), ("--processes", "2")])
-async def test_under_reload_the_slots_change_too(
+async def test_signals_change_the_slots_under_reload(
     valkey: Server, folder: Path, options: tuple[str, ...]
 ) -> None:
     count = 2 if options else 1
     with program(valkey.url, folder, "worker", "app:queue", "--reload", *options) as running:
-        await running.said("worker started", count)
+        await running.wait_for("worker started", count)
         running.process.send_signal(signal.SIGTTOU)
         found = await slots(running, count)
         code = running.end()
@@ -128,27 +128,27 @@ async def test_under_reload_the_slots_change_too(
     assert (found, code) == ([9] * count, 0)
 
 
-async def test_what_reload_started_ends_when_that_is_killed(valkey: Server, folder: Path) -> None:
+async def test_the_subprocess_of_a_killed_reloader_ends(valkey: Server, folder: Path) -> None:
     words = ["worker", "app:queue", "--reload", "--processes", "2"]
     with program(valkey.url, folder, *words) as running:
-        await running.said("worker started", 2)
+        await running.wait_for("worker started", 2)
         running.process.kill()
 
-        assert len(await running.said("worker stopped", 2)) == 2
+        assert len(await running.wait_for("worker stopped", 2)) == 2
 
 
-async def test_a_limit_below_what_a_process_needs_is_told_once(
+async def test_a_limit_below_the_needs_of_a_process_is_logged_once(
     valkey: Server, folder: Path
 ) -> None:
     words = ["worker", "app:queue", "--max-rss", "1", "--processes", "2"]
     with program(valkey.url, folder, *words) as running:
-        replaced = await running.said("process replaced", 3)
+        replaced = await running.wait_for("process replaced", 3)
         ((place, _),) = Counter(line["place"] for line in replaced).most_common(1)
         (reached, *_) = running.lines("limit reached")
-        told = running.lines("--max-rss 1 is reached right after the start of a process")
+        logged = running.lines("--max-rss 1 is reached right after the start of a process")
         code = running.end()
 
     pauses = [line["another_in_sec"] for line in replaced if line["place"] == place]
     assert pauses[:2] == [1.0, 2.0]
     assert (reached["limit"], reached["mb"] > 1) == ("--max-rss 1", True)
-    assert (len(told), code) == (1, 0)
+    assert (len(logged), code) == (1, 0)

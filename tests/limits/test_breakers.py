@@ -1,4 +1,4 @@
-"""Breakers and slow-downs by the API: what counts, by hand, and what is refused at the door."""
+"""Breakers and slow-downs by the API: what they count, manual changes, refused arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUICK = {"defaults": {"failure_threshold": 2}, "overrides": {"calm": {"enabled":
 
 
 async def failing(harness: Harness, type: str, times: int) -> None:
-    """So many attempts in a row that fail."""
+    """Runs this many attempts that fail."""
     for _ in range(times):
         await harness.queue.enqueue(type, max_attempts=1)
         (lease,) = await harness.queue.claim(worker="w1", types=[type])
@@ -23,7 +23,7 @@ async def failing(harness: Harness, type: str, times: int) -> None:
         await lease.fail("error", "broken")
 
 
-async def test_a_type_that_fails_is_given_a_rest(server: Any) -> None:
+async def test_the_breaker_of_a_failing_type_opens(server: Any) -> None:
     async with opened(server, breakers=QUICK) as harness:
         await failing(harness, "code", 2)
         handle = await harness.queue.enqueue("code")
@@ -31,18 +31,18 @@ async def test_a_type_that_fails_is_given_a_rest(server: Any) -> None:
         (breaker,) = await harness.queue.limits.breakers()
         assert (breaker.type, breaker.state, breaker.failures) == ("code", "open", 2)
         assert await harness.queue.claim(worker="w1") == []
-        # What waits at an open breaker spends nothing.
+        # Tasks that wait at an open breaker spend no attempt.
         assert (await harness.queue.get(handle.id)).attempts == 0
 
 
-async def test_a_type_whose_breaker_is_off_is_not(server: Any) -> None:
+async def test_a_type_with_a_disabled_breaker_has_none(server: Any) -> None:
     async with opened(server, breakers=QUICK) as harness:
         await failing(harness, "calm", 5)
 
         assert await harness.queue.limits.breakers() == []
 
 
-async def test_a_task_that_was_taken_back_says_nothing(server: Any) -> None:
+async def test_a_permanent_rate_limit_error_does_not_count_for_the_breaker(server: Any) -> None:
     async with opened(server, breakers=QUICK) as harness:
         lease = await harness.running()
 
@@ -52,7 +52,7 @@ async def test_a_task_that_was_taken_back_says_nothing(server: Any) -> None:
 
 
 @pytest.mark.parametrize(("profile", "number"), [("factory", 0), ("reference", 1)])
-async def test_without_rules_only_the_reference_has_breakers(
+async def test_without_rules_only_the_reference_profile_has_breakers(
     server: Any, profile: str, number: int
 ) -> None:
     async with opened(server, profile=profile) as harness:
@@ -61,7 +61,7 @@ async def test_without_rules_only_the_reference_has_breakers(
         assert len(await harness.queue.limits.breakers()) == number
 
 
-async def test_a_rest_by_hand_ends_by_hand(harness: Harness) -> None:
+async def test_a_manually_opened_breaker_is_closed_manually(harness: Harness) -> None:
     await harness.queue.limits.open_breaker("code", 60)
     handle = await harness.queue.enqueue("code")
     assert await harness.queue.claim(worker="w1") == []
@@ -75,7 +75,7 @@ async def test_a_rest_by_hand_ends_by_hand(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "}", 7, None])
-async def test_a_type_that_cannot_be_is_refused(harness: Harness, wrong: Any) -> None:
+async def test_an_invalid_type_is_refused(harness: Harness, wrong: Any) -> None:
     with pytest.raises(InvalidTask, match="type"):
         await harness.queue.limits.open_breaker(wrong)
     with pytest.raises(InvalidTask, match="type"):
@@ -84,20 +84,20 @@ async def test_a_type_that_cannot_be_is_refused(harness: Harness, wrong: Any) ->
 
 
 @pytest.mark.parametrize("wrong", [-1, float("inf"), "soon", True, 10**9])
-async def test_a_rest_that_cannot_be_is_refused(harness: Harness, wrong: Any) -> None:
+async def test_an_invalid_duration_is_refused(harness: Harness, wrong: Any) -> None:
     with pytest.raises(InvalidTask, match="seconds"):
         await harness.queue.limits.open_breaker("code", wrong)
     assert await harness.dump() == {}
 
 
 async def slowed(harness: Harness, **options: Any) -> None:
-    """A task is set aside, and its type or key slowed down."""
+    """Parks a task, which slows its type or tenant down."""
     lease = await harness.running(**options)
     row = Parked(lease.id.ulid, lease.token, 60_000, "rate_limit", "code", 60_000)
     await park(harness.queue._internals.shard, [row])
 
 
-async def test_a_slow_down_is_seen_and_ends_by_hand(harness: Harness) -> None:
+async def test_a_slow_down_is_listed_and_lifted_manually(harness: Harness) -> None:
     await slowed(harness, limit_key="acme")
     await slowed(harness)
     await harness.queue.enqueue("code", limit_key="acme")
@@ -117,7 +117,7 @@ async def test_a_slow_down_is_seen_and_ends_by_hand(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"type": "a", "key": "b"}, {"type": "a b"}, {"key": "\n"}])
-async def test_a_slow_down_of_nothing_is_refused(harness: Harness, given: Any) -> None:
+async def test_a_slow_down_without_type_or_key_is_refused(harness: Harness, given: Any) -> None:
     with pytest.raises(InvalidTask):
         await harness.queue.limits.lift_slowdown(**given)
     assert await harness.dump() == {}

@@ -14,7 +14,7 @@ from tests.servers import Server
 def touches_are_named(
     request: pytest.FixtureRequest, running: Callable[[str], Server]
 ) -> Iterator[None]:
-    """No move touches in a test what its page does not name."""
+    """A move touches only keys that its page names."""
     if not is_on_valkey(request):
         yield
         return

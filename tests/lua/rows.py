@@ -1,4 +1,4 @@
-"""What tests of scripts send and see: rows by name, and every key with what it holds."""
+"""Helpers of tests of moves: rows by name, and every key with its content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rqueue.task.ids import new_task_id
 from rqueue.task.lane import Lane, Offer
 from tests.harness import Harness
 
-# Without ageing a score is the base alone, so that tests can say it.
+# Without ageing a score equals the base, so that tests can write it.
 PLAIN = Lane("code", 0.0)
 BASE = 50_000_000
 DEFINITION = '{"type":"code"}'
@@ -46,12 +46,12 @@ def a_row(
     base: int = BASE,
     definition: str = DEFINITION,
     more: dict[str, Any] | None = None,
-    ask: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Row:
     """One task of a submit, by default a plain one."""
     name = task or new_task_id().ulid
-    asked = special(to_json(more), to_json(ask))
-    return Row(name, f"{lane} {base}", definition.encode(), asked)
+    lines = special(to_json(more), to_json(options))
+    return Row(name, f"{lane} {base}", definition.encode(), lines)
 
 
 async def submit(
@@ -64,7 +64,7 @@ async def submit(
     who: str = "",
     most: int | str = "",
 ) -> list[Any]:
-    """The submit script's reply."""
+    """The reply of the move submit."""
     args: dict[str, Any] = {
         "lanes": lanes_text(tuple(lanes)),
         "max_lanes": max_lanes,
@@ -78,14 +78,14 @@ async def submit(
 
 
 async def submitted(harness: Harness, **options: Any) -> str:
-    """The id of one new task, which was taken."""
+    """The id of one new task, which was accepted."""
     row = a_row(**options)
     assert await submit(harness, [row]) == ["OK", 0]
     return row.task
 
 
 async def claim(harness: Harness, n: int = 1, **changes: Any) -> list[Any]:
-    """The claim script's reply, its rows as grants: all lanes, conversation `one` of worker `w1`,
+    """The claim script's reply, its rows as grants: all lanes, session `one` of worker `w1`,
     unless changed.
     """
     lanes = await read_lanes(harness.queue._internals.shard)
@@ -132,7 +132,7 @@ async def served_profile(harness: Harness) -> str:
 async def age_holder(
     harness: Harness, task: str, *, claimed: int, started: int | None = None
 ) -> None:
-    """Lets a lease look as if it had been claimed and started so many ms ago."""
+    """Moves the claim and the start of a lease into the past."""
     now, _ = await read_last_check(harness.queue._internals.shard)
     key = harness.keys.task(task)
     owner = (await harness.client.hget(key, "holder")).decode().split(" ")[2]
@@ -141,8 +141,8 @@ async def age_holder(
 
 
 async def everything(harness: Harness) -> Keys:
-    """Every key by its name after the root, and what it holds, as text and numbers; not what calls
-    by hand were answered.
+    """Every key by its name after the root, and its content as text and numbers; without stored
+    replies of manual calls.
     """
     root = harness.keys.root
     found: Keys = {}
@@ -160,7 +160,7 @@ async def everything(harness: Harness) -> Keys:
 
 
 def readable(content: Any) -> Any:
-    """What a key holds: a stream as its entries and who holds them, a zset as member -> score."""
+    """The content of a key: a stream as entries and their holders, a zset as member -> score."""
     match content:
         case tuple((entries, pending)):
             by_id = {words(name): texts(fields) for name, fields in entries}
@@ -181,6 +181,6 @@ def texts(fields: dict[bytes, bytes]) -> dict[str, str]:
 
 
 async def pttl(harness: Harness, name: str) -> int:
-    """How long a key is still kept, in ms; -1 for ever, -2 not there."""
+    """The remaining time of a key in ms; -1 without expiry, -2 for no key."""
     found: int = await harness.client.pttl(harness.keys.root + name)
     return found

@@ -1,6 +1,6 @@
-"""All moves in any order, with every fault a queue must bear, beside the model.
+"""All moves in any order, with every fault that a queue must tolerate, compared with the model.
 
-`RQUEUE_MACHINE=nightly` looks longer. A failure prints the steps that led to it, and its seed.
+`RQUEUE_MACHINE=nightly` runs more examples. A failure prints its steps and its seed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.machine.course import machine
-from tests.machine.wire import clockwork
+from tests.machine.machine import machine
+from tests.machine.server_shard import library_with_clock
 from tests.servers import Server
 
 NIGHTLY = os.environ.get("RQUEUE_MACHINE") == "nightly"
@@ -27,7 +27,7 @@ PROFILE = settings(
 
 
 @pytest.mark.timeout(0 if NIGHTLY else 300)
-def test_the_scripts_do_what_the_model_does(valkey: Server, tmp_path: Path) -> None:
-    scripts = clockwork(tmp_path / "lua")
+def test_the_scripts_match_the_model(valkey: Server, tmp_path: Path) -> None:
+    scripts = library_with_clock(tmp_path / "lua")
 
     run_state_machine_as_test(machine(valkey, scripts), settings=PROFILE)

@@ -1,7 +1,7 @@
-"""Two clients: whatever one of them does, the other may do anything before and after it.
+"""Two clients: any move of one, then any move of the other.
 
-Scripts are atomic, so this is the whole space of two clients' single steps: from every state,
-every script of one, then every script of the other; the model agrees, the guarantees hold.
+Scripts are atomic, so these are all single steps of two clients: from every state, every script of
+one, then every script of the other. The model agrees, and the invariants hold.
 """
 
 from __future__ import annotations
@@ -13,41 +13,43 @@ import redis
 
 from rqueue.store.library import Library
 from rqueue.task.lane import Lane
-from tests.machine.again import any_two
-from tests.machine.pairs import LANE, MOVES, OF_KEYS, STATES, scene_in
-from tests.machine.wire import Wire, clockwork
+from tests.machine.pairs import LANE, MOVES, STATES, TENANT_LANE, scenario_in
+from tests.machine.server_shard import ServerShard, library_with_clock
+from tests.machine.snapshots import check_all_pairs
 from tests.servers import Server
 
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return clockwork(tmp_path_factory.mktemp("pairs") / "lua")
+    return library_with_clock(tmp_path_factory.mktemp("pairs") / "lua")
 
 
 @pytest.fixture
-def wire(valkey: Server, scripts: Library) -> Iterator[Wire]:
+def server_shard(valkey: Server, scripts: Library) -> Iterator[ServerShard]:
     with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
-        yield Wire(client, scripts)
+        yield ServerShard(client, scripts)
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("state", STATES)
-def test_any_two_scripts_agree_with_the_model_from(state: str, wire: Wire) -> None:
-    any_two(scene_in(state, wire), wire, MOVES)
+def test_any_two_scripts_agree_with_the_model_from(state: str, server_shard: ServerShard) -> None:
+    check_all_pairs(scenario_in(state, server_shard), server_shard, MOVES)
 
 
-@pytest.mark.parametrize("lane", [LANE, OF_KEYS], ids=["plain", "keyed"])
+@pytest.mark.parametrize("lane", [LANE, TENANT_LANE], ids=["plain", "keyed"])
 @pytest.mark.parametrize("state", STATES)
-def test_every_script_agrees_with_the_model_from(state: str, lane: Lane, wire: Wire) -> None:
+def test_every_script_agrees_with_the_model_from(
+    state: str, lane: Lane, server_shard: ServerShard
+) -> None:
     for name in MOVES:
-        scene = scene_in(state, wire, lane)
-        scene.twin.look()
+        scenario = scenario_in(state, server_shard, lane)
+        scenario.shard.start_comparing()
 
-        scene.move(name)
+        scenario.move(name)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
-def test_any_two_scripts_agree_about_keys_from(state: str, wire: Wire) -> None:
-    any_two(scene_in(state, wire, OF_KEYS), wire, MOVES)
+def test_any_two_scripts_agree_about_tenants_from(state: str, server_shard: ServerShard) -> None:
+    check_all_pairs(scenario_in(state, server_shard, TENANT_LANE), server_shard, MOVES)

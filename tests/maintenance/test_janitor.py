@@ -10,7 +10,7 @@ from rqueue.maintenance import janitor as service
 from rqueue.maintenance.janitor import Cleared, Janitor
 from tests.harness import Harness
 from tests.lua.repair.broken import one_of_each
-from tests.lua.task.keys_after import mail, parked
+from tests.lua.task.keyspace import mailbox_lines, waiting_claim
 
 
 def a_janitor(harness: Harness) -> Janitor:
@@ -19,17 +19,17 @@ def a_janitor(harness: Harness) -> Janitor:
 
 async def gone(harness: Harness, worker: str) -> None:
     """A worker whose claim waited long ago."""
-    await parked(harness, worker)
+    await waiting_claim(harness, worker)
     await harness.client.zadd(harness.keys.workers(), {worker: 1})
     await harness.client.hset(harness.keys.waiter(f"{worker}/parked"), "until", 1)
 
 
-async def test_an_empty_shard_stays_so(harness: Harness) -> None:
+async def test_an_empty_shard_stays_empty(harness: Harness) -> None:
     assert await a_janitor(harness).tick() == Cleared()
     assert await harness.dump() == {}
 
 
-async def test_a_shard_at_work_is_not_touched(harness: Harness) -> None:
+async def test_a_shard_in_use_is_not_changed(harness: Harness) -> None:
     await one_of_each(harness)
     before = await harness.dump()
 
@@ -37,8 +37,8 @@ async def test_a_shard_at_work_is_not_touched(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_gone_worker_leaves_nothing_behind(harness: Harness) -> None:
-    living = await parked(harness, "w1")
+async def test_all_keys_of_a_silent_worker_are_deleted(harness: Harness) -> None:
+    living = await waiting_claim(harness, "w1")
     before = set(await harness.dump())
     await gone(harness, "w2")
 
@@ -47,10 +47,10 @@ async def test_a_gone_worker_leaves_nothing_behind(harness: Harness) -> None:
     assert set(await harness.dump()) == before
     assert await harness.client.zrange(harness.keys.workers(), 0, -1) == [b"w1"]
     await harness.queue.enqueue("code")
-    assert len(await mail(harness, living)) == 1
+    assert len(await mailbox_lines(harness, living)) == 1
 
 
-async def test_a_tag_forgets_tasks_that_are_gone(harness: Harness) -> None:
+async def test_deleted_tasks_are_removed_from_their_tags(harness: Harness) -> None:
     task = (await harness.queue.enqueue("code", {}, tags=["t"])).id.ulid
     await harness.client.zadd(harness.keys.tag_list("t"), {f"GONE{at}": at for at in range(700)})
 
@@ -76,7 +76,7 @@ async def test_a_tick_is_bounded_and_the_next_continues(
     assert await harness.dump() == {}
 
 
-async def test_two_at_once_clear_each_thing_once(harness: Harness) -> None:
+async def test_two_concurrent_janitors_clear_each_key_once(harness: Harness) -> None:
     for at in range(20):
         await gone(harness, f"w{at}")
 
@@ -86,7 +86,7 @@ async def test_two_at_once_clear_each_thing_once(harness: Harness) -> None:
     assert sum(tick.conversations for tick in ticks) == 20
 
 
-async def test_churn_leaves_no_consumers(harness: Harness) -> None:
+async def test_workers_that_come_and_go_leave_no_consumers(harness: Harness) -> None:
     for at in range(30):
         await harness.queue.enqueue("code")
         (lease,) = await harness.queue.claim(worker=f"w{at}", types=["code"])

@@ -18,7 +18,7 @@ from rqueue.maintenance import promoter as service
 from rqueue.maintenance.promoter import Promoted, Promoter
 from rqueue.store.shard import UNBLOCK_LIMIT
 from tests.harness import Harness
-from tests.lua.task.keys_after import afterwards, ask, mail, parked
+from tests.lua.task.keyspace import all_keys, mailbox_lines, run_move, waiting_claim
 
 
 async def delayed(harness: Harness, count: int, **options: Any) -> list[str]:
@@ -34,14 +34,14 @@ async def test_an_empty_queue_has_nothing_to_move(harness: Harness) -> None:
     assert await harness.dump() == {}
 
 
-async def test_a_tick_makes_ready_what_is_due(harness: Harness) -> None:
+async def test_a_tick_makes_due_tasks_ready(harness: Harness) -> None:
     await delayed(harness, 3)
 
     assert await harness.promoter.tick() == Promoted(3, 0, 0, 0)
     assert (await harness.queue.counts())[State.READY] == 3
 
 
-async def test_a_tick_goes_through_more_than_one_step(harness: Harness) -> None:
+async def test_a_tick_takes_several_steps(harness: Harness) -> None:
     await delayed(harness, 2500)
 
     assert (await promote(harness.queue._internals.shard)).moved == 1000
@@ -49,7 +49,7 @@ async def test_a_tick_goes_through_more_than_one_step(harness: Harness) -> None:
     assert (await harness.queue.counts())[State.READY] == 2500
 
 
-async def test_a_tick_ends_after_so_many_steps_and_the_next_continues(
+async def test_a_tick_ends_after_a_bounded_number_of_steps_and_the_next_continues(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "STEPS", 1)
@@ -60,7 +60,7 @@ async def test_a_tick_ends_after_so_many_steps_and_the_next_continues(
     assert ticks == [1000, 200, 0]
 
 
-async def test_it_reports_when_the_next_is_due(harness: Harness) -> None:
+async def test_a_tick_returns_when_the_next_task_is_due(harness: Harness) -> None:
     await delayed(harness, 1)
     later = (await harness.queue.enqueue("code", {}, delay=60)).id
 
@@ -70,10 +70,10 @@ async def test_it_reports_when_the_next_is_due(harness: Harness) -> None:
     assert (promoted.promoted, promoted.next_ms) == (1, due)
 
 
-async def test_a_delivery_that_was_not_started_is_taken_back(harness: Harness) -> None:
-    waiter = await parked(harness)
+async def test_a_delivery_that_was_not_started_is_recalled(harness: Harness) -> None:
+    waiter = await waiting_claim(harness)
     task = (await harness.queue.enqueue("code")).id
-    assert len(await mail(harness, waiter)) == 1
+    assert len(await mailbox_lines(harness, waiter)) == 1
     await harness.client.zadd(harness.keys.deliveries(), {f"{task.ulid}:1": 1})
 
     promoted = await harness.promoter.tick()
@@ -96,7 +96,7 @@ async def test_a_deadline_that_has_passed_ends_its_task(harness: Harness) -> Non
     assert states == [State.DEAD_LETTERED, State.CANCELLED, State.CANCELLED]
 
 
-async def test_one_that_expires_is_not_promoted_first(harness: Harness) -> None:
+async def test_an_expired_task_is_not_promoted_first(harness: Harness) -> None:
     options: dict[str, Any] = {"deadline": SYSTEM.now() + timedelta(hours=1)}
     (task,) = await delayed(harness, 1, on_deadline="fail", **options)
     await harness.client.zadd(harness.keys.deadlines(), {task[-26:]: 1})
@@ -104,7 +104,7 @@ async def test_one_that_expires_is_not_promoted_first(harness: Harness) -> None:
     assert await harness.promoter.tick() == Promoted(0, 0, 1, 0)
 
 
-async def test_dependents_that_a_completion_left_are_resolved(harness: Harness) -> None:
+async def test_dependents_that_a_completion_left_open_are_resolved(harness: Harness) -> None:
     parent = await harness.running()
     call = Call("code", {}, {"depends_on": [parent.id]})
     await harness.queue.enqueue_many([call] * 1500)
@@ -118,10 +118,10 @@ async def test_dependents_that_a_completion_left_are_resolved(harness: Harness) 
     await harness.promoter.tick()
 
     assert (await harness.queue.counts())[State.READY] == 1500
-    assert not {"unblocking", "blocked"} & set(await afterwards(harness))
+    assert not {"unblocking", "blocked"} & set(await all_keys(harness))
 
 
-async def test_two_at_once_move_each_task_once(harness: Harness) -> None:
+async def test_two_concurrent_promoters_move_each_task_once(harness: Harness) -> None:
     await delayed(harness, 50)
     other = Promoter(harness.queue._internals.shard)
 
@@ -142,10 +142,14 @@ async def test_a_second_tick_changes_nothing(harness: Harness) -> None:
 
 
 async def test_all_waiting_claims_are_answered_in_the_end(harness: Harness) -> None:
-    waiters = [await parked(harness, f"w{at}") for at in range(120)]
+    waiters = [await waiting_claim(harness, f"w{at}") for at in range(120)]
     await delayed(harness, 120)
 
     await harness.promoter.tick()
 
-    assert [len(await mail(harness, waiter)) for waiter in waiters] == [1] * 120
-    assert await ask(harness, "queue/answer", {"numbers": "[1]", "tries": 100}) == ["OK", 0, "0"]
+    assert [len(await mailbox_lines(harness, waiter)) for waiter in waiters] == [1] * 120
+    assert await run_move(harness, "queue/answer", {"numbers": "[1]", "tries": 100}) == [
+        "OK",
+        0,
+        "0",
+    ]

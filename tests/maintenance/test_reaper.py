@@ -20,12 +20,12 @@ from rqueue.store.connection import Connection
 from rqueue.task.attempt.retry import UNSTARTED_CLAIMS
 from rqueue.task.lane import Offer
 from tests.harness import Harness, build
-from tests.lua.worker.crew import enrol
+from tests.lua.worker.registered import register_worker
 
 LEASE = 30.0
 
 
-async def test_a_silent_workers_task_is_tried_again(harness: Harness) -> None:
+async def test_the_task_of_a_silent_worker_is_retried(harness: Harness) -> None:
     lease = await harness.running(max_attempts=3)
     await harness.age(lease, LEASE * 2)
 
@@ -38,7 +38,9 @@ async def test_a_silent_workers_task_is_tried_again(harness: Harness) -> None:
         await lease.complete("too late")
 
 
-async def test_a_claim_that_never_started_goes_back_free(harness: Harness) -> None:
+async def test_a_task_that_was_not_started_is_ready_again_without_an_attempt(
+    harness: Harness,
+) -> None:
     lease = await harness.claimed()
     await harness.age(lease, LEASE * 2)
 
@@ -58,7 +60,7 @@ async def test_a_renewed_lease_is_kept(harness: Harness) -> None:
     assert (reaped.retrying, (await harness.task(lease.id)).state) == (0, State.RUNNING)
 
 
-async def test_one_that_was_lost_as_often_as_it_may_fail_is_dead(harness: Harness) -> None:
+async def test_a_task_lost_in_all_its_attempts_is_dead(harness: Harness) -> None:
     lease = await harness.running(max_attempts=1)
     await harness.age(lease, LEASE * 2)
 
@@ -81,7 +83,7 @@ async def test_attempts_and_losses_add_up(harness: Harness) -> None:
     assert (await harness.task(lease.id)).attempts == 2
 
 
-async def test_where_lost_workers_do_not_count_only_reclaims_are(
+async def test_without_lost_worker_counts_losses_count_only_as_reclaims(
     connection: Connection, client: aredis.Redis
 ) -> None:
     harness = build(connection, client, lost_worker_counts=False, max_reclaims=2)
@@ -126,7 +128,7 @@ async def test_a_lost_task_with_one_attempt_left_is_exclusive(harness: Harness) 
     assert await harness.queue.claim(worker="w2", types=["code"]) == []
 
 
-async def test_a_first_loss_is_the_workers_and_its_tasks_come_back_together(
+async def test_after_a_first_loss_the_tasks_of_a_worker_can_be_claimed_together(
     harness: Harness,
 ) -> None:
     await harness.queue.enqueue_many([harness.queue.call("code", max_attempts=3)] * 3)
@@ -140,7 +142,7 @@ async def test_a_first_loss_is_the_workers_and_its_tasks_come_back_together(
     assert len(await harness.queue.claim(worker="w2", types=["code"], n=3)) == 3
 
 
-async def test_no_neighbour_takes_its_last_chance_beside_a_killer(harness: Harness) -> None:
+async def test_lost_tasks_with_one_attempt_left_run_in_separate_workers(harness: Harness) -> None:
     await harness.queue.enqueue_many([harness.queue.call("code", max_attempts=2)] * 3)
     leases = await harness.queue.claim(worker="w1", types=["code"], n=3)
     for lease in leases:
@@ -181,9 +183,9 @@ async def test_a_task_lost_repeatedly_before_its_start_is_exclusive(
 
 async def lost_twice(harness: Harness, slots: int) -> Task:
     """A task that two workers started, one after the other, which then fell silent."""
-    said = Registration(types=("code",), max_concurrent_tasks=slots)
+    registration = Registration(types=("code",), max_concurrent_tasks=slots)
     for name in ("w1", "w2"):
-        await enrol(harness, name, f"{name}/a", said)
+        await register_worker(harness, name, f"{name}/a", registration)
     lease = await harness.running(max_attempts=9)
     await harness.age(lease, LEASE * 2)
     await harness.reaper.tick()
@@ -198,7 +200,7 @@ async def lost_twice(harness: Harness, slots: int) -> Task:
     return task
 
 
-async def test_a_killer_of_two_workers_that_ran_nothing_else_is_a_poison_pill(
+async def test_a_task_that_killed_two_workers_running_nothing_else_is_a_poison_pill(
     harness: Harness,
 ) -> None:
     task = await lost_twice(harness, slots=1)
@@ -207,7 +209,7 @@ async def test_a_killer_of_two_workers_that_ran_nothing_else_is_a_poison_pill(
     assert (task.attempts, task.failed_by) == (2, ("w1", "w2"))
 
 
-async def test_one_that_was_lost_in_company_is_none(harness: Harness) -> None:
+async def test_a_task_lost_beside_others_is_not_a_poison_pill(harness: Harness) -> None:
     task = await lost_twice(harness, slots=2)
 
     assert (task.state, task.attempts, task.failed_by) == (State.RETRYING, 2, ())
@@ -230,7 +232,7 @@ async def test_the_loss_of_an_exclusive_task_counts(harness: Harness) -> None:
     assert (await harness.task(lease.id)).failed_by == ("w3", "w4")
 
 
-async def test_two_reapers_take_one_lease_once(harness: Harness) -> None:
+async def test_two_concurrent_reapers_reclaim_a_lease_once(harness: Harness) -> None:
     lease = await harness.running()
     await harness.age(lease, LEASE * 2)
     other = Reaper(
@@ -246,7 +248,7 @@ async def test_two_reapers_take_one_lease_once(harness: Harness) -> None:
     assert (task.attempts, task.reclaims, len(task.failure_history)) == (1, 1, 1)
 
 
-async def test_a_decision_that_comes_late_finds_the_lease_held(harness: Harness) -> None:
+async def test_a_late_decision_does_not_reclaim_a_renewed_lease(harness: Harness) -> None:
     lease = await harness.running()
     await harness.age(lease, LEASE * 2)
     page = await read_leases(harness.queue._internals.shard, idle_ms=1000)

@@ -54,7 +54,7 @@ async def test_a_field_of_a_newer_release_changes_nothing(harness: Harness) -> N
     assert await harness.queue._internals.runtime.reader.definition(lease.id.ulid) == stored
 
 
-async def test_an_unreadable_task_is_dead_as_soon_as_a_worker_looks_at_it(harness: Harness) -> None:
+async def test_an_unreadable_task_is_dead_when_a_worker_claims_it(harness: Harness) -> None:
     broken, neighbour = await silent(harness, priority=5), await silent(harness)
     await write(harness, broken, "def0", "{")
     await harness.reaper.tick()
@@ -89,7 +89,7 @@ async def refuse(lease: Lease) -> State:
 @pytest.mark.parametrize(
     ("name", "value"), [("holder", "x"), ("attempts", "many"), ("reclaims", "-1")]
 )
-async def test_a_damaged_task_is_reaped_where_the_script_can(
+async def test_a_damaged_task_is_reaped_if_the_move_can_run(
     harness: Harness, name: str, value: str
 ) -> None:
     broken, neighbour = await silent(harness), await silent(harness)
@@ -102,7 +102,7 @@ async def test_a_damaged_task_is_reaped_where_the_script_can(
 
 
 @pytest.mark.parametrize("damage", ["an entry that is none", "no entry", "no score"])
-async def test_one_that_the_script_stumbles_over_takes_no_neighbour_with_it(
+async def test_a_task_that_breaks_the_move_does_not_affect_others(
     connection: Connection,
     client: aredis.Redis,
     damage: str,
@@ -127,7 +127,7 @@ async def test_one_that_the_script_stumbles_over_takes_no_neighbour_with_it(
     await harness.queue.aclose()
 
 
-async def test_one_that_is_passed_over_leaves_the_rest_of_the_page(harness: Harness) -> None:
+async def test_a_skipped_task_does_not_affect_the_rest_of_the_page(harness: Harness) -> None:
     broken, neighbour = await silent(harness), await silent(harness)
     await harness.client.hset(harness.keys.failures(broken.id.ulid), "a", "b")
 
@@ -135,7 +135,7 @@ async def test_one_that_is_passed_over_leaves_the_rest_of_the_page(harness: Harn
     assert (await harness.task(neighbour.id)).state is State.RETRYING
 
 
-async def test_the_pages_after_a_broken_one_are_reaped(harness: Harness) -> None:
+async def test_pages_after_a_broken_one_are_reaped(harness: Harness) -> None:
     await harness.queue.enqueue_many([harness.queue.call("code")] * (PAGE + 5))
     leases = await harness.queue.claim(worker="w1", n=PAGE + 5)
     for lease in leases:

@@ -72,7 +72,7 @@ async def test_after_a_gap_nothing_is_reclaimed_for_a_lease(harness: Harness) ->
     assert await state(harness, lease) is State.RUNNING
 
 
-async def test_a_short_gap_holds_nothing_back(harness: Harness) -> None:
+async def test_a_short_gap_does_not_delay_the_reaper(harness: Harness) -> None:
     lease = await silent(harness)
     await change_last_check(harness, ago_ms=LEASE_MS // 3 - 2000)
 
@@ -94,7 +94,7 @@ async def test_after_a_step_back_leases_count_as_renewed(harness: Harness) -> No
     assert await state(harness, lease) is State.RUNNING
 
 
-async def test_a_restart_does_not_make_leases_look_renewed(harness: Harness) -> None:
+async def test_a_restart_does_not_count_as_a_renewal(harness: Harness) -> None:
     await silent(harness)
     await change_last_check(harness, run_id="another run")
 
@@ -104,7 +104,7 @@ async def test_a_restart_does_not_make_leases_look_renewed(harness: Harness) -> 
     assert held["time_since_delivered"] >= 60_000
 
 
-async def test_the_hold_continues_at_the_next_check(harness: Harness) -> None:
+async def test_the_waiting_time_continues_at_the_next_check(harness: Harness) -> None:
     lease = await silent(harness)
     await change_last_check(harness, run_id="another run")
     await harness.reaper.tick()
@@ -116,7 +116,7 @@ async def test_the_hold_continues_at_the_next_check(harness: Harness) -> None:
     assert await state(harness, lease) is State.RUNNING
 
 
-async def test_a_worker_that_is_silent_after_the_hold_is_reaped(harness: Harness) -> None:
+async def test_a_worker_that_is_silent_after_the_waiting_time_is_reaped(harness: Harness) -> None:
     lease = await silent(harness)
     await change_last_check(harness, hold_ms=-1)
 
@@ -126,7 +126,7 @@ async def test_a_worker_that_is_silent_after_the_hold_is_reaped(harness: Harness
     assert await state(harness, lease) is State.RETRYING
 
 
-async def test_another_reaper_holds_too(harness: Harness) -> None:
+async def test_another_reaper_waits_too(harness: Harness) -> None:
     lease = await silent(harness)
     await change_last_check(harness, hold_ms=1000)
 
@@ -134,7 +134,7 @@ async def test_another_reaper_holds_too(harness: Harness) -> None:
     assert await state(harness, lease) is State.RUNNING
 
 
-async def test_a_look_of_another_meanwhile_is_no_step_back(
+async def test_a_concurrent_check_of_another_reaper_is_not_a_step_back(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await silent(harness)
@@ -154,7 +154,9 @@ async def test_a_look_of_another_meanwhile_is_no_step_back(
     assert await state(harness, lease) is State.RETRYING
 
 
-async def test_a_worker_that_renews_during_the_hold_keeps_its_lease(harness: Harness) -> None:
+async def test_a_worker_that_renews_during_the_waiting_time_keeps_its_lease(
+    harness: Harness,
+) -> None:
     lease = await silent(harness)
     await change_last_check(harness, run_id="another run")
     await harness.reaper.tick()
@@ -167,7 +169,7 @@ async def test_a_worker_that_renews_during_the_hold_keeps_its_lease(harness: Har
     await lease.complete()
 
 
-async def test_a_reaper_that_always_checks_late_does_not_hold_forever(harness: Harness) -> None:
+async def test_a_reaper_that_always_checks_late_does_not_wait_forever(harness: Harness) -> None:
     lease = await silent(harness)
     holding, states = [], []
 
@@ -180,7 +182,7 @@ async def test_a_reaper_that_always_checks_late_does_not_hold_forever(harness: H
     assert states[2:4] == [State.RUNNING, State.RETRYING]
 
 
-async def test_a_reaper_with_a_long_interval_does_not_hold(harness: Harness) -> None:
+async def test_a_reaper_with_a_long_interval_does_not_wait(harness: Harness) -> None:
     lease = await silent(harness)
     await age_last_check(harness, 32_000)
 
@@ -188,7 +190,7 @@ async def test_a_reaper_with_a_long_interval_does_not_hold(harness: Harness) -> 
     assert await state(harness, lease) is State.RETRYING
 
 
-async def test_a_pause_is_seen_by_a_reaper_that_is_to_look_seldom(harness: Harness) -> None:
+async def test_a_reaper_with_a_long_interval_detects_a_pause(harness: Harness) -> None:
     lease = await silent(harness)
     await age_last_check(harness, 34_000)
 

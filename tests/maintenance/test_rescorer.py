@@ -54,7 +54,7 @@ async def test_without_deadlines_there_is_nothing_to_do(harness: Harness) -> Non
 
 
 @pytest.mark.parametrize("minutes", [10.0, 60.0])
-async def test_a_task_gains_the_urgency_it_has_now(harness: Harness, minutes: float) -> None:
+async def test_a_task_gets_its_current_urgency(harness: Harness, minutes: float) -> None:
     task = await urgent(harness, minutes)
     before = await score(harness, task)
 
@@ -66,7 +66,7 @@ async def test_a_task_gains_the_urgency_it_has_now(harness: Harness, minutes: fl
     assert in_lane == await score(harness, task)
 
 
-async def test_the_urgent_one_is_claimed_first(harness: Harness) -> None:
+async def test_the_urgent_task_is_claimed_first(harness: Harness) -> None:
     older = (await harness.queue.enqueue("code", {}, priority=40)).id
     task = await urgent(harness, 10)
     await a_rescorer(harness).tick()
@@ -76,7 +76,7 @@ async def test_the_urgent_one_is_claimed_first(harness: Harness) -> None:
     assert [lease.id for lease in leases] == [task, older]
 
 
-async def test_one_that_was_urgent_when_it_came_is_not_moved(harness: Harness) -> None:
+async def test_a_task_that_was_urgent_at_submit_is_not_moved(harness: Harness) -> None:
     await urgent(harness, 10, age=False)
     before = await harness.dump()
 
@@ -84,7 +84,7 @@ async def test_one_that_was_urgent_when_it_came_is_not_moved(harness: Harness) -
     assert await harness.dump() == before
 
 
-async def test_what_takes_long_is_urgent_earlier(harness: Harness) -> None:
+async def test_a_long_task_is_urgent_earlier(harness: Harness) -> None:
     task = await urgent(harness, 20 * 60, expected_duration_sec=20 * 3600)
     before = await score(harness, task)
 
@@ -107,7 +107,7 @@ async def test_a_task_is_read_again_only_when_it_has_moved_by_a_point(harness: H
     assert (await rescorer.tick()).read == 1
 
 
-async def test_another_scheduler_continues_where_the_first_was(harness: Harness) -> None:
+async def test_another_rescorer_continues_from_the_stored_scores(harness: Harness) -> None:
     task = await urgent(harness, 10)
     await a_rescorer(harness).tick()
     before = await score(harness, task)
@@ -117,7 +117,7 @@ async def test_another_scheduler_continues_where_the_first_was(harness: Harness)
     assert abs(await score(harness, task) - before) < POINT / 10
 
 
-async def test_one_that_waits_has_its_urgency_when_it_is_ready(harness: Harness) -> None:
+async def test_a_delayed_task_has_its_urgency_when_it_is_ready(harness: Harness) -> None:
     task = await urgent(harness, 10, delay=60)
     before = await score(harness, task)
     assert (await a_rescorer(harness).tick()).moved == 1
@@ -129,7 +129,7 @@ async def test_one_that_waits_has_its_urgency_when_it_is_ready(harness: Harness)
     assert await harness.client.zscore(harness.keys.lane(1), task.ulid) < before - 30 * POINT
 
 
-async def test_one_that_is_gone_is_forgotten(harness: Harness) -> None:
+async def test_a_deleted_task_is_forgotten(harness: Harness) -> None:
     task = await urgent(harness, 10)
     rescorer = a_rescorer(harness)
     await rescorer.tick()
@@ -139,7 +139,7 @@ async def test_one_that_is_gone_is_forgotten(harness: Harness) -> None:
     assert rescorer.checks == {}
 
 
-async def test_a_tick_reads_so_many_and_the_next_continues(
+async def test_a_tick_reads_a_bounded_number_and_the_next_continues(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "LIMIT", 1)
@@ -170,7 +170,7 @@ class FakeServerTime:
         return self.ms
 
 
-async def test_one_that_was_read_between_two_points_moves_at_the_point_itself(
+async def test_a_task_read_between_two_points_moves_when_the_point_is_reached(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = FakeServerTime(monkeypatch)
@@ -189,7 +189,7 @@ async def test_one_that_was_read_between_two_points_moves_at_the_point_itself(
     assert (written - await score(harness, task)) / POINT == pytest.approx(1.0, abs=0.01)
 
 
-async def test_until_its_deadline_a_task_is_moved_by_one_point_after_the_other(
+async def test_a_task_moves_point_by_point_until_its_deadline(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = FakeServerTime(monkeypatch)
@@ -207,13 +207,13 @@ async def test_until_its_deadline_a_task_is_moved_by_one_point_after_the_other(
     assert (scores[0] - await score(harness, task)) / POINT == pytest.approx(whole, abs=0.05)
 
 
-async def test_without_anything_near_there_is_no_time_to_come_back(harness: Harness) -> None:
+async def test_without_near_deadlines_no_next_time_is_returned(harness: Harness) -> None:
     await urgent(harness, 60 * 24 * 30)
 
     assert (await a_rescorer(harness).tick()).next_ms == 0
 
 
-async def test_tasks_that_were_left_over_are_due_immediately(
+async def test_tasks_left_over_by_a_tick_are_due_immediately(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "LIMIT", 1)

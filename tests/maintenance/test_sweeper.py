@@ -19,9 +19,9 @@ from rqueue.store.library import Library
 from rqueue.task.lane import Lane
 from tests.harness import Harness, opened
 from tests.lua.repair.broken import entry_of, one_of_each, repaired
-from tests.machine.pairs import LANE, MOVES, OF_KEYS, STATES, scene_in
-from tests.machine.wire import Wire, clockwork
-from tests.queue.until import parked
+from tests.machine.pairs import LANE, MOVES, STATES, TENANT_LANE, scenario_in
+from tests.machine.server_shard import ServerShard, library_with_clock
+from tests.queue.until import claims_waiting
 from tests.servers import Server
 
 # The first words of the sorted sets that lanes of keys have.
@@ -32,12 +32,12 @@ def a_sweeper(harness: Harness) -> Sweeper:
     return Sweeper(harness.queue._internals.shard)
 
 
-async def test_an_empty_shard_stays_so(harness: Harness) -> None:
+async def test_an_empty_shard_stays_empty(harness: Harness) -> None:
     assert await a_sweeper(harness).tick() == Swept()
     assert await harness.dump() == {}
 
 
-async def test_a_healthy_shard_is_not_touched_and_nothing_is_counted(
+async def test_a_consistent_shard_is_not_changed_and_nothing_is_counted(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     await one_of_each(harness)
@@ -52,7 +52,7 @@ async def test_a_healthy_shard_is_not_touched_and_nothing_is_counted(
     assert caplog.records == []
 
 
-async def test_everything_that_was_torn_apart_is_put_right(
+async def test_all_inconsistencies_are_repaired(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = await one_of_each(harness)
@@ -78,7 +78,7 @@ async def test_everything_that_was_torn_apart_is_put_right(
     assert len(await harness.queue.claim(worker="w9", types=["eight"])) == 1
 
 
-async def test_what_a_claim_named_an_orphan_is_claimed_the_next_time(harness: Harness) -> None:
+async def test_a_task_marked_as_orphan_is_repaired_and_claimed(harness: Harness) -> None:
     calls = [Call("code", {}, {})] * 3
     tasks = [handle.id.ulid for handle in await harness.queue.enqueue_many(calls)]
     await harness.client.xdel(
@@ -97,7 +97,7 @@ async def test_a_waiting_claim_gets_a_repaired_task(harness: Harness) -> None:
     task = (await harness.queue.enqueue("code")).id
     await harness.client.zrem(harness.keys.lane(1), task.ulid)
     waiting = asyncio.create_task(harness.queue.claim(worker="w1", types=["code"], wait=20))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     await a_sweeper(harness).tick()
     await harness.promoter.tick()
@@ -121,7 +121,7 @@ async def test_a_tick_is_bounded_and_the_next_continues(
     assert max(ticks) < 1500 == sum(ticks) == await harness.client.zcard(harness.keys.lane(1))
 
 
-async def test_many_strays_in_the_stream_take_several_ticks(
+async def test_many_stray_stream_entries_take_several_ticks(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "STEPS", 1)
@@ -132,7 +132,7 @@ async def test_many_strays_in_the_stream_take_several_ticks(
     assert [(await sweeper.tick()).entries for _ in range(4)] == [250, 250, 100, 0]
 
 
-async def test_two_at_once_repair_each_thing_once(harness: Harness) -> None:
+async def test_two_concurrent_sweepers_repair_each_item_once(harness: Harness) -> None:
     await harness.queue.enqueue_many([Call("code", {}, {})] * 50)
     await harness.client.delete(harness.keys.lane(1))
 
@@ -143,7 +143,7 @@ async def test_two_at_once_repair_each_thing_once(harness: Harness) -> None:
     assert len({lease.id for lease in leases}) == len(leases) == 50
 
 
-async def test_keys_that_were_torn_apart_are_put_right(server: Server) -> None:
+async def test_inconsistent_tenant_keys_are_repaired(server: Server) -> None:
     async with opened(server, limits=[{"key": "*", "at_once": 2}]) as harness:
         await harness.queue.enqueue_many([{"type": "code", "limit_key": key} for key in "abab"])
         (held, *_) = await harness.queue.claim(worker="w1", n=1)
@@ -169,29 +169,31 @@ async def test_keys_that_were_torn_apart_are_put_right(server: Server) -> None:
 
 
 @pytest.fixture
-def wire(valkey: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    scripts: Library = clockwork(tmp_path_factory.mktemp("sweep") / "lua")
+def server_shard(valkey: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerShard]:
+    scripts: Library = library_with_clock(tmp_path_factory.mktemp("sweep") / "lua")
     with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
-        yield Wire(client, scripts)
+        yield ServerShard(client, scripts)
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("lane", [LANE, OF_KEYS], ids=["plain", "keyed"])
+@pytest.mark.parametrize("lane", [LANE, TENANT_LANE], ids=["plain", "keyed"])
 @pytest.mark.parametrize("state", STATES)
-def test_after_every_move_there_is_nothing_to_repair(state: str, lane: Lane, wire: Wire) -> None:
+def test_after_every_move_there_is_nothing_to_repair(
+    state: str, lane: Lane, server_shard: ServerShard
+) -> None:
     for move in MOVES:
-        scene = scene_in(state, wire, lane)
-        scene.move(move)
-        before = wire.dump()
+        scenario = scenario_in(state, server_shard, lane)
+        scenario.move(move)
+        before = server_shard.dump()
 
         indexes = ["delayed", "blocked", "dead", "deadlines", "handoffs", "lane:1", "lane:2"]
         indexes += [name for name in before.kinds if name.partition(":")[0] in OF_KEYS_ALONE]
         tasks = [(task,) for task in before.named("task:")]
-        found = [wire.run("repair/mend", {"parents": 8}, tasks)[1]]
-        found.append(wire.run("repair/sweep", {"from": "-", "limit": 100})[2])
+        found = [server_shard.run("repair/mend", {"parents": 8}, tasks)[1]]
+        found.append(server_shard.run("repair/sweep", {"from": "-", "limit": 100})[2])
         for index in indexes:
             args: dict[str, str | int] = {"index": index, "cursor": "0", "limit": 100}
-            found.append(wire.run("repair/prune", args)[2])
+            found.append(server_shard.run("repair/prune", args)[2])
 
         assert (move, sum(found)) == (move, 0)
-        assert wire.dump() == before
+        assert server_shard.dump() == before

@@ -88,19 +88,19 @@ class MailServer:
     recipients: dict[str, str] = field(default_factory=dict)
     logins: list[tuple[bytes, bytes]] = field(default_factory=list)
 
-    async def handle_MAIL(self, *asked: Any) -> str:
+    async def handle_MAIL(self, *arguments: Any) -> str:
         """A sender: server, session, envelope, address and options."""
-        _, _, envelope, envelope.mail_from, options = asked
+        _, _, envelope, envelope.mail_from, options = arguments
         envelope.mail_options.extend(options)
         return self.sender or "250 go on"
 
-    async def handle_RCPT(self, *asked: Any) -> str:
+    async def handle_RCPT(self, *arguments: Any) -> str:
         """A recipient, with the arguments of a sender."""
-        _, _, envelope, address, _ = asked
-        said = self.recipients.get(address, self.recipient)
-        if not said:
+        _, _, envelope, address, _ = arguments
+        reply = self.recipients.get(address, self.recipient)
+        if not reply:
             envelope.rcpt_tos.append(address)
-        return said or "250 go on"
+        return reply or "250 go on"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         if self.replies:
@@ -108,11 +108,11 @@ class MailServer:
         self.emails.append(envelope)
         return "250 taken"
 
-    def authenticate(self, *asked: Any) -> AuthResult:
+    def authenticate(self, *arguments: Any) -> AuthResult:
         """A login: server, session, envelope, mechanism, name and password."""
-        said = asked[-1]
-        self.logins.append((said.login, said.password))
-        return AuthResult(success=said.password == b"sesame")
+        credentials = arguments[-1]
+        self.logins.append((credentials.login, credentials.password))
+        return AuthResult(success=credentials.password == b"sesame")
 
 
 @asynccontextmanager

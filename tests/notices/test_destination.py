@@ -21,7 +21,7 @@ PUBLIC = ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"]
         ("http://[::1]:8080/", "[::1]:8080"),
     ],
 )
-def test_requests_name_the_host_as_its_url_does(url: str, named: str) -> None:
+def test_the_host_header_matches_the_url(url: str, named: str) -> None:
     assert target_of(url).named == named
 
 
@@ -40,7 +40,7 @@ def test_requests_name_the_host_as_its_url_does(url: str, named: str) -> None:
         ("http://127.0.0.1:8080/x", ["http://127.0.0.1:8080"], True),
     ],
 )
-def test_an_allow_list_is_the_only_way_where_there_is_one(
+def test_with_an_allow_list_only_its_origins_are_allowed(
     url: str, origins: list[str], allowed: bool
 ) -> None:
     found = refused_target(target_of(url), Destinations(origins=tuple(origins)))
@@ -48,7 +48,7 @@ def test_an_allow_list_is_the_only_way_where_there_is_one(
     assert (found == "") is allowed
 
 
-def test_public_addresses_may_be_connected_to() -> None:
+def test_public_addresses_are_allowed() -> None:
     assert refused_addresses(target_of("https://e.org"), PUBLIC, ANYWHERE) == ""
 
 
@@ -66,7 +66,7 @@ def test_public_addresses_may_be_connected_to() -> None:
         "2001:4860:4860::5efe:7f00:1", "2001:4860:4860::200:5efe:a00:1",
     ],
 )  # fmt: skip
-def test_one_address_that_is_not_public_refuses_all(address: str) -> None:
+def test_one_private_address_refuses_the_host(address: str) -> None:
     for addresses in ([address], [*PUBLIC, address], [address, *PUBLIC]):
         assert refused_addresses(target_of("https://e.org"), addresses, ANYWHERE) != ""
 
@@ -78,7 +78,7 @@ def test_one_address_that_is_not_public_refuses_all(address: str) -> None:
         "2001:4860:4860::8888", "2606:4700::1111", "2a00:1450::1", "2001:4860:4860::5efe:808:808",
     ],
 )  # fmt: skip
-def test_what_is_next_to_a_special_network_is_public(address: str) -> None:
+def test_addresses_next_to_a_special_network_are_public(address: str) -> None:
     assert refused_addresses(target_of("https://e.org"), [address], ANYWHERE) == ""
 
 
@@ -86,7 +86,7 @@ def test_a_host_without_an_address_is_refused() -> None:
     assert refused_addresses(target_of("https://e.org"), [], ANYWHERE) == "has no address"
 
 
-def test_an_address_that_is_named_itself_is_allowed_and_no_other() -> None:
+def test_a_listed_address_is_allowed_and_no_other() -> None:
     allowed = Destinations(origins=("http://10.0.0.5:80",))
     target = target_of("http://10.0.0.5/x")
 
@@ -94,7 +94,7 @@ def test_an_address_that_is_named_itself_is_allowed_and_no_other() -> None:
     assert refused_addresses(target, ["10.0.0.6"], allowed) != ""
 
 
-def test_a_private_host_is_allowed_in_its_network_alone() -> None:
+def test_a_private_host_is_allowed_only_in_a_listed_network() -> None:
     allowed = Destinations(origins=("https://hooks.corp",), networks=("10.1.0.0/16", "fd00::/8"))
     target = target_of("https://hooks.corp/x")
 

@@ -16,12 +16,12 @@ from rqueue.errors import StoreUnavailable
 from rqueue.gauges import gather, gather_queues
 from rqueue.maintenance.janitor import Janitor
 from rqueue.notices.notifier import DeliveryCounts, Notifier
-from rqueue.notices.senders.sender import Undelivered
+from rqueue.notices.sender import Undelivered
 from rqueue.notices.sink import LogSink
 from rqueue.notices.store import forget
 from rqueue.notices.wording import Message
 from rqueue.process.monitor import ServedQueue
-from rqueue.process.service import Figures, note_work
+from rqueue.process.service import ServiceCounters, note_work
 from tests.harness import Harness, opened
 from tests.servers import Server
 
@@ -46,7 +46,7 @@ class Receiver:
 def a_notifier(harness: Harness, box: Receiver, name: str = "ops", **options: Any) -> Notifier:
     sink = LogSink(kind="log", name=name, **options)
     return Notifier(
-        harness.queue._internals.shard, sink, box, queue="house", clock=SYSTEM, random=Random(7)
+        harness.queue._internals.shard, sink, box, queue="sales", clock=SYSTEM, random=Random(7)
     )
 
 
@@ -64,7 +64,7 @@ async def due(harness: Harness, sink: str = "ops") -> None:
         await harness.client.zadd(key, {notice: 1})
 
 
-async def test_the_dead_and_opened_breakers_are_noticed_by_default(harness: Harness) -> None:
+async def test_dead_tasks_and_opened_breakers_are_sent_by_default(harness: Harness) -> None:
     box = Receiver()
     notifier = a_notifier(harness, box)
     await notifier.tick()
@@ -75,8 +75,8 @@ async def test_the_dead_and_opened_breakers_are_noticed_by_default(harness: Harn
 
     assert await notifier.tick() == DeliveryCounts(delivered=2)
     first, second = box.messages
-    assert first.line == f"[house] Task {task} moved to dead letter queue: error"
-    assert second.line == "[house] Circuit breaker OPEN for code, half-open after 60000 ms"
+    assert first.line == f"[sales] Task {task} moved to dead letter queue: error"
+    assert second.line == "[sales] Circuit breaker OPEN for code, half-open after 60000 ms"
     assert await harness.client.xlen(harness.keys.notices()) == 0
 
 
@@ -97,7 +97,7 @@ async def test_a_sink_filters_by_name_and_severity(harness: Harness) -> None:
     ]
 
 
-async def test_what_failed_is_tried_again_until_it_arrives_under_the_same_id(
+async def test_a_failed_notice_is_retried_with_the_same_id_until_it_arrives(
     harness: Harness,
 ) -> None:
     box = Receiver()
@@ -150,7 +150,7 @@ async def test_a_sink_that_is_down_delays_no_other(harness: Harness) -> None:
     assert await harness.client.xlen(harness.keys.notices()) == 0
 
 
-async def test_one_that_was_killed_after_the_delivery_is_followed_by_one_with_the_same_id(
+async def test_a_notifier_killed_after_a_delivery_repeats_it_with_the_same_id(
     harness: Harness,
 ) -> None:
     box = Receiver()
@@ -192,7 +192,7 @@ class ShardLosingReplies:
         return await self.shard.run(name, *words)
 
 
-async def test_what_is_known_to_have_arrived_is_not_sent_again(harness: Harness) -> None:
+async def test_a_delivered_notice_is_not_sent_again_after_a_lost_reply(harness: Harness) -> None:
     box = Receiver()
     notifier = a_notifier(harness, box)
     await notifier.tick()
@@ -221,8 +221,8 @@ async def test_two_notifiers_of_a_sink_share_its_notices(harness: Harness) -> No
 
     await asyncio.gather(*(each.tick() for each in pair))
 
-    told = [message.event.task for message in one.messages + two.messages]
-    assert sorted(str(task) for task in told) == sorted(sent)
+    received = [message.event.task for message in one.messages + two.messages]
+    assert sorted(str(task) for task in received) == sorted(sent)
 
 
 async def test_two_notifiers_with_different_events_lose_none(harness: Harness) -> None:
@@ -237,8 +237,8 @@ async def test_two_notifiers_with_different_events_lose_none(harness: Harness) -
     await narrow.tick()
     await wide.tick()
 
-    told = [message.event.name for message in one.messages + two.messages]
-    assert told == ["breaker.opened", "breaker.closed"]
+    received = [message.event.name for message in one.messages + two.messages]
+    assert received == ["breaker.opened", "breaker.closed"]
 
 
 async def test_a_sink_is_registered_again_after_the_server_lost_its_data(harness: Harness) -> None:
@@ -253,7 +253,7 @@ async def test_a_sink_is_registered_again_after_the_server_lost_its_data(harness
     assert await notifier.tick() == DeliveryCounts(delivered=1)
 
 
-async def test_texts_are_one_line_unless_the_sink_asks_for_more(harness: Harness) -> None:
+async def test_texts_are_one_line_without_detail(harness: Harness) -> None:
     short, whole = Receiver(), Receiver()
     pair = [
         a_notifier(harness, short, "short", events=["task.cancelled"], min_severity="info"),
@@ -279,7 +279,7 @@ async def test_texts_are_one_line_unless_the_sink_asks_for_more(harness: Harness
     assert short.messages[0].event.task == task.id
 
 
-async def test_the_scheduler_runs_a_notifier_for_each_sink_it_has_the_secret_of(
+async def test_the_scheduler_runs_a_notifier_for_each_sink_whose_secret_is_set(
     valkey: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HOOK_SECRET", raising=False)
@@ -303,31 +303,31 @@ async def test_without_sinks_there_are_no_notices_and_no_notifiers(harness: Harn
     assert not await harness.client.exists(harness.keys.notices())
 
 
-async def test_what_it_does_is_counted_and_what_a_sink_lacks_is_shown(harness: Harness) -> None:
+async def test_deliveries_are_counted_and_backlogs_are_shown(harness: Harness) -> None:
     box = Receiver()
     box.refuses = 1
-    notifier, figures = a_notifier(harness, box), Figures()
+    notifier, figures = a_notifier(harness, box), ServiceCounters()
     await notifier.tick()
     await dead(harness)
     note_work(notifier.name, await notifier.tick(), figures)
     served_queues = [
-        ServedQueue("house", harness.queue._internals.shard, services={notifier.name: figures})
+        ServedQueue("sales", harness.queue._internals.shard, services={notifier.name: figures})
     ]
 
     late = (await gather_queues(served_queues)).cells
-    facts = await read_queue(harness.queue._internals.shard, "house")
+    facts = await read_queue(harness.queue._internals.shard, "sales")
     await due(harness)
     note_work(notifier.name, await notifier.tick(), figures)
     now = (await gather_queues(served_queues)).cells
 
-    assert late["rqueue_notices_open"] == {("house", "ops"): [1.0]}
-    assert late["rqueue_notices_oldest_seconds"]["house", "ops"][0] > 0
+    assert late["rqueue_notices_open"] == {("sales", "ops"): [1.0]}
+    assert late["rqueue_notices_oldest_seconds"]["sales", "ops"][0] > 0
     assert [(sink.name, sink.oldest_ms is not None) for sink in facts.sinks] == [("ops", True)]
-    assert now["rqueue_notices_open"] == {("house", "ops"): [0.0]}
-    assert now["rqueue_notices_oldest_seconds"] == {("house", "ops"): [0.0]}
+    assert now["rqueue_notices_open"] == {("sales", "ops"): [0.0]}
+    assert now["rqueue_notices_oldest_seconds"] == {("sales", "ops"): [0.0]}
     counted = gather(served_queues).cells
-    assert counted["rqueue_notices_delivered_total"] == {("house", "ops"): [1.0]}
-    assert counted["rqueue_notices_failed_total"] == {("house", "ops"): [1.0]}
+    assert counted["rqueue_notices_delivered_total"] == {("sales", "ops"): [1.0]}
+    assert counted["rqueue_notices_failed_total"] == {("sales", "ops"): [1.0]}
 
 
 async def test_a_sink_without_a_notifier_is_deleted_by_the_janitor(harness: Harness) -> None:

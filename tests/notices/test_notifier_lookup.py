@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rqueue.notices.notifier import DeliveryCounts
-from rqueue.notices.senders.resolver import Resolver
-from rqueue.notices.senders.sender import CONCURRENCY
+from rqueue.notices.sender import CONCURRENCY
+from rqueue.notices.webhook import Resolver
 from tests.harness import Harness, opened
 from tests.notices.receivers import HOST, web
 from tests.notices.test_notifier_web import SECRET, a_notifier, a_sink
@@ -29,18 +29,18 @@ async def harness(valkey: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         yield found
 
 
-class Names:
+class GatedResolver:
     """A resolver that answers for one host only when the test allows it."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.look_ups = 0
         self.address: str | None = HOST
         self.known = threading.Event()
         self.real = socket.getaddrinfo
 
     def look_up(self, host: Any, *how: Any, **more: Any) -> Any:
         if host in (NAME, NAME.encode()):
-            self.asked += 1
+            self.look_ups += 1
             assert self.known.wait(30)
             if self.address is None:
                 raise socket.gaierror(socket.EAI_AGAIN, "nobody knows")
@@ -49,8 +49,8 @@ class Names:
 
 
 @pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
-    found = Names()
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[GatedResolver]:
+    found = GatedResolver()
     monkeypatch.setattr(socket, "getaddrinfo", found.look_up)
     yield found
     found.known.set()
@@ -62,8 +62,8 @@ async def breakers(harness: Harness, number: int = CONCURRENCY) -> None:
         await harness.queue.limits.open_breaker(f"code{one}", 60)
 
 
-async def test_a_slow_look_up_keeps_no_thread_and_no_look_up_of_others(
-    harness: Harness, names: Names
+async def test_a_slow_look_up_does_not_block_other_sinks(
+    harness: Harness, names: GatedResolver
 ) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(1))
@@ -75,11 +75,11 @@ async def test_a_slow_look_up_keeps_no_thread_and_no_look_up_of_others(
     async with asyncio.timeout(10):
         assert await loop.getaddrinfo("127.0.0.1", 80)
 
-    assert names.asked == 1
+    assert names.look_ups == 1
 
 
 async def test_deliveries_share_a_look_up_and_the_next_ones_have_their_own(
-    harness: Harness, names: Names
+    harness: Harness, names: GatedResolver
 ) -> None:
     async with web() as receiver:
         url = f"http://{NAME}:{receiver.port}"
@@ -90,15 +90,15 @@ async def test_deliveries_share_a_look_up_and_the_next_ones_have_their_own(
         names.known.set()
 
         assert await notifier.tick() == DeliveryCounts(delivered=CONCURRENCY)
-        asked = names.asked
+        look_ups = names.look_ups
         await breakers(harness, 1)
         assert await notifier.tick() == DeliveryCounts(delivered=1)
 
-    assert (asked, names.asked) == (1, 2)
+    assert (look_ups, names.look_ups) == (1, 2)
 
 
-async def test_what_the_look_up_found_is_checked_for_each_delivery(
-    harness: Harness, names: Names
+async def test_the_addresses_are_checked_for_each_delivery(
+    harness: Harness, names: GatedResolver
 ) -> None:
     async with web() as receiver:
         notifier = a_notifier(harness, a_sink(f"https://{NAME}:{receiver.port}/x"), {})
@@ -108,10 +108,10 @@ async def test_what_the_look_up_found_is_checked_for_each_delivery(
 
         assert await notifier.tick() == DeliveryCounts(failed=CONCURRENCY)
 
-    assert (names.asked, receiver.posts) == (1, [])
+    assert (names.look_ups, receiver.posts) == (1, [])
 
 
-async def test_one_that_gave_up_leaves_the_look_up_to_the_others(names: Names) -> None:
+async def test_a_cancelled_delivery_leaves_the_look_up_to_the_others(names: GatedResolver) -> None:
     resolver = Resolver("hook")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
@@ -121,16 +121,16 @@ async def test_one_that_gave_up_leaves_the_look_up_to_the_others(names: Names) -
     names.known.set()
 
     assert await other == [HOST]
-    assert names.asked == 1
+    assert names.look_ups == 1
 
 
-async def test_a_look_up_that_fails_does_so_for_all_and_is_made_again(names: Names) -> None:
+async def test_a_failed_look_up_fails_for_all_and_is_repeated(names: GatedResolver) -> None:
     resolver = Resolver("hook")
     names.known.set()
     names.address = None
 
-    asked = [resolver.addresses(NAME, 443) for _ in range(2)]
-    found = await asyncio.gather(*asked, return_exceptions=True)
+    look_ups = [resolver.addresses(NAME, 443) for _ in range(2)]
+    found = await asyncio.gather(*look_ups, return_exceptions=True)
     names.address = HOST
 
     assert [type(one) for one in found] == [socket.gaierror, socket.gaierror]

@@ -16,9 +16,7 @@ import pytest
 import trustme
 
 from rqueue.clock import SYSTEM
-from rqueue.notices.notifier import DeliveryCounts, Notifier
-from rqueue.notices.senders import sender_of
-from rqueue.notices.wording import MOST_REFUSALS
+from rqueue.notices.notifier import MOST_REFUSALS, DeliveryCounts, Notifier, sender_of
 from rqueue.settings.load import Settings
 from tests.harness import Harness, opened
 from tests.notices.receivers import HOST, mail
@@ -38,11 +36,11 @@ def a_notifier(harness: Harness, port: int, **changes: Any) -> Notifier:
         "sender": "queue@example.org", "to": ["ops@example.org", "two@example.org"],
         "timeout_sec": 5,
     }  # fmt: skip
-    settings = Settings(name="house", sinks=[{**sink, **changes}])
+    settings = Settings(name="sales", sinks=[{**sink, **changes}])
     (made,) = settings.sinks
     sender = sender_of(made, settings.notice_destinations, clock=SYSTEM)
     return Notifier(
-        harness.queue._internals.shard, made, sender, queue="house", clock=SYSTEM, random=Random(7)
+        harness.queue._internals.shard, made, sender, queue="sales", clock=SYSTEM, random=Random(7)
     )
 
 
@@ -58,7 +56,7 @@ def read(envelope: Any) -> Any:
     return email.message_from_bytes(envelope.content, policy=default)
 
 
-async def test_a_notice_is_one_letter_to_all(harness: Harness) -> None:
+async def test_a_notice_is_one_email_to_all_recipients(harness: Harness) -> None:
     async with mail() as post:
         assert await tick_after_opening(harness, a_notifier(harness, post.port)) == DeliveryCounts(
             delivered=1
@@ -68,14 +66,14 @@ async def test_a_notice_is_one_letter_to_all(harness: Harness) -> None:
     (event,) = [one async for one in harness.queue.events(wait=0)]
     assert envelope.rcpt_tos == ["ops@example.org", "two@example.org"]
     message = read(envelope)
-    assert message["Subject"].strip().startswith("warning: [house] Circuit breaker OPEN for code")
+    assert message["Subject"].strip().startswith("warning: [sales] Circuit breaker OPEN for code")
     assert message["From"] == "queue@example.org"
-    assert message["Message-ID"] == f"<house.{message['X-RQueue-Delivery']}@example.org>"
+    assert message["Message-ID"] == f"<sales.{message['X-RQueue-Delivery']}@example.org>"
     assert message["Date"].datetime == event.at.replace(microsecond=0)
     assert 'event: "breaker.opened"' in message.get_content()
 
 
-async def test_one_that_was_refused_is_sent_again_under_the_same_id(harness: Harness) -> None:
+async def test_a_refused_email_is_sent_again_with_the_same_id(harness: Harness) -> None:
     async with mail() as post:
         notifier = a_notifier(harness, post.port)
         post.replies = ["451 later"]
@@ -107,7 +105,7 @@ async def test_an_email_that_the_server_always_refuses_is_given_up(harness: Harn
     assert post.emails == []
 
 
-async def test_only_replies_about_the_letter_itself_are_refusals(harness: Harness) -> None:
+async def test_only_replies_about_the_email_itself_are_refusals(harness: Harness) -> None:
     async with mail() as post:
         notifier = a_notifier(harness, post.port)
         await notifier.tick()
@@ -188,7 +186,7 @@ async def test_a_permanently_refused_recipient_is_logged_and_not_retried(
     assert facts["recipient"] == "two@example.org"
 
 
-async def test_a_recipient_that_was_not_asked_is_tried_again(harness: Harness) -> None:
+async def test_a_recipient_that_was_not_tried_is_retried(harness: Harness) -> None:
     three = ["ops@example.org", "two@example.org", "three@example.org"]
     async with mail() as post:
         notifier = a_notifier(harness, post.port, to=three)
@@ -205,7 +203,7 @@ async def test_a_recipient_that_was_not_asked_is_tried_again(harness: Harness) -
     assert [one.rcpt_tos for one in post.emails] == [three[:1], three[1:]]
 
 
-async def test_recipients_that_are_refused_together_are_tried_again_together(
+async def test_recipients_that_are_refused_together_are_retried_together(
     harness: Harness,
 ) -> None:
     async with mail() as post:
@@ -251,7 +249,7 @@ async def test_a_login_is_sent_over_tls_only(
     assert plain.emails == []
 
 
-async def test_nothing_slips_into_the_headers(harness: Harness) -> None:
+async def test_texts_cannot_inject_headers(harness: Harness) -> None:
     async with mail() as post:
         notifier = a_notifier(harness, post.port, detail=True)
         await notifier.tick()
@@ -270,7 +268,7 @@ async def test_nothing_slips_into_the_headers(harness: Harness) -> None:
     assert "Bcc: all@example.org" in message["Subject"]
 
 
-async def test_a_silent_server_is_given_up_in_time(harness: Harness) -> None:
+async def test_a_silent_server_times_out(harness: Harness) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()

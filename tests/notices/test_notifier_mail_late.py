@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from rqueue.notices.mail import SmtpSender
 from rqueue.notices.notifier import DeliveryCounts, Notifier
-from rqueue.notices.senders.mail import SmtpSender
-from rqueue.notices.senders.sender import CONCURRENCY
+from rqueue.notices.sender import CONCURRENCY
 from tests.harness import Harness, opened
 from tests.notices.receivers import HOST, gated, mail
 from tests.notices.test_notifier import due
@@ -32,7 +32,7 @@ async def threads_ended(notifier: Notifier) -> None:
     await asyncio.to_thread(notifier.sender.threads.shutdown)
 
 
-async def test_a_look_up_that_took_too_long_is_not_followed_by_the_letter(
+async def test_no_email_is_sent_after_a_look_up_that_timed_out(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered, real = threading.Event(), socket.getaddrinfo

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rqueue.gauges import gather
-from rqueue.notices.notifier import WINDOW, DeliveryCounts
-from rqueue.notices.senders.sender import Undelivered
-from rqueue.notices.wording import MOST_REFUSALS, Message
+from rqueue.notices.notifier import MOST_REFUSALS, WINDOW, DeliveryCounts
+from rqueue.notices.sender import Undelivered
+from rqueue.notices.wording import Message
 from rqueue.process.monitor import ServedQueue
-from rqueue.process.service import Figures, note_work
+from rqueue.process.service import ServiceCounters, note_work
 from tests.harness import Harness, opened
 from tests.notices.receivers import web
 from tests.notices.test_notifier import Receiver, a_notifier, due
@@ -42,7 +42,7 @@ class Picky(Receiver):
 async def test_a_notice_that_is_refused_too_often_is_given_up_and_logged(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    notifier, figures = a_notifier(harness, Picky()), Figures()
+    notifier, figures = a_notifier(harness, Picky()), ServiceCounters()
     await notifier.tick()
     await harness.queue.limits.open_breaker("bad", 60)
     (event,) = [one async for one in harness.queue.events(wait=0)]
@@ -62,10 +62,10 @@ async def test_a_notice_that_is_refused_too_often_is_given_up_and_logged(
     assert (facts["sink"], facts["notice"]) == ("ops", "breaker.opened")
     assert facts["event"] == event.id
     served_queues = [
-        ServedQueue("house", harness.queue._internals.shard, services={notifier.name: figures})
+        ServedQueue("sales", harness.queue._internals.shard, services={notifier.name: figures})
     ]
     counted = gather(served_queues).cells
-    assert counted["rqueue_notices_given_up_total"] == {("house", "ops"): [1.0]}
+    assert counted["rqueue_notices_given_up_total"] == {("sales", "ops"): [1.0]}
 
 
 async def test_many_refused_notices_do_not_block_others(harness: Harness) -> None:
@@ -86,7 +86,7 @@ async def test_many_refused_notices_do_not_block_others(harness: Harness) -> Non
     assert notifier.refusals == {}
 
 
-async def test_other_failures_are_tried_for_ever_and_count_for_nothing(harness: Harness) -> None:
+async def test_other_failures_are_retried_without_limit(harness: Harness) -> None:
     box = Picky()
     box.refused = False
     notifier = a_notifier(harness, box)
@@ -102,7 +102,7 @@ async def test_other_failures_are_tried_for_ever_and_count_for_nothing(harness: 
     assert await harness.client.xlen(harness.keys.notices()) == 1
 
 
-async def test_only_answers_about_the_notice_itself_are_refusals(harness: Harness) -> None:
+async def test_only_statuses_about_the_notice_itself_are_refusals(harness: Harness) -> None:
     async with web() as receiver:
         notifier = a_web_notifier(harness, a_sink(f"{receiver.origin}/hook"))
         await notifier.tick()

@@ -18,9 +18,8 @@ import trustme
 
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError
-from rqueue.notices.notifier import DeliveryCounts, Notifier
-from rqueue.notices.senders import sender_of
-from rqueue.notices.senders.webhook import MAX_ANSWER
+from rqueue.notices.notifier import DeliveryCounts, Notifier, sender_of
+from rqueue.notices.webhook import MAX_ANSWER
 from rqueue.settings.load import Settings
 from tests.harness import Harness, opened
 from tests.notices.receivers import HOST, Web, web
@@ -33,7 +32,7 @@ SECRET = "it is known to two"
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", SECRET)
-    # None of them may be asked.
+    # None of these may be contacted.
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
 
@@ -64,23 +63,23 @@ def a_notifier(
     """A notifier for a sink; by default its own origin is allowed."""
     if allowed is None:
         allowed = {"origins": [sink["url"].rpartition("/")[0]]}
-    settings = Settings(name="house", sinks=[sink], notice_destinations=allowed)
+    settings = Settings(name="sales", sinks=[sink], notice_destinations=allowed)
     chosen = {"resolve": resolve} if resolve else {}
     (made,) = settings.sinks
     sender = sender_of(made, settings.notice_destinations, clock=SYSTEM, **chosen)
     return Notifier(
-        harness.queue._internals.shard, made, sender, queue="house", clock=SYSTEM, random=Random(7)
+        harness.queue._internals.shard, made, sender, queue="sales", clock=SYSTEM, random=Random(7)
     )
 
 
-def giving(*addresses: str) -> Any:
-    """A look-up that returns these addresses, and counts its calls."""
+def resolver_of(*addresses: str) -> Any:
+    """Returns a look-up that returns these addresses and counts its calls."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
-        resolve.asked.append(host)  # type: ignore[attr-defined]
+        resolve.calls.append(host)  # type: ignore[attr-defined]
         return addresses
 
-    resolve.asked = []  # type: ignore[attr-defined]
+    resolve.calls = []  # type: ignore[attr-defined]
     return resolve
 
 
@@ -110,15 +109,15 @@ async def test_a_webhook_is_signed_over_its_time_and_body(harness: Harness, rece
     assert body["detail"] == {"for_ms": 60000}
 
 
-async def test_it_is_retried_after_an_error_and_an_unreachable_server(
+async def test_a_notice_is_retried_after_an_error_and_an_unreachable_server(
     harness: Harness, receiver: Web
 ) -> None:
     receiver.statuses = [500]
     notifier = a_notifier(harness, a_sink(f"{receiver.origin}/hook"))
     assert await tick_after_opening(harness, notifier) == DeliveryCounts(failed=1)
-    nobody = a_notifier(harness, a_sink(f"http://{HOST}:1/hook"))
+    unreachable = a_notifier(harness, a_sink(f"http://{HOST}:1/hook"))
     await due(harness, "hook")
-    assert await nobody.tick() == DeliveryCounts(failed=1)
+    assert await unreachable.tick() == DeliveryCounts(failed=1)
     await due(harness, "hook")
 
     assert await notifier.tick() == DeliveryCounts(delivered=1)
@@ -128,9 +127,7 @@ async def test_it_is_retried_after_an_error_and_an_unreachable_server(
     assert first.body == second.body
 
 
-async def test_a_host_that_no_resolver_can_be_asked_for_is_tried_again(
-    harness: Harness, receiver: Web
-) -> None:
+async def test_a_host_that_cannot_be_looked_up_is_retried(harness: Harness, receiver: Web) -> None:
     async def refuses(host: str, port: int) -> list[str]:
         raise UnicodeError("label empty or too long")
 
@@ -163,9 +160,7 @@ async def test_an_answer_without_end_is_cut_off(harness: Harness, receiver: Web)
     assert done == DeliveryCounts(delivered=1)
 
 
-async def test_one_that_does_not_answer_is_given_up_in_time(
-    harness: Harness, receiver: Web
-) -> None:
+async def test_a_request_without_an_answer_times_out(harness: Harness, receiver: Web) -> None:
     receiver.gate = asyncio.Event()
 
     sink = a_sink(f"{receiver.origin}/hook", timeout_sec=1)
@@ -183,24 +178,24 @@ async def test_one_that_does_not_answer_is_given_up_in_time(
         "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "no address",
     ],
 )  # fmt: skip
-async def test_a_host_that_means_this_network_is_refused(harness: Harness, address: str) -> None:
-    resolve = giving("93.184.216.34", address)
+async def test_a_host_with_a_private_address_is_refused(harness: Harness, address: str) -> None:
+    resolve = resolver_of("93.184.216.34", address)
     sink = a_sink("https://hooks.example.org/x")
 
     done = await tick_after_opening(harness, a_notifier(harness, sink, {}, resolve))
 
     assert done == DeliveryCounts(failed=1)
-    assert resolve.asked == ["hooks.example.org"]
+    assert resolve.calls == ["hooks.example.org"]
 
 
-async def test_a_host_that_changes_its_mind_is_refused(harness: Harness, receiver: Web) -> None:
+async def test_a_host_that_changes_its_address_is_refused(harness: Harness, receiver: Web) -> None:
     """It is looked up once per delivery: there is no second answer between check and connection."""
     url = f"http://rebound.example.org:{receiver.port}"
-    asked = []
+    calls = []
 
     async def resolve(host: str, port: int) -> Sequence[str]:
-        asked.append(host)
-        return ["93.184.216.34"] if len(asked) == 1 else [HOST]
+        calls.append(host)
+        return ["93.184.216.34"] if len(calls) == 1 else [HOST]
 
     sink = a_sink(f"{url}/x", timeout_sec=0.2)
     notifier = a_notifier(harness, sink, {"origins": [url]}, resolve)
@@ -209,13 +204,15 @@ async def test_a_host_that_changes_its_mind_is_refused(harness: Harness, receive
     done.append(await notifier.tick())
 
     assert done == [DeliveryCounts(failed=1)] * 2
-    assert len(asked) == 2
+    assert len(calls) == 2
     assert receiver.posts == []
 
 
-async def test_an_intranet_host_needs_its_network_named(harness: Harness, receiver: Web) -> None:
+async def test_an_intranet_host_needs_its_network_in_the_settings(
+    harness: Harness, receiver: Web
+) -> None:
     url = f"http://hooks.corp:{receiver.port}"
-    sink, resolve = a_sink(f"{url}/x"), giving(HOST)
+    sink, resolve = a_sink(f"{url}/x"), resolver_of(HOST)
     refused = await tick_after_opening(
         harness, a_notifier(harness, sink, {"origins": [url]}, resolve)
     )
@@ -229,7 +226,7 @@ async def test_an_intranet_host_needs_its_network_named(harness: Harness, receiv
 
 
 @pytest.mark.parametrize("name", ["hooks.corp", "other.corp"])
-async def test_the_certificate_must_be_the_hosts_though_the_address_was_chosen(
+async def test_the_certificate_must_be_valid_for_the_host_name(
     harness: Harness, tmp_path: Path, name: str
 ) -> None:
     authority = trustme.CA()
@@ -241,7 +238,9 @@ async def test_the_certificate_must_be_the_hosts_though_the_address_was_chosen(
         allowed = {"origins": [url], "networks": ["127.0.0.1/32"]}
         sink = a_sink(f"{url}/x", ca_file=str(tmp_path / "ca.pem"))
 
-        done = await tick_after_opening(harness, a_notifier(harness, sink, allowed, giving(HOST)))
+        done = await tick_after_opening(
+            harness, a_notifier(harness, sink, allowed, resolver_of(HOST))
+        )
 
         good = name == "hooks.corp"
         assert done == (DeliveryCounts(delivered=1) if good else DeliveryCounts(failed=1))
@@ -256,7 +255,7 @@ async def test_an_untrusted_certificate_is_refused(harness: Harness) -> None:
         allowed = {"origins": [url], "networks": ["127.0.0.1/32"]}
 
         done = await tick_after_opening(
-            harness, a_notifier(harness, a_sink(f"{url}/x"), allowed, giving(HOST))
+            harness, a_notifier(harness, a_sink(f"{url}/x"), allowed, resolver_of(HOST))
         )
 
         assert (done, receiver.posts) == (DeliveryCounts(failed=1), [])
@@ -267,13 +266,13 @@ async def test_the_next_address_of_a_host_is_tried(harness: Harness, receiver: W
     allowed = {"origins": [url], "networks": ["127.0.0.0/8"]}
 
     done = await tick_after_opening(
-        harness, a_notifier(harness, a_sink(f"{url}/x"), allowed, giving("127.0.0.9", HOST))
+        harness, a_notifier(harness, a_sink(f"{url}/x"), allowed, resolver_of("127.0.0.9", HOST))
     )
 
     assert done == DeliveryCounts(delivered=1)
 
 
-async def test_slack_gets_a_text_in_which_nothing_is_a_mention(
+async def test_mentions_are_escaped_for_slack(
     harness: Harness, receiver: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACK_URL", f"{receiver.origin}/services/T0/secret")
@@ -288,14 +287,14 @@ async def test_slack_gets_a_text_in_which_nothing_is_a_mention(
     assert await notifier.tick() == DeliveryCounts(delivered=1)
 
     (post,) = receiver.posts
-    text = "warning: [house] Worker &lt;!channel&gt; was drained: a &amp; &lt;b&gt;"
+    text = "warning: [sales] Worker &lt;!channel&gt; was drained: a &amp; &lt;b&gt;"
     assert json.loads(post.body) == {"text": text}
     assert "x-rqueue-signature" not in post.headers
 
 
 @pytest.mark.parametrize(
     ("variable", "rule"),
-    [("", "the variable SLACK_URL is not set"), ("ftp://x", "holds no URL"),
+    [("", "the variable SLACK_URL is not set"), ("ftp://x", "contains no URL"),
      ("http://e.org/x", "not https")],
 )  # fmt: skip
 async def test_the_error_for_a_bad_secret_url_does_not_contain_it(

@@ -49,7 +49,7 @@ NO_HOSTS = ["x..example", ".example", "a" * 70, f"{'a' * 64}.example", "a." * 13
         ({**MAIL, "port": 0}, "sinks.0.smtp.port"),
     ],
 )
-def test_what_is_wrong_with_a_sink_is_named(sink: dict[str, Any], setting: str) -> None:
+def test_an_error_names_the_wrong_field_of_a_sink(sink: dict[str, Any], setting: str) -> None:
     with pytest.raises(ConfigError) as refused:
         Settings(name="q", sinks=[sink])
 
@@ -58,12 +58,12 @@ def test_what_is_wrong_with_a_sink_is_named(sink: dict[str, Any], setting: str) 
 
 
 @pytest.mark.parametrize("host", ["e.org.", "a" * 63, "127.0.0.1", "[::ffff:10.0.0.1]", "x_y.corp"])
-def test_a_host_that_can_be_looked_up_is_taken(host: str) -> None:
+def test_valid_host_names_are_accepted(host: str) -> None:
     assert Settings(name="q", sinks=[{**HOOK, "url": f"https://{host}/x"}]).sinks
 
 
-def test_two_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigError, match="has two of the name a"):
+def test_duplicate_sink_names_are_refused() -> None:
+    with pytest.raises(ConfigError, match="has two sinks named a"):
         Settings(name="q", sinks=[LOG, MAIL])
 
 
@@ -71,7 +71,7 @@ def test_two_of_one_name_are_refused() -> None:
     "allowed",
     [{"origins": ["https://e.org/path"]}, {"origins": ["e.org"]}, {"networks": ["10.0.0.1/8"]}],
 )
-def test_a_destination_that_is_none_is_refused(allowed: dict[str, Any]) -> None:
+def test_an_invalid_destination_is_refused(allowed: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="notice_destinations"):
         Settings(name="q", notice_destinations=allowed)
 
@@ -85,7 +85,7 @@ def test_a_destination_that_is_none_is_refused(allowed: dict[str, Any]) -> None:
         (["task.dead_lettered", "worker.lost"], "critical", {"task.dead_lettered"}),
     ],
 )
-def test_a_sink_wants_what_fits_by_name_and_severity(
+def test_a_sink_selects_events_by_name_and_severity(
     events: list[str], least: str, wanted: set[str]
 ) -> None:
     sink = LogSink.model_validate({**LOG, "events": events, "min_severity": least})
@@ -93,14 +93,14 @@ def test_a_sink_wants_what_fits_by_name_and_severity(
     assert set(sink.wants()) == wanted
 
 
-def test_by_default_a_sink_wants_the_dead_and_the_opened_breakers() -> None:
+def test_by_default_a_sink_selects_dead_tasks_and_opened_breakers() -> None:
     wanted = LogSink.model_validate(LOG).wants()
 
     assert {"task.dead_lettered", "breaker.opened", "worker.lost"} <= set(wanted)
     assert not {"task.ready", "task.retrying", "dag.completed"} & set(wanted)
 
 
-def test_settings_show_no_url_that_few_know() -> None:
+def test_settings_do_not_show_the_secret_part_of_a_url() -> None:
     settings = Settings(name="q", sinks=[{**HOOK, "url": "https://e.org/token"}])
 
     assert "token" not in repr(settings)

@@ -25,8 +25,8 @@ from rqueue.worker.slots import Running
 from rqueue.worker.stats import WorkerStats, raised
 from rqueue.worker.worker import Worker
 from tests.harness import NAME, Harness
-from tests.lua.worker.crew import enrol
-from tests.worker.working import ended, until, working
+from tests.lua.worker.registered import register_worker
+from tests.worker.running import ended, until, working
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "metrics.md").read_text("utf-8")
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 3, in f\n    boom()\n    ^^^^^^\n'
@@ -43,7 +43,7 @@ def samples(figures: Figures) -> Samples:
 
 
 def served_queues(harness: Harness, worker: Worker) -> list[ServedQueue]:
-    return [ServedQueue("house", harness.queue._internals.shard, worker)]
+    return [ServedQueue("sales", harness.queue._internals.shard, worker)]
 
 
 def test_the_page_lists_every_metric_with_its_labels() -> None:
@@ -55,7 +55,7 @@ def test_the_page_lists_every_metric_with_its_labels() -> None:
     assert rows == {metric.name: metric.labels for metric in METRICS}
 
 
-def test_the_names_and_labels_that_were_promised() -> None:
+def test_documented_names_and_labels_exist() -> None:
     promised = {
         "task_queue_depth": ("status", "priority_tier"),
         "task_queue_wait_seconds": (),
@@ -78,7 +78,7 @@ def test_a_scrape_without_counts_shows_zero() -> None:
     assert found["task_queue_wait_seconds_count", ()] == 0
 
 
-def test_a_histogram_reads_as_prometheus_wants_it() -> None:
+def test_a_histogram_has_the_prometheus_format() -> None:
     figures = Figures()
     for value in (0.0005, 0.002, 0.002, 99):
         figures.observe("rqueue_script_seconds", "task/exchange", value=value)
@@ -91,7 +91,7 @@ def test_a_histogram_reads_as_prometheus_wants_it() -> None:
     assert found["rqueue_script_seconds_sum", ("task/exchange",)] == pytest.approx(99.0045)
 
 
-def test_labels_that_never_end_are_counted_together() -> None:
+def test_series_above_the_limit_are_counted_together() -> None:
     figures = Figures()
     for number in range(2 * MOST_SERIES):
         figures.count("tasks_completed_total", f"t{number}")
@@ -116,7 +116,7 @@ def test_figures_add_up_and_ratios_are_of_the_sums() -> None:
     assert found["tasks_completed_total", ("t",)] == 10
 
 
-def test_of_a_process_that_is_gone_only_its_deeds_remain() -> None:
+def test_only_counters_of_an_ended_process_are_kept() -> None:
     figures = Figures()
     figures.count("tasks_completed_total", "t")
     figures.count("agent_heartbeat_misses_total", "w1")
@@ -125,7 +125,7 @@ def test_of_a_process_that_is_gone_only_its_deeds_remain() -> None:
     assert set(lasting(figures.cells)) == {"tasks_completed_total"}
 
 
-def test_waits_are_those_of_tasks_that_were_ready_from_the_start() -> None:
+def test_waits_are_measured_for_tasks_that_were_ready_from_the_start() -> None:
     stats = WorkerStats("w", "q")
     row = [b"01M7J64DSGF3S95GBFHQG3WX00", b"1:x"]
     plain = grant([*row, b"1000-0", b"{}"])
@@ -141,7 +141,7 @@ def test_waits_are_those_of_tasks_that_were_ready_from_the_start() -> None:
     assert found["task_queue_wait_seconds_sum", ()] == 2
 
 
-def test_a_completion_that_was_refused_is_not_one() -> None:
+def test_a_refused_completion_is_not_counted() -> None:
     stats = WorkerStats("w", "q")
     ids = ["01M7J64DSGF3S95GBFHQG3WX00", "01M7J64DSGF3S95GBFHQG3WX01"]
     stats.types = dict.fromkeys(ids, "t")
@@ -167,7 +167,7 @@ def test_the_log_contains_only_the_class_of_an_error(message: str, name: str) ->
     assert raised(message) == name
 
 
-async def test_a_workers_deeds_are_counted(
+async def test_outcomes_of_a_worker_are_counted(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     @harness.queue.task("good")
@@ -254,7 +254,7 @@ async def test_a_lost_lease_is_counted_and_logged_once(
         await until(lambda: not worker.held)
         found = samples(gather(served_queues(harness, worker)))
 
-    assert found["rqueue_leases_lost_total", ("house",)] == 1
+    assert found["rqueue_leases_lost_total", ("sales",)] == 1
     (line,) = [line for line in caplog.records if line.message == "task lost"]
     assert vars(line)["task"] == handle.id
     assert (worker.executor.stats.types, found.get(("tasks_completed_total", ("held",)))) == (
@@ -282,7 +282,7 @@ async def test_a_lease_that_has_ended_meanwhile_is_not_reported_as_lost(
     assert (list(worker.slots.ready), worker.held) == ([], {})
 
 
-async def test_what_the_reaper_took_is_a_crash(harness: Harness) -> None:
+async def test_a_reaped_lease_is_counted_as_a_crash(harness: Harness) -> None:
     lease = await harness.running("code", max_attempts=1)
     scheduler = harness.queue.scheduler()
     await harness.age(lease, 3600)
@@ -290,14 +290,14 @@ async def test_what_the_reaper_took_is_a_crash(harness: Harness) -> None:
     running = asyncio.create_task(scheduler.run(stop))
     await until(lambda: scheduler.figures["reaper"].work)
     found = samples(
-        gather([ServedQueue("house", harness.queue._internals.shard, scheduler=scheduler)])
+        gather([ServedQueue("sales", harness.queue._internals.shard, scheduler=scheduler)])
     )
     stop.set()
     await running
 
     reaped = sum(scheduler.figures["reaper"].work.values())
     assert found["tasks_failed_total", ("crash",)] == reaped == 1
-    assert found["rqueue_scheduler_leading", ("house",)] == 1
+    assert found["rqueue_scheduler_leading", ("sales",)] == 1
 
 
 async def test_the_depth_is_read_from_the_queue(harness: Harness) -> None:
@@ -306,20 +306,20 @@ async def test_the_depth_is_read_from_the_queue(harness: Harness) -> None:
     await harness.queue.enqueue("b", delay=60)
     await harness.running("c")
 
-    found = samples(await gather_queues([ServedQueue("house", harness.queue._internals.shard)]))
+    found = samples(await gather_queues([ServedQueue("sales", harness.queue._internals.shard)]))
 
     assert found["task_queue_depth", ("critical", "READY")] == 1
     assert found["task_queue_depth", ("background", "READY")] == 1
     assert found["task_queue_depth", ("any", "PENDING")] == 1
     assert found["task_queue_depth", ("any", "RUNNING")] == 1
-    assert found["rqueue_queue_depth", ("house", "PENDING", "b")] == 1
+    assert found["rqueue_queue_depth", ("sales", "PENDING", "b")] == 1
 
 
 async def test_unserved_tasks_and_workers_are_read_from_the_queue(
     harness: Harness,
 ) -> None:
-    await enrol(harness, "w1", "w1/a", Registration(types=("code",)))
-    await enrol(harness, "w2", "w2/a", Registration(types=("mail",)))
+    await register_worker(harness, "w1", "w1/a", Registration(types=("code",)))
+    await register_worker(harness, "w2", "w2/a", Registration(types=("mail",)))
     await drain(harness.queue._internals.shard, "w2")
     for type in ("code", "mail", "mail"):
         await harness.queue.enqueue(type)

@@ -16,11 +16,11 @@ import pytest
 
 from rqueue.errors import ConfigError
 from rqueue.gauges import GAUGES
-from rqueue.process import http_probe
-from rqueue.process.http_probe import LOCAL, Address, Health
-from rqueue.process.monitor import Monitor, Ports, ServedQueue
+from rqueue.process import monitor as monitor_module
+from rqueue.process.http_listener import LOCAL, Address
+from rqueue.process.monitor import Health, Monitor, Ports, ServedQueue
 from tests.harness import Harness
-from tests.worker.working import until, working
+from tests.worker.running import until, working
 
 
 def get(url: str) -> tuple[int, str]:
@@ -46,13 +46,13 @@ async def monitored(
     local = Address(LOCAL, 0)
     async with working(harness.queue) as worker:
         await until(worker.beat.thread.is_alive)
-        one = ServedQueue("house", harness.queue._internals.shard, worker)
+        one = ServedQueue("sales", harness.queue._internals.shard, worker)
         async with Monitor([one], Ports(metrics=local, health=local), gauges=GAUGES) as monitor:
             (line,) = [line for line in caplog.records if line.message == "listening"]
             yield monitor, f"http://{vars(line)['address']}"
 
 
-async def test_it_answers_while_the_event_loop_is_blocked(
+async def test_a_monitor_answers_while_the_event_loop_is_blocked(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     found: list[tuple[int, str]] = []
@@ -72,7 +72,7 @@ async def test_it_answers_while_the_event_loop_is_blocked(
 async def test_a_blocked_event_loop_is_not_alive(
     harness: Harness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_probe, "STUCK_SEC", 0.05)
+    monkeypatch.setattr(monitor_module, "STUCK_SEC", 0.05)
     found: list[tuple[int, str]] = []
 
     def ask(url: str) -> None:
@@ -108,22 +108,22 @@ async def test_a_worker_that_drains_is_alive_and_not_ready(
     assert (after[0], after[1]["ready"], after[1]["draining"]) == (503, False, True)
 
 
-async def test_without_its_server_it_is_alive_and_not_ready(
+async def test_a_process_without_redis_is_alive_and_not_ready(
     harness: Harness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def silent(_: object) -> bool:
         await asyncio.Event().wait()
         return True
 
-    monkeypatch.setattr(http_probe, "clock", silent)
-    monkeypatch.setattr(http_probe, "ASK_SEC", 0.05)
+    monkeypatch.setattr(monitor_module, "clock", silent)
+    monkeypatch.setattr(monitor_module, "ANSWER_SEC", 0.05)
     async with monitored(harness, caplog) as (_, url):
         alive, ready = await probe(f"{url}/healthz"), await probe(f"{url}/readyz")
 
     assert (alive[0], ready[0], ready[1]["server"]) == (200, 503, False)
 
 
-async def test_while_a_lifespan_opens_it_is_alive_and_not_ready(harness: Harness) -> None:
+async def test_a_process_whose_lifespan_opens_is_alive_and_not_ready(harness: Harness) -> None:
     opening, opened = asyncio.Event(), asyncio.Event()
 
     @harness.queue.lifespan
@@ -134,7 +134,7 @@ async def test_while_a_lifespan_opens_it_is_alive_and_not_ready(harness: Harness
 
     async with working(harness.queue) as worker:
         monitor = Monitor(
-            [ServedQueue("house", harness.queue._internals.shard, worker)], Ports(), gauges=GAUGES
+            [ServedQueue("sales", harness.queue._internals.shard, worker)], Ports(), gauges=GAUGES
         )
         await opening.wait()
         before = await monitor.current_health()
@@ -146,13 +146,13 @@ async def test_while_a_lifespan_opens_it_is_alive_and_not_ready(harness: Harness
     assert (after.alive, after.ready, after.started) == (True, True, True)
 
 
-async def test_one_that_has_ended_in_good_order_beside_others_is_alive(harness: Harness) -> None:
+async def test_a_process_with_a_drained_worker_is_alive(harness: Harness) -> None:
     async with working(harness.queue) as worker:
         await until(worker.beat.thread.is_alive)
         worker.drain()
         await until(lambda: not worker.beat.thread.is_alive())
         found = await Monitor(
-            [ServedQueue("house", harness.queue._internals.shard, worker)], Ports(), gauges=GAUGES
+            [ServedQueue("sales", harness.queue._internals.shard, worker)], Ports(), gauges=GAUGES
         ).current_health()
 
     assert (found.alive, found.ready) == (True, False)
@@ -169,16 +169,18 @@ async def test_one_that_has_ended_in_good_order_beside_others_is_alive(harness: 
         (Health(0.0, started=False, heartbeats=True, server=True, draining=False), True, False),
     ],
 )
-def test_what_follows_from_the_facts(health: Health, *, alive: bool, ready: bool) -> None:
+def test_alive_and_ready_follow_from_the_health_fields(
+    health: Health, *, alive: bool, ready: bool
+) -> None:
     assert (health.alive, health.ready) == (alive, ready)
 
 
-async def test_a_port_that_is_taken_ends_the_start(harness: Harness) -> None:
+async def test_a_port_in_use_ends_the_start(harness: Harness) -> None:
     local = Address(LOCAL, 0)
     taken = await asyncio.start_server(lambda *_: None, *local)
     port = taken.sockets[0].getsockname()[1]
     monitor = Monitor(
-        [ServedQueue("house", harness.queue._internals.shard)],
+        [ServedQueue("sales", harness.queue._internals.shard)],
         Ports(metrics=Address(LOCAL, port)),
         gauges=GAUGES,
     )
@@ -191,7 +193,7 @@ async def test_a_port_that_is_taken_ends_the_start(harness: Harness) -> None:
 
 async def test_without_ports_there_is_no_thread(harness: Harness) -> None:
     async with Monitor(
-        [ServedQueue("house", harness.queue._internals.shard)], Ports(), gauges=GAUGES
+        [ServedQueue("sales", harness.queue._internals.shard)], Ports(), gauges=GAUGES
     ) as monitor:
         assert not monitor.thread.is_alive()
         assert harness.queue._internals.shard.runner.observe is None

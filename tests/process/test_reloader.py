@@ -12,7 +12,7 @@ DEEP = "x = " + "-" * 200_000 + "1\n"
 
 
 @pytest.mark.parametrize("text", ["x = (", "x = '\0'", DEEP])
-def test_a_syntax_error_is_logged_and_waited_out(
+def test_a_file_with_a_syntax_error_causes_no_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     path = tmp_path / "app.py"
@@ -26,7 +26,7 @@ def test_a_syntax_error_is_logged_and_waited_out(
 
 
 @pytest.mark.parametrize("error", [RecursionError, MemoryError, OverflowError, SystemError])
-def test_any_error_of_compiling_is_logged(
+def test_any_compile_error_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
     error: type[Exception],
 ) -> None:  # fmt: skip
@@ -42,5 +42,5 @@ def test_any_error_of_compiling_is_logged(
     assert [vars(line)["error"] for line in caplog.records] == [error.__name__]
 
 
-def test_a_file_that_is_gone_is_a_change_that_runs(tmp_path: Path) -> None:
+def test_a_removed_file_is_a_valid_change(tmp_path: Path) -> None:
     assert reloader.runs([str(tmp_path / "gone.py")])

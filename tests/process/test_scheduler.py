@@ -14,7 +14,7 @@ from rqueue.errors import ScriptFault, StoreUnavailable
 from rqueue.process.scheduler import lead, leader, owner_of
 from rqueue.services import standard_services
 from tests.harness import Harness
-from tests.process.standin import Slow, Ticking, candidate, running
+from tests.process.fake_services import Slow, Ticking, candidate, running
 
 LONG_MS = 600_000
 
@@ -25,7 +25,7 @@ async def leads(harness: Harness) -> str | None:
     return term.owner if term else None
 
 
-async def test_the_only_one_leads_and_ticks(harness: Harness) -> None:
+async def test_a_single_scheduler_leads_and_ticks(harness: Harness) -> None:
     service = Ticking()
     scheduler = candidate(harness, "a", service, ttl_sec=600)
 
@@ -40,20 +40,20 @@ async def test_the_only_one_leads_and_ticks(harness: Harness) -> None:
     assert (figures.ticks >= 2, figures.faults) == (True, 0)
 
 
-async def test_while_one_leads_another_does_not_tick(harness: Harness) -> None:
+async def test_a_second_scheduler_does_not_tick_while_the_first_leads(harness: Harness) -> None:
     first, second = Ticking(), Ticking()
     other = candidate(harness, "b", second)
 
     async with running(candidate(harness, "a", first, ttl_sec=600)):
         await first.ticked(1)
-        assert await other.ask(asyncio.Event()) is None
+        assert await other.request_term(asyncio.Event()) is None
         await first.ticked(1)
 
     assert other.term is not None
     assert (other.term.owner, second.ticks) == ("a", 0)
 
 
-async def test_one_that_stops_yields_at_once(harness: Harness) -> None:
+async def test_a_stopped_scheduler_yields_immediately(harness: Harness) -> None:
     service = Ticking()
     scheduler = candidate(harness, "a", service, ttl_sec=600)
 
@@ -66,7 +66,7 @@ async def test_one_that_stops_yields_at_once(harness: Harness) -> None:
     assert (term.owner, term.epoch) == ("b", 2)
 
 
-async def test_another_takes_over_from_one_that_stops(harness: Harness) -> None:
+async def test_another_scheduler_takes_over_from_a_stopped_one(harness: Harness) -> None:
     first, second = Ticking(), Ticking()
 
     async with running(candidate(harness, "a", first, ttl_sec=600)) as stop:
@@ -78,11 +78,11 @@ async def test_another_takes_over_from_one_that_stops(harness: Harness) -> None:
             assert await leads(harness) == "b"
 
 
-async def test_another_takes_over_from_one_that_was_killed(harness: Harness) -> None:
+async def test_another_scheduler_takes_over_from_a_killed_one(harness: Harness) -> None:
     killed = await lead(harness.queue._internals.shard, "a", ttl_ms=LONG_MS)
     service = Ticking()
     scheduler = candidate(harness, "b", service)
-    assert await scheduler.ask(asyncio.Event()) is None
+    assert await scheduler.request_term(asyncio.Event()) is None
 
     async with running(scheduler):
         await harness.client.hset(harness.keys.leader(), "until_ms", 1)
@@ -93,7 +93,7 @@ async def test_another_takes_over_from_one_that_was_killed(harness: Harness) -> 
         assert scheduler.term.epoch == killed.epoch + 1
 
 
-async def test_one_that_is_cancelled_yields_too(harness: Harness) -> None:
+async def test_a_cancelled_scheduler_yields(harness: Harness) -> None:
     service = Ticking()
     work = asyncio.create_task(candidate(harness, "a", service, ttl_sec=600).run(asyncio.Event()))
     await service.ticked(1)
@@ -105,7 +105,7 @@ async def test_one_that_is_cancelled_yields_too(harness: Harness) -> None:
     assert await leads(harness) is None
 
 
-async def test_one_whose_term_was_taken_stops_ticking(harness: Harness) -> None:
+async def test_a_scheduler_that_lost_its_term_stops_ticking(harness: Harness) -> None:
     service = Slow()
 
     async with running(candidate(harness, "a", service)):
@@ -132,7 +132,7 @@ async def test_a_slow_service_delays_no_other(harness: Harness) -> None:
     assert slow.cut.is_set()
 
 
-async def test_a_tick_that_fails_is_logged_and_counted_and_the_next_comes(
+async def test_a_failed_tick_is_logged_and_counted_and_repeated(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     service, other = Ticking("poor"), Ticking("other")
@@ -197,8 +197,8 @@ async def test_the_services_of_a_shard_do_their_work(harness: Harness) -> None:
         await soon.complete()
 
     assert [service.name for service in services] == [
-        "promoter", "reaper", "keeper", "rescorer", "sweeper", "janitor", "lookout",
-        "referee",
+        "promoter", "reaper", "resumer", "rescorer", "sweeper", "janitor", "reporter",
+        "drainer",
     ]  # fmt: skip
     lost = await harness.task(lease.id)
     assert (lost.state, lost.attempts, lost.reclaims) == (State.READY, 1, 1)

@@ -13,7 +13,7 @@ from rqueue.maintenance.sweeper import Sweeper
 from rqueue.process.scheduler import lead, yield_lead
 from tests.harness import Harness
 from tests.lua.repair.broken import one_of_each
-from tests.process.standin import Ticking, candidate, running
+from tests.process.fake_services import Ticking, candidate, running
 
 LIMITS = ("maxmemory", "maxmemory-policy")
 
@@ -32,7 +32,7 @@ async def full(harness: Harness) -> AsyncIterator[Harness]:
             await harness.client.config_set(name, value)
 
 
-async def test_a_full_server_takes_a_leader_and_lets_it_go(full: Harness) -> None:
+async def test_a_full_server_grants_and_ends_terms(full: Harness) -> None:
     service = Ticking()
 
     async with running(candidate(full, "a", service)):
@@ -42,7 +42,7 @@ async def test_a_full_server_takes_a_leader_and_lets_it_go(full: Harness) -> Non
     assert await yield_lead(full.queue._internals.shard, "b") is True
 
 
-async def test_a_full_server_lets_the_services_work(full: Harness) -> None:
+async def test_the_services_work_on_a_full_server(full: Harness) -> None:
     task = (await full.client.zrange(full.keys.delayed(), 0, 0))[0].decode()
     await full.client.zrem(full.keys.delayed(), task)
 

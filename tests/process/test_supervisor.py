@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from rqueue.process import supervisor
-from rqueue.process.supervisor import Processes, Subprocess
-from tests.worker.working import PATIENCE_SEC, until
+from rqueue.process.supervisor import Subprocess, Supervisor
+from tests.worker.running import PATIENCE_SEC, until
 
 # The tests replace `supervisor.start`.
 START = supervisor.start
@@ -21,21 +21,21 @@ MUTE = [sys.executable, "-c", "import signal; signal.alarm(60); signal.pause()"]
 SPEAKING = """
 import os, socket
 line = socket.socket(fileno=int(os.environ["RQUEUE_PARENT_FD"])).makefile("rw")
-def say(text):
+def send(text):
     line.write(text + "\\n")
     line.flush()
 """
 
 
-def speaking(code: str) -> list[str]:
+def child_process(code: str) -> list[str]:
     """A process that runs this code with its end of the connection."""
     return [sys.executable, "-c", SPEAKING + code]
 
 
 @asynccontextmanager
-async def running_processes(command: Sequence[str], count: int = 2) -> AsyncIterator[Processes]:
-    """Processes of a command, stopped at the end."""
-    made = Processes(command, count)
+async def running_processes(command: Sequence[str], count: int = 2) -> AsyncIterator[Supervisor]:
+    """The processes of a command, stopped at the end."""
+    made = Supervisor(command, count)
     running = asyncio.create_task(made.run())
     try:
         yield made
@@ -56,7 +56,7 @@ async def test_a_signal_that_comes_while_a_process_is_started_reaches_it(
         return one
 
     monkeypatch.setattr(supervisor, "start", slow)
-    made = Processes(MUTE, 2)
+    made = Supervisor(MUTE, 2)
     running = asyncio.create_task(made.run())
     await starting.wait()
     made.stop(signal.SIGTERM)
@@ -67,10 +67,10 @@ async def test_a_signal_that_comes_while_a_process_is_started_reaches_it(
     assert not made.running
 
 
-async def test_one_that_owes_an_answer_for_too_long_is_not_alive(
+async def test_a_process_that_does_not_answer_for_too_long_is_not_alive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(supervisor, "ASK_SEC", 0.01)
+    monkeypatch.setattr(supervisor, "ANSWER_SEC", 0.01)
 
     async with running_processes(MUTE) as made:
         await until(lambda: len(made.running) == 2)
@@ -82,35 +82,35 @@ async def test_one_that_owes_an_answer_for_too_long_is_not_alive(
     assert (later["alive"], later["ready"], later["silent"]) == (False, False, 2)
 
 
-async def test_one_that_answers_late_owes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "ASK_SEC", 0.01)
+async def test_a_late_answer_completes_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "ANSWER_SEC", 0.01)
     late = """
 for word in line:
     if word.startswith("health"):
         signal = line.readline()
-        say('["health", {"alive": true, "ready": true}]')
+        send('["health", {"alive": true, "ready": true}]')
 """
 
-    async with running_processes(speaking(late), count=1) as made:
+    async with running_processes(child_process(late), count=1) as made:
         await until(lambda: made.running)
         (one,) = made.running.values()
         first = await made.health()
         silent_sec = one.silent_sec
         # The next word lets it continue.
         one.send("go")
-        await until(lambda: not one.asked)
+        await until(lambda: not one.requests)
 
         assert (first["silent"], silent_sec > 0, one.silent_sec) == (1, True, 0)
 
 
-async def test_one_that_ends_in_good_order_at_once_is_not_started_without_end(
+async def test_a_process_that_ends_at_its_start_is_replaced_with_growing_pauses(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="rqueue.worker")
     monkeypatch.setattr(supervisor, "FIRST_PAUSE_SEC", 0.001)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE_SEC", 0.003)
 
-    async with running_processes(speaking("""say('["limit", "--max-rss 20"]')"""), count=1):
+    async with running_processes(child_process("""send('["limit", "--max-rss 20"]')"""), count=1):
         await until(lambda: count_lines(caplog, "process replaced") >= 3)
 
     pauses = [
@@ -120,12 +120,12 @@ async def test_one_that_ends_in_good_order_at_once_is_not_started_without_end(
     assert count_lines(caplog, "--max-rss 20 is reached right after the start of a process") == 1
 
 
-async def test_one_that_did_its_share_soon_is_replaced_at_once(
+async def test_a_process_that_soon_reached_max_tasks_is_replaced_without_a_pause(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", logger="rqueue.worker")
 
-    async with running_processes(speaking("""say('["limit", "--max-tasks 5"]')"""), count=1):
+    async with running_processes(child_process("""send('["limit", "--max-tasks 5"]')"""), count=1):
         await until(lambda: count_lines(caplog, "process replaced") >= 2)
 
     pauses = {
@@ -143,10 +143,10 @@ async def test_all_processes_get_their_slots_also_those_started_later(
     three = """
 for word in line:
     if word == "slots 3\\n":
-        say('["limit", "--max-tasks 3"]')
+        send('["limit", "--max-tasks 3"]')
         break
 """
-    made = Processes(speaking(three), 2, slots=1)
+    made = Supervisor(child_process(three), 2, slots=1)
     running = asyncio.create_task(made.run())
     await until(lambda: len(made.running) == 2)
 
@@ -167,31 +167,31 @@ def count_lines(caplog: pytest.LogCaptureFixture, event: str) -> int:
     return [line.getMessage() for line in caplog.records].count(event)
 
 
-async def test_a_process_that_cannot_be_set_up_ends_all() -> None:
+async def test_a_process_that_cannot_be_set_up_ends_all_processes() -> None:
     command = [sys.executable, "-c", "import sys; sys.exit(5)"]
-    made = Processes(command, 2)
+    made = Supervisor(command, 2)
 
     await asyncio.wait_for(made.run(), PATIENCE_SEC)
 
     assert made.refused == 5
 
 
-async def test_one_that_is_refused_by_its_server_ends_all() -> None:
-    refused = """say('["open", true]'); say('["limit", ""]'); os._exit(5)"""
-    made = Processes(speaking(refused), 2)
+async def test_a_process_refused_by_redis_ends_all_processes() -> None:
+    refused = """send('["open", true]'); send('["limit", ""]'); os._exit(5)"""
+    made = Supervisor(child_process(refused), 2)
 
     await asyncio.wait_for(made.run(), PATIENCE_SEC)
 
     assert made.refused == 5
 
 
-async def test_one_that_a_task_ends_with_that_code_is_replaced_as_any_other(
+async def test_a_process_that_a_task_ends_with_the_setup_exit_code_is_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervisor, "FIRST_PAUSE_SEC", 0.001)
 
     # It ran, and was killed before it could report anything.
-    async with running_processes(speaking("""say('["open", true]'); os._exit(5)""")) as made:
+    async with running_processes(child_process("""send('["open", true]'); os._exit(5)""")) as made:
         await until(lambda: count_lines(caplog, "process died") >= 3)
 
         assert not made.stopping.is_set()
@@ -199,13 +199,13 @@ async def test_one_that_a_task_ends_with_that_code_is_replaced_as_any_other(
 
 
 @pytest.mark.parametrize("others", [1, 0])
-async def test_a_refused_replacement_is_tried_again_while_the_others_work(
+async def test_a_refused_replacement_is_retried_while_the_others_work(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, others: int
 ) -> None:
     monkeypatch.setattr(supervisor, "FIRST_PAUSE_SEC", 0.001)
-    works = "say('[\"up\", true]'); line.readline(); line.readline()"
-    dies = "say('[\"up\", true]'); os._exit(9)"
-    commands = [*[speaking(works)] * others, speaking(dies)]
+    works = "send('[\"up\", true]'); line.readline(); line.readline()"
+    dies = "send('[\"up\", true]'); os._exit(9)"
+    commands = [*[child_process(works)] * others, child_process(dies)]
     refused = [sys.executable, "-c", "import sys; sys.exit(5)"]
 
     async def one(command: Sequence[str]) -> Subprocess:
@@ -229,7 +229,7 @@ async def test_each_process_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatc
         return await START(MUTE)
 
     monkeypatch.setattr(supervisor, "start", noted)
-    made = Processes(MUTE, 2, name="night")
+    made = Supervisor(MUTE, 2, name="night")
     running = asyncio.create_task(made.run())
     await until(lambda: len(made.running) == 2)
 

@@ -15,8 +15,8 @@ from rqueue.process import worker_process as worker_process_module
 from rqueue.process.worker_process import Limits, WorkerProcess
 from rqueue.worker.shared_slots import SharedSlots
 from tests.harness import Harness
+from tests.worker.running import until
 from tests.worker.test_shared_slots import noting, queues_of, running_process
-from tests.worker.working import until
 
 
 @asynccontextmanager
@@ -35,10 +35,10 @@ async def limited(
         await asyncio.wait_for(running, 10)
 
 
-async def test_every_task_that_was_settled_counts(
+async def test_every_settled_task_counts_for_max_tasks(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_process_module, "LOOK_SEC", 0.01)
+    monkeypatch.setattr(worker_process_module, "CHECK_SEC", 0.01)
     queue = alone.queue
 
     @queue.task("good")
@@ -67,10 +67,10 @@ async def test_every_task_that_was_settled_counts(
     assert (worker_process.finished, worker_process.monitor.limit) == (4, "--max-tasks 4")
 
 
-async def test_above_its_memory_a_process_drains(
+async def test_a_process_above_its_memory_limit_drains(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_process_module, "LOOK_SEC", 0.01)
+    monkeypatch.setattr(worker_process_module, "CHECK_SEC", 0.01)
     used_mb = 50
     monkeypatch.setattr(worker_process_module, "resident_mb", lambda: used_mb)
 
@@ -89,11 +89,11 @@ async def test_above_its_memory_a_process_drains(
     assert str(await handle.status()) == "COMPLETED"
 
 
-def test_the_memory_in_use_is_known_here() -> None:
+def test_the_resident_memory_is_measured() -> None:
     assert 5 < worker_process_module.resident_mb() < 100_000
 
 
-async def test_slots_that_are_shared_change_for_all_queues(alone: Harness) -> None:
+async def test_shared_slots_are_resized_for_all_queues(alone: Harness) -> None:
     idle, busy = queues_of(alone)
     noting([idle])
     going, inside = asyncio.Event(), 0
@@ -119,7 +119,7 @@ async def test_slots_that_are_shared_change_for_all_queues(alone: Harness) -> No
         await until(lambda: inside == 4)
 
 
-async def test_a_worker_that_breaks_lets_the_others_give_back_what_they_have(
+async def test_when_a_worker_raises_the_others_release_their_tasks(
     alone: Harness,
 ) -> None:
     sound, broken = queues_of(alone)

@@ -28,7 +28,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-class Text(str):
+class TextSubclass(str):
     __slots__ = ()
 
 
@@ -47,7 +47,7 @@ PAYLOADS = {
     "100,000 deep": (nested(100_000), "payload", "too deeply"),
     "lone surrogate": ({"a": "x\ud800"}, "payload.a", "lone surrogate"),
     "lone surrogate in a key": ({"\udfff": 1}, "payload", "lone surrogate"),
-    "lone surrogate in a subclass": ({"a": Text("\ud800")}, "payload.a", "lone surrogate"),
+    "lone surrogate in a subclass": ({"a": TextSubclass("\ud800")}, "payload.a", "lone surrogate"),
     "NUL": ({"a": ["x\0y"]}, "payload.a[0]", "NUL"),
     "NUL in a key": ({"a": {"x\0y": 1}}, "payload.a", "NUL"),
     "a byte too much": ("x" * (256 * 1024 - 1), "payload", "262144 are allowed"),
@@ -115,7 +115,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "tag": ({"tags": ["ok", "a b"]}, "tags[1]", "is a label"),
     "tag with a brace": ({"tags": ["{x}"]}, "tags[0]", "is a label"),
     "65 tags": ({"tags": [f"t{n}" for n in range(65)]}, "tags", "64"),
-    "creator": ({"created_by": "nobody"}, "created_by", "kind:name"),
+    "creator": ({"created_by": "unknown"}, "created_by", "kind:name"),
     "limit key": ({"limit_key": "a*"}, "limit_key", "is a label"),
     "key with a line": ({"idempotency_key": "a\nb"}, "idempotency_key", "control character"),
     "key too long": ({"idempotency_key": "a" * 513}, "idempotency_key", "512"),
@@ -158,7 +158,11 @@ OPTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "waits for itself": ({"external_id": "me", "depends_on": ["me"]}, "depends_on", "itself"),
     "not a parent id": ({"parent_id": "x"}, "parent_id", ""),
     "unknown validator": ({"validation": ["regex", "x"]}, "validation", "names 'x'"),
-    "pattern": ({"validation": "regex", "validation_schema": "("}, "validation_schema", "no patt"),
+    "pattern": (
+        {"validation": "regex", "validation_schema": "("},
+        "validation_schema",
+        "not a pattern",
+    ),
     "schema": (
         {"validation": "json-schema", "validation_schema": {"type": "nonsense"}},
         "validation_schema",
@@ -196,7 +200,7 @@ async def test_a_bad_field_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("options", [{}, {"tags": ["a"]}])
-async def test_the_largest_payload_is_the_queues_setting(
+async def test_the_setting_of_the_queue_limits_the_payload(
     small: Harness, options: dict[str, Any]
 ) -> None:
     bare = await small.queue.enqueue("code", "x" * 1022)
@@ -208,15 +212,15 @@ async def test_the_largest_payload_is_the_queues_setting(
     assert (await small.task(bare.id)).payload == (await small.task(with_options.id)).payload
 
 
-async def test_a_task_cannot_wait_for_one_that_is_not_there(alone: Harness) -> None:
-    stranger = new_task_id()
+async def test_a_task_cannot_depend_on_a_task_that_does_not_exist(alone: Harness) -> None:
+    missing = new_task_id()
 
     with pytest.raises(InvalidTask) as caught:
         await alone.queue.enqueue("code", parent_id="x" * 26)
     assert caught.value.field == "parent_id"
-    for parent in (stranger, str(stranger.uuid), "never-seen"):
+    for parent in (missing, str(missing.uuid), "never-seen"):
         with pytest.raises(InvalidGraph) as graph:
             await alone.queue.enqueue("code", depends_on=[parent])
-        assert graph.value.path[-1] in (stranger, "never-seen")
+        assert graph.value.path[-1] in (missing, "never-seen")
 
     assert await alone.dump() == {}

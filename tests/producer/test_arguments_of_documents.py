@@ -14,7 +14,7 @@ from tests.harness import Harness
 A = {"type": "code", "maxRetries": 3}
 B = {"type": "code"}
 C = {"task_type": "code"}
-# A payload as deep as it may be, and what stands around it in the forms.
+# The path of a payload of the maximum depth, with what surrounds it in the forms.
 DEEP = "document.payload" + "[0]" * 71
 
 TEXTS: dict[str, tuple[str | bytes, str, str]] = {
@@ -60,7 +60,7 @@ TEXTS: dict[str, tuple[str | bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("bad", TEXTS)
-async def test_a_text_that_is_no_document_is_refused(alone: Harness, bad: str) -> None:
+async def test_an_invalid_document_is_refused(alone: Harness, bad: str) -> None:
     text, field, rule = TEXTS[bad]
 
     with pytest.raises(InvalidTask) as caught:
@@ -94,9 +94,9 @@ FORMS: dict[str, tuple[Any, str, str]] = {
         "set by the queue",
     ),
     "B with tokens": ({"task": {**B, "tokens_used": {"input": 1}}}, "task.tokens_used.input", ""),
-    "B with a stranger": ({"task": {**B, "x": 1}}, "task.x", "not a field of this form"),
-    "B with a stranger beside": ({"task": B, "x": 1}, "x", "not a field of this form"),
-    "B with a strange limit": (
+    "B with an unknown field": ({"task": {**B, "x": 1}}, "task.x", "not a field of this form"),
+    "B with an unknown field beside": ({"task": B, "x": 1}, "x", "not a field of this form"),
+    "B with an unknown limit": (
         {"task": {**B, "spec": {"constraints": {"x": 1}}}},
         "task.spec.constraints.x",
         "not a field of this form",
@@ -108,7 +108,7 @@ FORMS: dict[str, tuple[Any, str, str]] = {
     "C that was tried": ({**C, "attempts": 2}, "attempts", "set by the queue"),
     "C with an error": ({**C, "error_info": {"a": 1}}, "error_info", "set by the queue"),
     "C with 4": ({**C, "priority": 4}, "priority", "scale 0-3"),
-    "C with a stranger": ({**C, "type": "x"}, "type", "not a field of this form"),
+    "C with an unknown field": ({**C, "type": "x"}, "type", "not a field of this form"),
     "no type": ({"payload": {}}, "type", "is required"),
     "keys that are no text": ({"type": "code", 1: 2}, "[1]", "keys"),
 }
@@ -140,7 +140,9 @@ async def test_an_unknown_form_is_refused(alone: Harness) -> None:
 
 
 @pytest.mark.parametrize("call", [5, None, ("code", {}), [1]])
-async def test_what_is_neither_call_nor_mapping_is_refused(alone: Harness, call: Any) -> None:
+async def test_a_value_that_is_neither_call_nor_mapping_is_refused(
+    alone: Harness, call: Any
+) -> None:
     with pytest.raises(InvalidTask) as caught:
         await alone.queue.enqueue_many([{"type": "code"}, call])
 
@@ -148,7 +150,7 @@ async def test_what_is_neither_call_nor_mapping_is_refused(alone: Harness, call:
     assert await alone.dump() == {}
 
 
-async def test_a_payload_of_just_the_largest_size_passes(alone: Harness) -> None:
+async def test_a_payload_of_the_largest_size_is_accepted(alone: Harness) -> None:
     text = "x" * (256 * 1024 - 2)
 
     handle = await alone.queue.enqueue_document(json.dumps({"type": "code", "payload": text}))
@@ -174,7 +176,7 @@ async def test_a_bad_worker_name_is_refused(alone: Harness, worker: str) -> None
 
 
 @pytest.mark.parametrize("n", [0, -1, 501])
-async def test_a_claim_is_for_a_sensible_number(alone: Harness, n: int) -> None:
+async def test_a_claim_of_an_invalid_number_of_tasks_is_refused(alone: Harness, n: int) -> None:
     with pytest.raises(InvalidTask) as caught:
         await alone.queue.claim(worker="w1", n=n)
 

@@ -1,4 +1,4 @@
-"""Concurrent submits of one process are gathered, without being asked and at nobody's cost."""
+"""Concurrent submits of one process are batched, without delay for any of them."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from tests.servers import free_ports
 
 
 class Rounds:
-    """Counts the times that a house waits for its server."""
+    """Counts the round trips to the server."""
 
     def __init__(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        asked = harness.queue._internals.runtime.connection.until_answered
+        original = harness.queue._internals.runtime.connection.until_answered
 
         async def counted(*args: Any, **kwargs: Any) -> Any:
             self.count += 1
-            return await asked(*args, **kwargs)
+            return await original(*args, **kwargs)
 
         monkeypatch.setattr(harness.queue._internals.runtime.connection, "until_answered", counted)
 
 
 async def scripts_run(harness: Harness) -> int:
-    """How many scripts the server has run so far."""
+    """Returns how many scripts the server has run so far."""
     facts = await harness.client.info("commandstats")
     return sum(
         facts.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("fcall", "fcall_ro")
     )
 
 
-async def test_a_thousand_at_once_cost_a_few_round_trips(
+async def test_a_thousand_concurrent_submits_cost_a_few_round_trips(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await alone.queue.enqueue("code")
@@ -60,7 +60,7 @@ async def test_the_order_of_the_calls_is_kept(alone: Harness) -> None:
     assert [lease.task.payload for lease in leases] == list(range(400))
 
 
-async def test_one_alone_is_one_call_at_once(alone: Harness) -> None:
+async def test_a_single_submit_is_sent_immediately_in_one_call(alone: Harness) -> None:
     await alone.queue.enqueue("code")
     before = await scripts_run(alone)
 
@@ -71,7 +71,7 @@ async def test_one_alone_is_one_call_at_once(alone: Harness) -> None:
     assert alone.queue._internals.local.batcher.flushing is None
 
 
-async def test_a_burst_of_many_kinds_goes_together(
+async def test_concurrent_submits_of_different_calls_are_batched(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await alone.queue.enqueue("code")
@@ -88,7 +88,7 @@ async def test_a_burst_of_many_kinds_goes_together(
     assert len({handle.id for handle in handles[::2]}) == 1
 
 
-async def test_a_cancelled_caller_takes_no_other_with_it(alone: Harness) -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others(alone: Harness) -> None:
     for which in (0, 1, 5):
         calls = [asyncio.create_task(alone.queue.enqueue("code", n)) for n in range(10)]
         await asyncio.sleep(0)
@@ -101,10 +101,10 @@ async def test_a_cancelled_caller_takes_no_other_with_it(alone: Harness) -> None
     assert (await alone.queue.enqueue("code")).created
 
 
-async def test_a_refused_one_fails_alone(alone: Harness) -> None:
-    stranger = new_task_id()
+async def test_a_refused_task_does_not_affect_the_others(alone: Harness) -> None:
+    missing = new_task_id()
     calls = [alone.queue.enqueue("code", n) for n in range(10)]
-    calls.insert(5, alone.queue.enqueue("code", depends_on=[stranger]))
+    calls.insert(5, alone.queue.enqueue("code", depends_on=[missing]))
     calls.insert(7, alone.queue.enqueue("code", "x\0"))
 
     answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -114,7 +114,7 @@ async def test_a_refused_one_fails_alone(alone: Harness) -> None:
     assert sum(isinstance(answer, BaseException) for answer in answers) == 2
 
 
-async def test_an_error_that_is_not_ours_reaches_each(
+async def test_an_unexpected_error_reaches_every_caller(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: Any) -> None:
@@ -130,7 +130,7 @@ async def test_an_error_that_is_not_ours_reaches_each(
     assert (await alone.queue.enqueue("code")).created
 
 
-async def test_who_has_gone_before_being_sent_is_not_sent(alone: Harness) -> None:
+async def test_a_call_cancelled_before_its_batch_is_not_sent(alone: Harness) -> None:
     calls = [asyncio.create_task(alone.queue.enqueue("code", n)) for n in range(3)]
     await asyncio.sleep(0)
 
@@ -142,7 +142,7 @@ async def test_who_has_gone_before_being_sent_is_not_sent(alone: Harness) -> Non
     assert (await alone.queue.counts())["READY"] == 2
 
 
-async def test_an_unreachable_server_fails_each() -> None:
+async def test_an_unreachable_server_fails_every_caller() -> None:
     (port,) = free_ports(1)
     queue = Queue("away", url=f"redis://127.0.0.1:{port}", call_timeout_sec=0.2)
 

@@ -17,7 +17,7 @@ from tests.harness import Harness
 
 
 async def furnished(harness: Harness) -> None:
-    """Tasks in every state that a sweep can find."""
+    """Creates tasks in every state that a sweep can find."""
     queue = harness.queue
     for outcome in ("dead", "running", "claimed"):
         lease = await harness.claimed("code", tags=[outcome, "all"], max_attempts=1)
@@ -69,7 +69,7 @@ async def test_an_empty_queue_counts_nothing(harness: Harness) -> None:
         ({"before": SYSTEM.now() - timedelta(days=1)}, 0),
     ],
 )
-async def test_tasks_are_found_by_what_they_are(
+async def test_tasks_are_found_by_state_type_tag_and_age(
     harness: Harness, wanted: dict[str, object], found: int
 ) -> None:
     await furnished(harness)
@@ -79,7 +79,7 @@ async def test_tasks_are_found_by_what_they_are(
     assert len(tasks) == len({task.id for task in tasks}) == found
 
 
-async def test_a_dry_run_only_says_what_would_be_cancelled(harness: Harness) -> None:
+async def test_a_dry_run_only_lists_the_matches(harness: Harness) -> None:
     await furnished(harness)
     before = await harness.dump()
 
@@ -89,7 +89,7 @@ async def test_a_dry_run_only_says_what_would_be_cancelled(harness: Harness) -> 
     assert await harness.dump() == before
 
 
-async def test_many_are_cancelled_at_once(harness: Harness) -> None:
+async def test_many_tasks_are_cancelled_in_one_call(harness: Harness) -> None:
     await furnished(harness)
 
     swept = await harness.queue.purge(states=None, tag="all", reason="the end")
@@ -101,7 +101,7 @@ async def test_many_are_cancelled_at_once(harness: Harness) -> None:
         assert (await harness.task(task)).state is State.CANCELLED
 
 
-async def test_a_purge_takes_the_dead_unless_told_otherwise(harness: Harness) -> None:
+async def test_a_purge_discards_dead_tasks_by_default(harness: Harness) -> None:
     await furnished(harness)
 
     dry = await harness.queue.purge(dry_run=True)
@@ -124,7 +124,7 @@ async def test_more_than_one_page_is_swept(alone: Harness) -> None:
     assert (await alone.queue.counts()).live == 0
 
 
-async def test_what_is_there_all_the_time_is_found_once_whatever_comes(alone: Harness) -> None:
+async def test_a_task_is_found_once_while_others_are_added(alone: Harness) -> None:
     there = {handle.id for handle in await alone.queue.enqueue_many([{"type": "code"}] * 1201)}
     urgent = [{"type": "code", "priority": 1}] * 1500
     found: list[str] = []
@@ -138,7 +138,7 @@ async def test_what_is_there_all_the_time_is_found_once_whatever_comes(alone: Ha
     assert len(found) == len(set(found))
 
 
-async def test_what_is_there_all_the_time_is_found_whatever_goes_or_moves(alone: Harness) -> None:
+async def test_a_task_is_found_while_others_end_or_move(alone: Harness) -> None:
     handles = await alone.queue.enqueue_many([{"type": "code"}] * 1201)
     found: list[str] = []
 
@@ -153,7 +153,7 @@ async def test_what_is_there_all_the_time_is_found_whatever_goes_or_moves(alone:
     assert len(found) == len(set(found))
 
 
-async def test_a_task_that_is_claimed_meanwhile_is_still_found(harness: Harness) -> None:
+async def test_a_task_claimed_during_the_search_is_found(harness: Harness) -> None:
     first, second = await harness.queue.enqueue_many(
         [{"type": "code", "delay": 60}, {"type": "code"}]
     )
@@ -183,15 +183,15 @@ async def test_a_sweep_keeps_no_payloads(alone: Harness, monkeypatch: pytest.Mon
     assert max(kept) <= 600
 
 
-async def test_a_sweep_tells_how_far_it_has_come(harness: Harness) -> None:
+async def test_a_sweep_reports_its_progress(harness: Harness) -> None:
     await harness.queue.enqueue_many([harness.queue.call("code") for _ in range(3)])
-    heard: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
     chosen = await harness.queue._internals.operations.chosen(
         filter_of(None, None, None, None), reason=""
     )
     await harness.queue._internals.operations.end(
-        chosen, reason="", progress=lambda done, of: heard.append((done, of))
+        chosen, reason="", progress=lambda done, of: progress.append((done, of))
     )
 
-    assert heard[-1] == (3, 3)
+    assert progress[-1] == (3, 3)

@@ -1,4 +1,4 @@
-"""Claiming by hand: who gets what, in which order, and how long one waits for it."""
+"""Claims by hand: which tasks they return, in which order, and how long they wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rqueue.core.claim import Answer, WaitingClaim
 from rqueue.task.lane import Offer
 from rqueue.worker.manual import LEAVING, ManualClaim
 from tests.harness import Harness, build
-from tests.queue.until import parked, until
+from tests.queue.until import claims_waiting, until
 from tests.servers import Server
 
 
@@ -20,7 +20,7 @@ def ids(leases: list[Lease]) -> list[str]:
     return [lease.id for lease in leases]
 
 
-async def test_the_most_urgent_comes_first_then_the_earliest(harness: Harness) -> None:
+async def test_the_most_urgent_task_is_claimed_first_then_the_earliest(harness: Harness) -> None:
     queue = harness.queue
     low = await queue.enqueue("code", priority=90)
     early, late = await queue.enqueue_many([queue.call("mail"), queue.call("code")])
@@ -31,7 +31,9 @@ async def test_the_most_urgent_comes_first_then_the_earliest(harness: Harness) -
     assert ids(leases) == [urgent.id, early.id, late.id, low.id]
 
 
-async def test_a_thousand_equals_are_claimed_in_the_order_of_the_call(harness: Harness) -> None:
+async def test_a_thousand_equal_tasks_are_claimed_in_the_order_of_their_submit(
+    harness: Harness,
+) -> None:
     handles = await harness.queue.enqueue_many([harness.queue.call("code", n) for n in range(1000)])
 
     first = await harness.queue.claim(worker="w1", n=500)
@@ -41,7 +43,7 @@ async def test_a_thousand_equals_are_claimed_in_the_order_of_the_call(harness: H
     assert [lease.task.payload for lease in first[:3]] == [0, 1, 2]
 
 
-async def test_a_claim_is_for_its_types_alone(harness: Harness) -> None:
+async def test_a_claim_returns_only_tasks_of_its_types(harness: Harness) -> None:
     queue = harness.queue
     code, mail = await queue.enqueue("code"), await queue.enqueue("mail")
 
@@ -71,7 +73,7 @@ async def test_a_task_for_an_agent_waits_for_that_agent(harness: Harness) -> Non
     assert ids(await queue.claim(worker="w1", agents=["writer", "coder"])) == [task.id]
 
 
-async def test_a_claim_gives_no_more_than_was_asked_for(harness: Harness) -> None:
+async def test_a_claim_returns_no_more_tasks_than_requested(harness: Harness) -> None:
     await harness.queue.enqueue_many([{"type": "code"}] * 5)
 
     assert len(await harness.queue.claim(worker="w1")) == 1
@@ -80,7 +82,7 @@ async def test_a_claim_gives_no_more_than_was_asked_for(harness: Harness) -> Non
     assert await harness.queue.claim(worker="w1", n=3) == []
 
 
-async def test_a_lease_says_what_was_claimed(harness: Harness) -> None:
+async def test_a_lease_describes_the_claimed_task(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", {"n": 1}, tags=["a"])
 
     (lease,) = await harness.queue.claim(worker="w1")
@@ -95,7 +97,7 @@ async def test_a_lease_says_what_was_claimed(harness: Harness) -> None:
     assert (seen.state, seen.claim.agent_id) == (State.CLAIMED, "w1")
 
 
-async def test_several_claims_under_one_name_give_distinct_tasks(harness: Harness) -> None:
+async def test_several_claims_with_one_name_return_distinct_tasks(harness: Harness) -> None:
     handles = await harness.queue.enqueue_many([{"type": "code"}] * 40)
 
     claims = [harness.queue.claim(worker="w1", n=2) for _ in range(20)]
@@ -105,9 +107,9 @@ async def test_several_claims_under_one_name_give_distinct_tasks(harness: Harnes
     assert len({lease.token for lease in leases}) == 20
 
 
-async def test_several_waiting_claims_under_one_name_give_distinct_tasks(harness: Harness) -> None:
+async def test_several_waiting_claims_with_one_name_return_distinct_tasks(harness: Harness) -> None:
     waiting = [asyncio.create_task(harness.queue.claim(worker="w1", wait=30)) for _ in range(10)]
-    await parked(harness, 10)
+    await claims_waiting(harness, 10)
 
     handles = await harness.queue.enqueue_many([{"type": "code"}] * 10)
     leases = [lease for found in await asyncio.gather(*waiting) for lease in found]
@@ -121,7 +123,7 @@ async def test_several_waiting_claims_under_one_name_give_distinct_tasks(harness
 async def test_a_waiting_claim_is_answered_in_one_hop(harness: Harness) -> None:
     await harness.claimed()
     waiting = asyncio.create_task(harness.queue.claim(worker="w1", wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     handle = await harness.queue.enqueue("code")
     state = await handle.status()
@@ -134,36 +136,36 @@ async def test_a_waiting_claim_is_answered_in_one_hop(harness: Harness) -> None:
     assert await handle.result() == "done"
 
 
-async def test_a_waiting_claim_sees_lanes_that_are_new(harness: Harness) -> None:
+async def test_a_waiting_claim_serves_new_lanes(harness: Harness) -> None:
     await harness.queue.enqueue("old")
     await harness.queue.claim(worker="w0")
     waiting = asyncio.create_task(harness.queue.claim(worker="w1", types=["new"], wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     handle = await harness.queue.enqueue("new", priority_boost_per_minute=7)
 
     assert ids(await waiting) == [handle.id]
 
 
-async def test_a_wait_that_nobody_answers_ends_with_nothing(harness: Harness) -> None:
+async def test_a_waiting_claim_without_an_answer_returns_nothing(harness: Harness) -> None:
     found = await harness.queue.claim(worker="w1", wait=0.05)
 
     assert found == []
-    await parked(harness, 0)
+    await claims_waiting(harness, 0)
     handle = await harness.queue.enqueue("code")
     assert await handle.status() is State.READY
 
 
-async def test_a_claim_waits_longer_than_one_parking(valkey: Server) -> None:
+async def test_a_claim_may_wait_longer_than_one_call(valkey: Server) -> None:
     harness = build(valkey.connection(), valkey.client(), claim_wait_sec=0.02)
     waiting = asyncio.create_task(harness.queue.claim(worker="w1", wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
     (waiter,) = await harness.client.keys("*}:waiter:*")
 
-    async def parked_thrice() -> bool:
+    async def called_repeatedly() -> bool:
         return int(await harness.client.hget(waiter, "seq")) >= 8
 
-    await until(parked_thrice)
+    await until(called_repeatedly)
     handle = await harness.queue.enqueue("code")
 
     assert ids(await waiting) == [handle.id]
@@ -173,7 +175,7 @@ async def test_a_claim_waits_longer_than_one_parking(valkey: Server) -> None:
 
 async def test_a_cancelled_waiting_claim_leaves_nothing_behind(harness: Harness) -> None:
     gone = asyncio.create_task(harness.queue.claim(worker="w1", wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     gone.cancel()
     await asyncio.gather(gone, *LEAVING, return_exceptions=True)
@@ -184,10 +186,10 @@ async def test_a_cancelled_waiting_claim_leaves_nothing_behind(harness: Harness)
     assert ids(await harness.queue.claim(worker="w2")) == [handle.id]
 
 
-async def test_a_task_mailed_to_a_claim_that_is_cancelled_goes_to_another(harness: Harness) -> None:
+async def test_a_task_delivered_to_a_cancelled_claim_goes_to_another(harness: Harness) -> None:
     await harness.claimed()
     gone = asyncio.create_task(harness.queue.claim(worker="w1", wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     handle = await harness.queue.enqueue("code")
     gone.cancel()
@@ -200,8 +202,8 @@ async def test_a_task_mailed_to_a_claim_that_is_cancelled_goes_to_another(harnes
 
 
 @pytest.mark.parametrize("wait", [0, 30])
-async def test_a_cancelled_claim_keeps_no_task(harness: Harness, wait: float) -> None:
-    """Cancelled after every possible step; what it was given is another's at once."""
+async def test_a_cancelled_claim_holds_no_task(harness: Harness, wait: float) -> None:
+    """The claim is cancelled after each step; its task can be claimed immediately."""
     handle = await harness.queue.enqueue("code")
 
     for steps in range(12):
@@ -219,25 +221,25 @@ async def test_a_cancelled_claim_keeps_no_task(harness: Harness, wait: float) ->
         await lease.release()
 
 
-async def test_a_claim_cancelled_between_two_answers_gives_both_back(harness: Harness) -> None:
+async def test_a_claim_cancelled_between_two_answers_releases_both_tasks(harness: Harness) -> None:
     claim = ManualClaim(harness.queue._internals.shard, "w1", Offer.of(["code"]))
     await harness.queue.enqueue("code")
-    await claim.ask(1)
-    asked = claim.ask
+    await claim.send_claim(1)
+    send_claim = claim.send_claim
 
     async def slow(n: int, *, wait_ms: int = 0) -> Answer:
         if n == 0 and claim.given:
             await asyncio.Event().wait()
-        return await asked(n, wait_ms=wait_ms)
+        return await send_claim(n, wait_ms=wait_ms)
 
-    claim.ask = slow  # type: ignore[method-assign]
+    claim.send_claim = slow  # type: ignore[method-assign]
     await harness.queue.enqueue("code")
     waiting = asyncio.create_task(claim.wait(3, asyncio.get_running_loop().time() + 60))
     await until(lambda: counted(harness, State.CLAIMED, 2))
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
-    claim.ask = asked  # type: ignore[method-assign]
+    claim.send_claim = send_claim  # type: ignore[method-assign]
     await claim.leave()
 
     assert await counted(harness, State.READY, 2)
@@ -247,7 +249,7 @@ async def counted(harness: Harness, state: State, number: int) -> bool:
     return (await harness.queue.counts())[state] == number
 
 
-async def test_a_claim_that_waits_is_not_answered_by_a_server_that_lost_its_data(
+async def test_a_waiting_claim_is_not_answered_by_a_server_that_lost_its_data(
     harness: Harness,
 ) -> None:
     await harness.queue.enqueue_many([harness.queue.call(type) for type in ("a", "b")])

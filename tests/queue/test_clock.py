@@ -1,4 +1,4 @@
-"""The machine's clock."""
+"""The clock of the machine."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ def test_the_system_clock_is_aware_and_agrees_with_itself() -> None:
     assert before_ms - 1 <= now.timestamp() * 1000 <= after_ms + 1
 
 
-def test_the_monotonic_clock_does_not_step_back() -> None:
+def test_the_monotonic_clock_never_decreases() -> None:
     first = SYSTEM.monotonic()
 
     assert SYSTEM.monotonic() >= first

@@ -1,4 +1,4 @@
-"""The three documents as their seeds give them: taken as they stand, and shown again."""
+"""The three document forms: accepted unchanged, and shown again."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def document_of(form: str) -> dict[str, Any]:
 
 
 async def with_parents(harness: Harness, form: str) -> list[Handle]:
-    """What the document depends on, known by the ids it uses."""
+    """Enqueues the dependencies of a document with the ids that it uses."""
     return [await harness.queue.enqueue("code", external_id=own) for own in PARENTS[form]]
 
 
 @pytest.mark.parametrize("form", FILES)
-async def test_a_document_is_taken_as_it_stands(harness: Harness, form: str) -> None:
+async def test_a_document_is_accepted_unchanged(harness: Harness, form: str) -> None:
     parents = await with_parents(harness, form)
 
     from_text = await harness.queue.enqueue_document(text_of(form))
@@ -52,9 +52,7 @@ async def test_a_document_is_taken_as_it_stands(harness: Harness, form: str) -> 
 
 
 @pytest.mark.parametrize("form", ["A", "B"])
-async def test_a_document_whose_parents_are_not_there_is_refused(
-    harness: Harness, form: str
-) -> None:
+async def test_a_document_with_missing_dependencies_is_refused(harness: Harness, form: str) -> None:
     with pytest.raises(InvalidGraph) as caught:
         await harness.queue.enqueue_document(text_of(form))
 
@@ -62,7 +60,7 @@ async def test_a_document_whose_parents_are_not_there_is_refused(
     assert await harness.dump() == {}
 
 
-async def test_all_forms_go_together_in_one_call(harness: Harness) -> None:
+async def test_documents_of_all_forms_are_enqueued_in_one_call(harness: Harness) -> None:
     for form in FILES:
         await with_parents(harness, form)
 
@@ -74,7 +72,7 @@ async def test_all_forms_go_together_in_one_call(harness: Harness) -> None:
     assert types == ["eng-backend", "code", "generate_fitment", "plain"]
 
 
-async def test_parents_may_come_in_the_same_call(harness: Harness) -> None:
+async def test_dependencies_may_be_in_the_same_call(harness: Harness) -> None:
     first, second = ({"task": {"id": own, "type": "code"}} for own in PARENTS["B"])
 
     handles = await harness.queue.enqueue_many([first, second, document_of("B")])
@@ -83,7 +81,7 @@ async def test_parents_may_come_in_the_same_call(harness: Harness) -> None:
     assert set(task.blocked_by) == {handles[0].id, handles[1].id}
 
 
-async def test_document_a_means_what_it_says(harness: Harness) -> None:
+async def test_document_a_is_read_into_the_model(harness: Harness) -> None:
     await with_parents(harness, "A")
 
     spec = (await (await harness.queue.enqueue_document(document_of("A"))).task()).spec
@@ -95,7 +93,7 @@ async def test_document_a_means_what_it_says(harness: Harness) -> None:
     assert spec.idempotency_key == document_of("A")["idempotencyKey"]
 
 
-async def test_document_b_means_what_it_says(harness: Harness) -> None:
+async def test_document_b_is_read_into_the_model(harness: Harness) -> None:
     await with_parents(harness, "B")
 
     spec = (await (await harness.queue.enqueue_document(document_of("B"))).task()).spec
@@ -110,7 +108,7 @@ async def test_document_b_means_what_it_says(harness: Harness) -> None:
     ]  # fmt: skip
 
 
-async def test_document_c_means_what_it_says(harness: Harness) -> None:
+async def test_document_c_is_read_into_the_model(harness: Harness) -> None:
     spec = (await (await harness.queue.enqueue_document(document_of("C"))).task()).spec
 
     assert (spec.type, spec.agent_name) == ("generate_fitment", "FitmentAgent")
@@ -133,7 +131,7 @@ async def test_a_document_with_a_key_or_an_id_sent_twice_is_one_task(
 
 
 @pytest.mark.parametrize("form", FILES)
-async def test_what_a_document_says_is_shown_again(harness: Harness, form: str) -> None:
+async def test_every_field_of_a_document_is_shown_again(harness: Harness, form: str) -> None:
     await with_parents(harness, form)
     handle = await harness.queue.enqueue_document(text_of(form))
 
@@ -149,7 +147,7 @@ KEPT = frozenset({"createdAt", "result", "created_at", "updated_at", "available_
 
 
 def said(document: dict[str, Any], before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The paths of all that a document says."""
+    """Returns the paths of all fields of a document."""
     found = []
     for name, value in document.items():
         if name in KEPT:

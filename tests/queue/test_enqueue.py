@@ -17,7 +17,7 @@ from tests.harness import Harness
 from tests.servers import Server
 
 
-async def test_a_handle_knows_its_task(harness: Harness) -> None:
+async def test_a_handle_has_the_id_of_its_task(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", {"n": 1})
 
     assert isinstance(handle.id, TaskId)
@@ -89,7 +89,7 @@ async def test_options_are_the_models_own_names(harness: Harness) -> None:
     assert {name: getattr(spec, name) for name in options} == options
 
 
-async def test_short_words_for_times_are_understood(harness: Harness) -> None:
+async def test_short_names_for_times_are_accepted(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", timeout=30, delay=60)
 
     task = await handle.task()
@@ -110,7 +110,7 @@ async def test_a_delayed_task_waits_for_its_time(harness: Harness) -> None:
     assert abs(found.available_at - tomorrow) < timedelta(milliseconds=2)
 
 
-async def test_a_time_that_has_passed_is_now(harness: Harness) -> None:
+async def test_a_start_time_in_the_past_means_now(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", at="2020-01-01T00:00:00+02:00")
 
     assert await handle.status() is State.READY
@@ -164,7 +164,7 @@ OWN = ("order-17", "0b6ee0b2-6f9e-4ef0-8a5b-6a3f3d4c9b11", "a b/c:d ä", str(new
 
 
 @pytest.mark.parametrize("own", OWN, ids=("word", "uuid", "odd", "ours"))
-async def test_a_callers_own_id_is_as_good_as_ours(harness: Harness, own: str) -> None:
+async def test_a_task_may_be_named_by_its_external_id(harness: Harness, own: str) -> None:
     handle = await harness.queue.enqueue("code", {"n": 1}, external_id=own)
     child = await harness.queue.enqueue("code", depends_on=[own])
 
@@ -176,10 +176,10 @@ async def test_a_callers_own_id_is_as_good_as_ours(harness: Harness, own: str) -
     assert await child.status() is State.CANCELLED
 
 
-async def test_an_id_that_nobody_has_is_not_found(harness: Harness) -> None:
-    stranger = new_task_id()
+async def test_an_unknown_id_is_not_found(harness: Harness) -> None:
+    missing = new_task_id()
 
-    for name in (stranger, str(stranger), str(stranger.uuid), "never-seen", "", "\ud800"):
+    for name in (missing, str(missing), str(missing.uuid), "never-seen", "", "\ud800"):
         with pytest.raises(TaskNotFound) as caught:
             await harness.queue.get(name)
         assert caught.value.task == name

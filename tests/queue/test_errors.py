@@ -1,4 +1,4 @@
-"""Errors cross processes with all their facts."""
+"""Errors can be pickled with all their attributes, and check their arguments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_retry_waits_for_seconds_or_a_timedelta(after: Any, seconds: float | N
         Decimal("sNaN"),
     ],
 )
-def test_a_retry_that_says_no_time_is_told_so(after: Any) -> None:
+def test_a_retry_with_an_invalid_delay_is_refused(after: Any) -> None:
     with pytest.raises(
         ConfigError, match=r"Retry\.after: must be a timedelta or a number of seconds >= 0, not"
     ):
@@ -67,7 +67,7 @@ def test_a_retry_that_says_no_time_is_told_so(after: Any) -> None:
 
 
 @pytest.mark.parametrize("reason", [None, 12, b"no", ValueError("no")])
-def test_a_reason_that_is_no_text_is_told_so(reason: Any) -> None:
+def test_a_reason_that_is_not_a_string_is_refused(reason: Any) -> None:
     with pytest.raises(ConfigError, match=r"Reject\.reason: must be a string, not"):
         Reject(reason)
     with pytest.raises(ConfigError, match=r"Retry\.reason: must be a string, not"):

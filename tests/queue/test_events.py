@@ -1,4 +1,4 @@
-"""What happened is read from any place on, and followed through trouble."""
+"""Events are read from any position, and followed through failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.queue.until import blocked
 
 
 async def opened(harness: Harness, *types: str) -> None:
-    """Something happens to each of these types."""
+    """Opens the breaker of each of these types."""
     for type in types:
         await harness.queue.limits.open_breaker(type, 60)
 
@@ -31,14 +31,14 @@ async def first(walk: AsyncGenerator[Event, None]) -> Event:
     return await anext(walk)
 
 
-async def test_nothing_has_happened_at_first(harness: Harness) -> None:
+async def test_a_new_queue_has_no_events(harness: Harness) -> None:
     assert await read(harness) == []
     assert await read(harness, "$") == []
     assert await read(harness, "1700000000000-0") == []
     assert await harness.dump() == {}
 
 
-async def test_what_happened_is_read_in_its_order_and_stays(harness: Harness) -> None:
+async def test_events_are_read_in_order_and_not_deleted(harness: Harness) -> None:
     await opened(harness, "a", "b")
     before = await harness.dump()
 
@@ -49,7 +49,7 @@ async def test_what_happened_is_read_in_its_order_and_stays(harness: Harness) ->
     assert await harness.dump() == before
 
 
-async def test_it_is_resumed_after_any_event(harness: Harness) -> None:
+async def test_reading_continues_after_any_event(harness: Harness) -> None:
     await opened(harness, "a", "b", "c")
     first, *rest = await read(harness)
 
@@ -57,7 +57,7 @@ async def test_it_is_resumed_after_any_event(harness: Harness) -> None:
     assert await read(harness, rest[-1].id) == []
 
 
-async def test_it_is_chosen_by_name_and_by_task(harness: Harness) -> None:
+async def test_events_are_filtered_by_name_and_by_task(harness: Harness) -> None:
     lease, other = await harness.running(), await harness.running()
     await lease.fail("error", "no", permanent=True)
     await other.fail("timeout", "late")
@@ -85,7 +85,7 @@ async def test_it_is_chosen_by_name_and_by_task(harness: Harness) -> None:
         ({"wait": "long"}, "wait"),
     ],
 )
-async def test_what_cannot_be_asked_for_is_told_so(
+async def test_invalid_arguments_are_refused(
     harness: Harness, options: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidTask) as refused:
@@ -94,14 +94,14 @@ async def test_what_cannot_be_asked_for_is_told_so(
     assert refused.value.field == field
 
 
-async def test_what_happens_is_followed_from_now_on(harness: Harness) -> None:
+async def test_new_events_are_followed(harness: Harness) -> None:
     await opened(harness, "before")
     walk = harness.queue.events("$")
     coming = asyncio.create_task(first(walk))
     if not harness.queue._internals.runtime.connection.cluster:
         await blocked(harness)
 
-    # On a cluster it may not wait yet: it sees the first one that comes after it looks.
+    # On a cluster it may not block yet: it yields the first event after its first read.
     while not coming.done():
         await opened(harness, "after")
         await asyncio.sleep(0)
@@ -110,7 +110,7 @@ async def test_what_happens_is_followed_from_now_on(harness: Harness) -> None:
     await walk.aclose()
 
 
-async def test_it_may_be_cancelled_while_it_waits_and_takes_nothing_along(harness: Harness) -> None:
+async def test_a_cancelled_reader_loses_no_event_for_others(harness: Harness) -> None:
     coming = asyncio.create_task(first(harness.queue.events()))
     await asyncio.sleep(0)
     coming.cancel()
@@ -121,7 +121,7 @@ async def test_it_may_be_cancelled_while_it_waits_and_takes_nothing_along(harnes
     assert [event.subject for event in await read(harness)] == ["a"]
 
 
-async def test_one_that_was_away_too_long_is_told_what_it_missed(harness: Harness) -> None:
+async def test_a_reader_behind_the_oldest_event_gets_events_missed(harness: Harness) -> None:
     await opened(harness, "a")
     (first,) = await read(harness)
     await opened(harness, "b", "c")
@@ -136,13 +136,13 @@ async def test_one_that_was_away_too_long_is_told_what_it_missed(harness: Harnes
     assert await read(harness, last.id) == []
 
 
-async def test_a_place_before_the_first_event_misses_nothing(harness: Harness) -> None:
+async def test_a_position_before_the_first_event_misses_nothing(harness: Harness) -> None:
     await opened(harness, "a")
 
     assert len(await read(harness, "1000000000000-0")) == 1
 
 
-async def test_many_are_read_page_by_page(
+async def test_many_events_are_read_in_pages(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "PAGE", 3)
@@ -151,7 +151,7 @@ async def test_many_are_read_page_by_page(
     assert [event.subject for event in await read(harness)] == list("abcdefg")
 
 
-async def test_a_server_that_is_away_is_waited_for(
+async def test_reading_is_retried_while_the_server_is_unavailable(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await opened(harness, "a")
@@ -173,7 +173,7 @@ async def test_a_server_that_is_away_is_waited_for(
         await read(harness)
 
 
-async def test_events_that_nobody_of_ours_wrote_stop_nobody(harness: Harness) -> None:
+async def test_foreign_stream_entries_do_not_stop_a_reader(harness: Harness) -> None:
     await harness.client.xadd(harness.keys.events(), {b"\xff": b"\xfe"})
     await harness.client.xadd(harness.keys.events(), {"event": "task.retrying", "task": "?" * 99})
     await opened(harness, "a")
@@ -184,7 +184,7 @@ async def test_events_that_nobody_of_ours_wrote_stop_nobody(harness: Harness) ->
     assert found[1].task is None
 
 
-async def test_the_blocking_twin_reads_as_it_comes(harness: Harness) -> None:
+async def test_the_blocking_call_yields_events_as_they_come(harness: Harness) -> None:
     await opened(harness, "a", "b")
 
     def first_and_all() -> tuple[str, list[str]]:
@@ -198,7 +198,7 @@ async def test_the_blocking_twin_reads_as_it_comes(harness: Harness) -> None:
     assert await asyncio.to_thread(first_and_all) == ("a", ["a", "b"])
 
 
-async def test_in_memory_events_are_told_at_its_time() -> None:
+async def test_events_in_memory_have_the_time_of_the_test() -> None:
     queue = Queue("shop", url="redis://nowhere.invalid:1")
 
     with memory(queue) as held:

@@ -1,4 +1,4 @@
-"""`expires` wherever options are taken: what nobody has begun by then is cancelled."""
+"""`expires`, wherever options are accepted: a task that has not started in time is cancelled."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.harness import Harness
 
 
 async def expire(harness: Harness, task: str) -> None:
-    """Lets the deadline of a task have passed, and the promoter see it."""
+    """Moves the deadline of a task into the past and runs the promoter."""
     await harness.client.zadd(harness.keys.deadlines(), {task[-26:]: 1})
     await harness.promoter.tick()
 
 
 def until(task: Task) -> datetime:
-    """When a task is late."""
+    """Returns the deadline of a task."""
     assert task.spec.deadline is not None
     return task.spec.deadline
 
 
-async def test_what_has_not_begun_by_then_is_cancelled(harness: Harness) -> None:
+async def test_a_task_that_has_not_started_in_time_is_cancelled(harness: Harness) -> None:
     handle = await harness.queue.enqueue("mail", expires=60)
     left = until(await handle.task()) - SYSTEM.now()
     assert timedelta(seconds=50) < left <= timedelta(seconds=60)
@@ -41,7 +41,7 @@ async def test_what_has_not_begun_by_then_is_cancelled(harness: Harness) -> None
         await handle.result(timeout=5)
 
 
-async def test_what_has_begun_runs_on(harness: Harness) -> None:
+async def test_a_started_task_continues(harness: Harness) -> None:
     lease = await harness.running("mail", expires=timedelta(minutes=1))
 
     await expire(harness, lease.id)
@@ -50,7 +50,7 @@ async def test_what_has_begun_runs_on(harness: Harness) -> None:
     assert (await harness.task(lease.id)).state is State.COMPLETED
 
 
-async def test_it_may_be_an_option_of_a_type_and_of_a_call(harness: Harness) -> None:
+async def test_expires_is_an_option_of_a_type_and_of_a_call(harness: Harness) -> None:
     @harness.queue.task("mail", expires=3600)
     async def mail() -> None: ...
 
@@ -64,7 +64,7 @@ async def test_it_may_be_an_option_of_a_type_and_of_a_call(harness: Harness) -> 
     ]  # fmt: skip
 
 
-def test_a_wrong_one_is_told_where_the_type_stands() -> None:
+def test_an_invalid_value_is_refused_by_the_decorator() -> None:
     with pytest.raises(InvalidTask, match="expires"):
         Queue("shop", url="redis://nowhere").task("mail", expires="soon")
 
@@ -79,7 +79,7 @@ async def test_tasks_of_a_dag_may_expire(harness: Harness) -> None:
     assert (spec.on_deadline, spec.deadline is not None) == ("cancel", True)
 
 
-async def test_what_follows_a_dag_expires_so_long_after_its_own_beginning(harness: Harness) -> None:
+async def test_tasks_of_a_follow_up_dag_expire_relative_to_its_submit(harness: Harness) -> None:
     later = {"tasks": [{"type": "send", "expires": timedelta(minutes=5)}]}
     await harness.queue.dags.submit({"tasks": [{"type": "write"}], "on_complete": later})
     (lease,) = await harness.queue.claim(worker="w1", types=["write"])
@@ -92,7 +92,7 @@ async def test_what_follows_a_dag_expires_so_long_after_its_own_beginning(harnes
     assert timedelta(minutes=4) < until(task) - task.created_at < timedelta(minutes=6)
 
 
-async def test_the_inbox_counts_from_when_it_takes_a_task(harness: Harness) -> None:
+async def test_the_inbox_counts_from_the_time_it_receives_a_task(harness: Harness) -> None:
     inbox = Inbox(harness.queue._internals.shard, harness.queue.settings, clock=SYSTEM, reader="r1")
     await harness.client.xadd(harness.keys.inbox(), {"task": '{"type": "mail", "expires": 60}'})
     await harness.client.xadd(
@@ -108,7 +108,7 @@ async def test_the_inbox_counts_from_when_it_takes_a_task(harness: Harness) -> N
     assert b"give one of them" in refused[b"reason"]
 
 
-async def test_in_memory_it_is_cancelled_when_the_time_has_passed() -> None:
+async def test_a_late_task_in_memory_is_cancelled_when_the_time_is_moved() -> None:
     queue = Queue("shop", url="redis://nowhere")
     with memory(queue) as held:
         handle = await queue.enqueue("mail", expires=60)

@@ -1,4 +1,4 @@
-"""The public face of a queue is what house rules and pages name, and nothing else."""
+"""A queue has exactly the public names that the pages document."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_the_page_names_all_calls_of_a_namespace(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMESPACES)
-def test_no_name_repeats_that_of_its_namespace(name: str) -> None:
+def test_no_name_repeats_the_name_of_its_namespace(name: str) -> None:
     """`queue.dags.cancel`, not `queue.dags.cancel_dag`."""
     noun = name.removesuffix("s")
 
     assert not [call for call in NAMESPACES[name] if noun in call.split("_")]
 
 
-def test_a_queue_without_an_archive_has_the_namespace_and_says_so_when_it_is_called(
+def test_a_queue_without_an_archive_has_the_namespace_and_its_calls_raise(
     queue: Queue,
 ) -> None:
     with pytest.raises(ConfigError, match="RQUEUE_POSTGRES_URL"):

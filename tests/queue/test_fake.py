@@ -1,4 +1,4 @@
-"""The quick layer: the same queue on fakeredis, as far as it can follow."""
+"""The quick tests: the same queue on fakeredis, as far as fakeredis supports it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_task_is_enqueued_claimed_and_completed(quick: Harness) -> None:
     assert await handle.result(timeout=5) == {"done": True}
 
 
-async def test_priorities_and_options_hold(quick: Harness) -> None:
+async def test_priorities_and_options_are_respected(quick: Harness) -> None:
     queue = quick.queue
     low = await queue.enqueue("code", priority=90, tags=["a"], external_id="low")
     high = await queue.enqueue("code", priority=10)
@@ -43,14 +43,14 @@ async def test_priorities_and_options_hold(quick: Harness) -> None:
     assert (await queue.get("low")).id == low.id
 
 
-async def test_a_key_is_one_task(quick: Harness) -> None:
+async def test_an_idempotency_key_is_one_task(quick: Harness) -> None:
     first = await quick.queue.enqueue("code", idempotency_key="k")
     second = await quick.queue.enqueue("code", idempotency_key="k")
 
     assert (second.id, second.created) == (first.id, False)
 
 
-async def test_a_failed_task_is_tried_again_and_dies(quick: Harness) -> None:
+async def test_a_failed_task_is_retried_and_then_dead(quick: Harness) -> None:
     handle = await quick.queue.enqueue("code", max_attempts=2, retry=RetryPolicy.immediate())
     (lease,) = await quick.queue.claim(worker="w1")
     assert await lease.fail("error", "once") is State.RETRYING
@@ -62,7 +62,7 @@ async def test_a_failed_task_is_tried_again_and_dies(quick: Harness) -> None:
         await handle.result(timeout=5)
 
 
-async def test_a_cancelled_task_fences_its_holder(quick: Harness) -> None:
+async def test_the_holder_of_a_cancelled_task_loses_its_lease(quick: Harness) -> None:
     handle = await quick.queue.enqueue("code")
     (lease,) = await quick.queue.claim(worker="w1")
 
@@ -74,7 +74,7 @@ async def test_a_cancelled_task_fences_its_holder(quick: Harness) -> None:
         await handle.result(timeout=5)
 
 
-async def test_children_wait_for_their_parents(quick: Harness) -> None:
+async def test_dependents_wait_for_their_dependencies(quick: Harness) -> None:
     parent = await quick.queue.enqueue("code")
     child = await quick.queue.enqueue("code", depends_on=[parent.id])
     (lease,) = await quick.queue.claim(worker="w1", n=5)
@@ -86,7 +86,7 @@ async def test_children_wait_for_their_parents(quick: Harness) -> None:
         await quick.queue.enqueue("code", depends_on=[new_task_id()])
 
 
-async def test_many_at_once_keep_their_order(quick: Harness) -> None:
+async def test_tasks_of_one_call_keep_their_order(quick: Harness) -> None:
     handles = await asyncio.gather(*(quick.queue.enqueue("code", n) for n in range(100)))
 
     leases = await quick.queue.claim(worker="w1", n=100)

@@ -1,6 +1,4 @@
-"""Places and money that a task gives back when it leaves a worker's hands: whoever waits for them
-is answered in the same call, whichever way it leaves.
-"""
+"""Concurrency slots and money that a leaving task frees are used by waiting claims immediately."""
 
 from __future__ import annotations
 
@@ -31,13 +29,13 @@ async def cancelled(harness: Harness, lease: Lease) -> None:
 
 
 async def suspended(harness: Harness, lease: Lease) -> None:
-    """It waits for one that it spawns, and that is not due for long."""
+    """Suspends a task until its child has ended, which is delayed."""
     child, lanes = row("k", delay=3_600_000), lanes_text((Lane("code", 0.1),))
     assert "SUSPENDED" in await spawn(harness, lease, [child], wait="done", lanes=lanes)
 
 
 async def furnished(harness: Harness) -> Harness:
-    """With the lane of what is spawned: a new one would have who waits ask anew."""
+    """Creates the lane of the child first: a new lane would make waiting claims call again."""
     await harness.queue.enqueue("code", {}, delay=3600)
     return harness
 
@@ -53,36 +51,38 @@ ENDS: dict[str, Callable[[Harness, Lease], Awaitable[object]]] = {
 }
 
 
-async def parked(harness: Harness, worker: str) -> asyncio.Task[list[Lease]]:
-    """A claim that waits: nothing may be handed out."""
-    asking = asyncio.create_task(harness.queue.claim(worker=worker, wait=20))
+async def waiting_claim(harness: Harness, worker: str) -> asyncio.Task[list[Lease]]:
+    """Returns a waiting claim; no task is claimable."""
+    waiting = asyncio.create_task(harness.queue.claim(worker=worker, wait=20))
     while not [key async for key in harness.client.scan_iter(f"{harness.keys.root}waiting:*")]:
         await asyncio.sleep(0)
-        assert not asking.done()
-    return asking
+        assert not waiting.done()
+    return waiting
 
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("limit", LIMITS)
-async def test_a_place_is_given_on_at_once(server: Server, limit: str, end: str) -> None:
+async def test_a_freed_concurrency_slot_is_used_immediately(
+    server: Server, limit: str, end: str
+) -> None:
     async with opened(server, limits=[LIMITS[limit]]) as harness:
         await furnished(harness)
         await harness.queue.enqueue("code", {}, limit_key="a")
         (lease,) = await harness.queue.claim(worker="w1")
         await lease.start()
         waits = await harness.queue.enqueue("code", {}, limit_key="a", priority=10)
-        asking = await parked(harness, "w2")
+        waiting = await waiting_claim(harness, "w2")
 
         await ENDS[end](harness, lease)
 
-        # Nobody else ticks here, and who waits does not ask again so soon: the call has answered.
+        # No service runs, and the claim calls again much later: the move itself has answered it.
         assert (await harness.queue.counts())[State.CLAIMED] == 1
-        assert [one.id for one in await asking] == [waits.id]
+        assert [one.id for one in await waiting] == [waits.id]
 
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("account", [{}, {"worker": "w1"}])
-async def test_money_is_given_on_at_once(
+async def test_refunded_money_is_used_immediately(
     harness: Harness, account: dict[str, Any], end: str
 ) -> None:
     queue = (await furnished(harness)).queue
@@ -91,27 +91,27 @@ async def test_money_is_given_on_at_once(
     (lease,) = await queue.claim(worker="w1")
     await lease.start()
     waits = await queue.enqueue("code", {}, estimated_cost_usd=PRICE, priority=10)
-    asking = await parked(harness, "w1")
+    waiting = await waiting_claim(harness, "w1")
 
     await ENDS[end](harness, lease)
 
     assert (await queue.counts())[State.CLAIMED] == 1
-    assert [one.id for one in await asking] == [waits.id]
+    assert [one.id for one in await waiting] == [waits.id]
 
 
 @pytest.mark.parametrize("end", ENDS)
-async def test_the_money_of_a_dag_is_given_on_at_once(harness: Harness, end: str) -> None:
+async def test_refunded_money_of_a_dag_is_used_immediately(harness: Harness, end: str) -> None:
     queue = (await furnished(harness)).queue
     async with queue.dag("work", budget_usd=PRICE, on_failure="continue") as dag:
         for _ in range(2):
             dag.add(queue.call("code", estimated_cost_usd=PRICE))
     (lease,) = await queue.claim(worker="w1")
     await lease.start()
-    asking = await parked(harness, "w2")
+    waiting = await waiting_claim(harness, "w2")
 
     await ENDS[end](harness, lease)
 
     assert (await queue.counts())[State.CLAIMED] == 1
-    # What was given back is as good as the one that waits, and was first.
-    (other,) = await asking
+    # The released task has the same priority as the waiting one, and was enqueued first.
+    (other,) = await waiting
     assert (other.id == lease.id) is (end == "release")

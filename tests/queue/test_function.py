@@ -1,4 +1,4 @@
-"""A task as a function: enqueued with its own arguments and the options it was given."""
+"""Task functions: enqueued with their own arguments and options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_a_task_has_its_arguments_and_its_functions_options(harness: Harne
     assert (task.spec.priority, task.spec.timeout_sec) == (30, 60)
 
 
-async def test_options_of_one_call_stand_above_those_of_the_function(harness: Harness) -> None:
+async def test_options_of_a_call_override_those_of_the_function(harness: Harness) -> None:
     @harness.queue.task("job", priority=30)
     async def job() -> None: ...
 
@@ -35,7 +35,7 @@ async def test_options_of_one_call_stand_above_those_of_the_function(harness: Ha
     assert (await harness.task(other.id)).spec.priority == 30
 
 
-async def test_calls_go_in_bulk(harness: Harness) -> None:
+async def test_calls_are_enqueued_in_bulk(harness: Harness) -> None:
     @harness.queue.task("job")
     async def job(n: int) -> None: ...
 
@@ -44,7 +44,7 @@ async def test_calls_go_in_bulk(harness: Harness) -> None:
     assert [(await harness.task(h.id)).payload for h in handles] == [{"n": 0}, {"n": 1}, {"n": 2}]
 
 
-async def test_wrong_arguments_send_nothing(harness: Harness) -> None:
+async def test_wrong_arguments_are_refused_before_the_call(harness: Harness) -> None:
     @harness.queue.task("job")
     async def job(n: int) -> None: ...
 
@@ -54,7 +54,7 @@ async def test_wrong_arguments_send_nothing(harness: Harness) -> None:
     assert await harness.dump() == {}
 
 
-async def test_blocking_code_has_its_own_way(harness: Harness) -> None:
+async def test_a_function_is_enqueued_from_blocking_code(harness: Harness) -> None:
     @harness.queue.task("job")
     def job(n: int) -> None: ...
 
@@ -64,14 +64,14 @@ async def test_blocking_code_has_its_own_way(harness: Harness) -> None:
     await asyncio.to_thread(harness.queue.sync.aclose)
 
 
-def test_a_wrong_option_is_told_where_it_stands() -> None:
+def test_a_wrong_option_is_reported_where_it_is_given() -> None:
     queue = Queue("q", url="redis://localhost:1")
 
     with pytest.raises(InvalidTask, match="prio"):
         queue.task("job", prio=3)
 
 
-async def test_called_it_is_the_plain_function(harness: Harness) -> None:
+async def test_calling_a_task_function_runs_the_plain_function(harness: Harness) -> None:
     @harness.queue.task("add")
     def add(a: int, b: int) -> int:
         return a + b

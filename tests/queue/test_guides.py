@@ -1,4 +1,4 @@
-"""What the guides show is run: each page from top to bottom, as one program."""
+"""The code of the guides is run: each page from top to bottom, as one program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ URL = "redis://localhost:6379"
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_a_guide_works_as_it_is_written(
+async def test_the_code_of_a_guide_runs(
     valkey: Server, page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (GUIDES / page).read_text("utf-8")
@@ -37,7 +37,7 @@ async def test_a_guide_works_as_it_is_written(
 
     blocks = list(BLOCK.finditer(text))
     for block in blocks:
-        # As many empty lines before it as on the page: errors name the page's own line.
+        # Padded with empty lines, so that errors name the line of the page.
         before = "\n" * text.count("\n", 0, block.start(1))
         source = before + block[1].replace(URL, valkey.url)
         code = compile(source, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -51,7 +51,7 @@ async def test_a_guide_works_as_it_is_written(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_guide_names_no_other_server(page: str) -> None:
+def test_a_guide_uses_no_other_server(page: str) -> None:
     text = (GUIDES / page).read_text("utf-8")
 
     assert set(re.findall(r"rediss?://[^\"]+", text)) == {URL}

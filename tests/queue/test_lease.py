@@ -1,4 +1,4 @@
-"""A lease by hand: every move of its holder, and what a holder that lost it may not do."""
+"""Leases by hand: every move of the holder, and the refusals after the lease is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rqueue.errors import InvalidTask, LeaseLost, WrongState
 from tests.harness import Harness, opened
 
 
-async def test_the_whole_way_of_a_task(harness: Harness) -> None:
+async def test_a_task_is_claimed_started_renewed_and_completed_by_a_lease(harness: Harness) -> None:
     lease = await harness.claimed()
 
     await lease.start()
@@ -68,14 +68,16 @@ async def test_a_lost_lease_changes_nothing(harness: Harness, move: str, since: 
 
 
 async def tasks_of(harness: Harness) -> dict[str, Any]:
-    """Every key but the one that says when workers were heard."""
+    """Returns every key except the one with the heartbeats of workers."""
     found = await harness.dump()
     found.pop(harness.keys.workers())
     return found
 
 
 @pytest.mark.parametrize("move", ["validate", "complete", "park"])
-async def test_what_was_not_started_cannot_go_on(harness: Harness, move: str) -> None:
+async def test_a_task_that_was_not_started_cannot_be_renewed_or_settled(
+    harness: Harness, move: str
+) -> None:
     lease = await harness.claimed()
     before = await harness.dump()
 
@@ -87,7 +89,7 @@ async def test_what_was_not_started_cannot_go_on(harness: Harness, move: str) ->
     assert await harness.dump() == before
 
 
-async def test_what_is_being_checked_cannot_start_again(harness: Harness) -> None:
+async def test_a_task_in_validation_cannot_be_started_again(harness: Harness) -> None:
     lease = await harness.running()
     await lease.validate()
 
@@ -95,7 +97,7 @@ async def test_what_is_being_checked_cannot_start_again(harness: Harness) -> Non
         await lease.start()
 
 
-async def test_a_released_task_is_ready_at_its_old_place(harness: Harness) -> None:
+async def test_a_released_task_is_ready_at_its_old_position(harness: Harness) -> None:
     first = await harness.running()
     second = await harness.queue.enqueue("code")
 
@@ -108,7 +110,7 @@ async def test_a_released_task_is_ready_at_its_old_place(harness: Harness) -> No
     assert leases[0].task.epoch == 2
 
 
-async def test_a_parked_task_waits_and_spends_nothing(harness: Harness) -> None:
+async def test_a_parked_task_waits_and_spends_no_attempt(harness: Harness) -> None:
     lease = await harness.running(max_attempts=1)
 
     await lease.park(60)
@@ -124,7 +126,7 @@ async def test_a_parked_task_waits_and_spends_nothing(harness: Harness) -> None:
 
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize(("asked", "wait"), [(90.0, 90), (None, 60), (1e308, 365 * 86_400)])
-async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is(
+async def test_a_rate_limited_task_is_parked_by_a_manual_lease_as_by_a_worker(
     harness: Harness, begun: bool, asked: float | None, wait: float
 ) -> None:
     lease = await (harness.running if begun else harness.claimed)(max_attempts=1)
@@ -141,7 +143,7 @@ async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is(
     assert min(wait / 2, 3600) <= rest <= min(wait / 2 * 1.1, 3600)
 
 
-async def test_each_time_without_a_time_is_longer_by_hand_too(harness: Harness) -> None:
+async def test_the_delay_of_a_manual_park_grows_each_time(harness: Harness) -> None:
     lease = await harness.running()
     await harness.client.hset(harness.keys.task(lease.id.ulid), "parks", 3)
 
@@ -152,7 +154,9 @@ async def test_each_time_without_a_time_is_longer_by_hand_too(harness: Harness) 
     assert 480 <= (task.available_at - task.created_at).total_seconds() < 540
 
 
-async def test_set_aside_too_often_by_hand_it_fails_and_says_so_again(server: Any) -> None:
+async def test_a_task_that_is_parked_too_often_fails_and_a_repeated_call_returns_the_same(
+    server: Any,
+) -> None:
     async with opened(server, max_rate_limit_parks=0) as harness:
         lease = await harness.running(max_attempts=1)
 
@@ -164,7 +168,7 @@ async def test_set_aside_too_often_by_hand_it_fails_and_says_so_again(server: An
 
 
 @pytest.mark.parametrize("how", ["counts", "permanent"])
-async def test_where_it_counts_or_is_permanent_it_fails_by_hand(server: Any, how: str) -> None:
+async def test_a_park_that_counts_or_is_permanent_fails_the_attempt(server: Any, how: str) -> None:
     async with opened(server, rate_limit_counts=how == "counts") as harness:
         lease = await harness.running()
 
@@ -175,7 +179,7 @@ async def test_where_it_counts_or_is_permanent_it_fails_by_hand(server: Any, how
         assert await harness.queue.limits.slowdowns() == []
 
 
-async def test_a_lost_lease_sets_nothing_aside(harness: Harness) -> None:
+async def test_a_lost_lease_parks_nothing(harness: Harness) -> None:
     lease = await harness.running()
     await lease.release()
     before = await harness.dump()
@@ -186,7 +190,7 @@ async def test_a_lost_lease_sets_nothing_aside(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_reason_that_is_none_changes_nothing(harness: Harness) -> None:
+async def test_an_invalid_reason_changes_nothing(harness: Harness) -> None:
     lease = await harness.running()
     before = await harness.dump()
 
@@ -201,7 +205,7 @@ HOSTILE = ("x" * 100_000, "a\0b", "lone \ud800", "line\nline \x1b[31m", "")
 
 
 @pytest.mark.parametrize("message", HOSTILE)
-async def test_any_error_text_can_be_kept(harness: Harness, message: str) -> None:
+async def test_any_error_text_can_be_stored(harness: Harness, message: str) -> None:
     lease = await harness.running()
 
     assert await lease.fail("error", message) is State.RETRYING
@@ -214,7 +218,9 @@ async def test_any_error_text_can_be_kept(harness: Harness, message: str) -> Non
 
 
 @pytest.mark.parametrize("bad", [float("nan"), "a\0b", "\ud800", 2**63, {1: 2}, "x" * 262_145])
-async def test_a_bad_result_is_refused_and_the_lease_stays(harness: Harness, bad: Any) -> None:
+async def test_an_invalid_result_is_refused_and_the_lease_is_kept(
+    harness: Harness, bad: Any
+) -> None:
     lease = await harness.running()
     before = await harness.dump()
 
@@ -227,7 +233,7 @@ async def test_a_bad_result_is_refused_and_the_lease_stays(harness: Harness, bad
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 366 * 24 * 3600.0, -1.0])
-async def test_a_park_is_from_now_to_a_year(harness: Harness, seconds: float) -> None:
+async def test_a_park_lasts_at_most_a_year(harness: Harness, seconds: float) -> None:
     lease = await harness.running()
     before = await harness.dump()
 

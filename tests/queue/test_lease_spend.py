@@ -1,4 +1,4 @@
-"""Spending by hand: whoever speaks of a run, and however many at once, all of it counts, once."""
+"""`lease.spend`: the costs of all concurrent callers count, each once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.harness import Harness
 
 
 async def spent(harness: Harness, lease: Lease) -> float:
-    """What the task has cost, which is what the day has."""
+    """Returns the cost of the task, which equals the spent amount of the day."""
     (day, *_) = (await harness.queue.budgets.list()).accounts
     assert day.spent_usd == (await harness.task(lease.id)).cost_usd
     return day.spent_usd
 
 
-async def test_many_at_once_are_all_counted(harness: Harness) -> None:
+async def test_concurrent_costs_are_all_counted(harness: Harness) -> None:
     await harness.queue.budgets.set(100)
     lease = await harness.running()
 
@@ -29,7 +29,7 @@ async def test_many_at_once_are_all_counted(harness: Harness) -> None:
     assert await spent(harness, lease) == 20
 
 
-async def test_many_processes_of_a_run_are_all_counted(harness: Harness) -> None:
+async def test_costs_from_many_processes_are_all_counted(harness: Harness) -> None:
     await harness.queue.budgets.set(100)
     lease = await harness.running()
     others = [await harness.queue.lease(str(lease.id), lease.token) for _ in range(20)]
@@ -40,7 +40,7 @@ async def test_many_processes_of_a_run_are_all_counted(harness: Harness) -> None
     assert (await harness.task(lease.id)).tokens_used.input == 40
 
 
-async def test_what_the_worker_notes_after_it_is_kept(harness: Harness) -> None:
+async def test_later_notes_of_the_worker_are_kept(harness: Harness) -> None:
     await harness.queue.budgets.set(100)
     lease, shard = await harness.running(), harness.queue._internals.shard
     await note(shard, lease.held, Note(usd=1.0), seq=1)
@@ -52,7 +52,7 @@ async def test_what_the_worker_notes_after_it_is_kept(harness: Harness) -> None:
     assert (await harness.task(lease.id)).progress == {"at": 2}
 
 
-async def test_too_much_is_told_each_time(harness: Harness) -> None:
+async def test_every_call_above_the_limit_raises(harness: Harness) -> None:
     lease = await harness.running(max_cost_usd=1.0)
     await lease.spend(0.9)
 
@@ -61,7 +61,7 @@ async def test_too_much_is_told_each_time(harness: Harness) -> None:
             await lease.spend(0.2)
 
 
-async def test_a_lost_run_says_once_by_hand_what_it_has_cost(harness: Harness) -> None:
+async def test_a_lost_lease_reports_its_cost_once(harness: Harness) -> None:
     await harness.queue.budgets.set(100)
     lease = await harness.running()
     await lease.spend(1.0)
@@ -76,7 +76,7 @@ async def test_a_lost_run_says_once_by_hand_what_it_has_cost(harness: Harness) -
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_a_call_that_comes_again_late_counts_once(
+async def test_a_late_repeated_call_counts_once(
     harness: Harness, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await harness.queue.budgets.set(100)

@@ -15,13 +15,13 @@ from rqueue import log
 
 @pytest.fixture(autouse=True)
 def facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that nothing is known of; commands that ran before in this one have told."""
+    """Clears the fields that earlier commands of this process have set."""
     monkeypatch.setattr(log, "FACTS", {})
 
 
 @contextmanager
 def bare() -> Iterator[logging.Logger]:
-    """The root logger as a program finds it, put back afterwards."""
+    """Resets the root logger during the test."""
     root, ours = logging.getLogger(), logging.getLogger("rqueue")
     before, levels = root.handlers[:], (root.level, ours.level)
     root.handlers[:] = []
@@ -39,7 +39,7 @@ def record(event: str, /, **fields: object) -> logging.LogRecord:
     )
 
 
-def test_a_line_is_one_object_with_its_fields() -> None:
+def test_a_line_is_one_json_object_with_its_fields() -> None:
     line = log.JsonFormatter().format(
         record("task failed", task="task_1", attempt=2, reason="a\nb")
     )
@@ -53,13 +53,13 @@ def test_a_line_is_one_object_with_its_fields() -> None:
     }  # fmt: skip
 
 
-def test_a_field_cannot_take_the_place_of_the_event() -> None:
+def test_a_field_cannot_replace_the_event() -> None:
     found = json.loads(log.JsonFormatter().format(record("task failed", event="other", level="x")))
 
     assert (found["event"], found["level"]) == ("task failed", "warning")
 
 
-def test_a_line_for_people_shows_fields_and_cannot_command_the_terminal() -> None:
+def test_a_text_line_shows_fields_and_cannot_control_the_terminal() -> None:
     line = log.TextFormatter(coloured=False).format(record("task \x1b[2J", why="two words", n=1.5))
 
     assert "\x1b" not in line
@@ -88,7 +88,7 @@ def test_no_line_shows_the_password_of_a_url(formatter: logging.Formatter, url: 
         assert "***@" in line
 
 
-def test_a_traceback_is_a_field_and_is_cut() -> None:
+def test_a_traceback_is_a_field_of_limited_size() -> None:
     try:
         raise ValueError("x" * 100_000)
     except ValueError as error:
@@ -100,7 +100,7 @@ def test_a_traceback_is_a_field_and_is_cut() -> None:
 
 
 @pytest.mark.parametrize(("style", "is_json"), [("auto", True), ("json", True), ("human", False)])
-def test_outside_a_terminal_lines_are_json_unless_asked_for(
+def test_outside_a_terminal_lines_are_json_by_default(
     monkeypatch: pytest.MonkeyPatch, style: log.Style, *, is_json: bool
 ) -> None:
     err = io.StringIO()
@@ -116,7 +116,7 @@ def test_outside_a_terminal_lines_are_json_unless_asked_for(
     assert line.startswith("{") == is_json
 
 
-def test_debug_is_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_lines_are_written_for_rqueue_only(monkeypatch: pytest.MonkeyPatch) -> None:
     err = io.StringIO()
     monkeypatch.setattr("sys.stderr", err)
 
@@ -128,7 +128,7 @@ def test_debug_is_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [json.loads(line)["event"] for line in err.getvalue().splitlines()] == ["ours"]
 
 
-def test_what_the_application_has_set_up_stays() -> None:
+def test_the_logging_of_the_application_is_kept() -> None:
     own = logging.StreamHandler(io.StringIO())
     with bare() as root:
         root.addHandler(own)

@@ -1,4 +1,4 @@
-"""Steps of the middleware around a submit, for every way in."""
+"""Middleware around submits, for every submitting call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Way = Callable[[Queue], Awaitable[Any]]
 
 
 class Steps(Middleware):
-    """Writes down what it is asked, under its name."""
+    """Records its calls under its name."""
 
     def __init__(self, name: str, seen: list[str]) -> None:
         self.name = name
@@ -36,14 +36,14 @@ class Steps(Middleware):
 
 
 class Tracing(Middleware):
-    """Sends along what its caller's context holds."""
+    """Adds a header from the caller's context."""
 
     async def before_submit(self, call: Call) -> Call | None:
         return call.with_headers({"traceparent": TRACE.get()})
 
 
 class Refusing(Middleware):
-    """Takes nothing."""
+    """Refuses every call."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -106,7 +106,7 @@ async def from_a_blocking_function(queue: Queue) -> Any:
 
 
 async def blocking(queue: Queue, call: Callable[..., Any], *args: Any) -> Any:
-    """What a blocking call gives; its connections go with it."""
+    """Returns the result of a blocking call and closes its connections."""
     try:
         return await asyncio.to_thread(call, *args)
     finally:
@@ -120,7 +120,7 @@ WAYS: list[Way] = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_every_way_in_goes_through_the_steps(alone: Harness, way: Way) -> None:
+async def test_every_submitting_call_runs_the_hooks(alone: Harness, way: Way) -> None:
     seen: list[str] = []
     alone.queue.use(Steps("outer", seen), Steps("inner", seen))
 
@@ -133,7 +133,7 @@ async def test_every_way_in_goes_through_the_steps(alone: Harness, way: Way) -> 
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_a_step_raises_reaches_the_caller_and_nothing_is_written(
+async def test_an_exception_of_a_hook_reaches_the_caller_and_nothing_is_submitted(
     alone: Harness, way: Way
 ) -> None:
     seen: list[str] = []
@@ -148,7 +148,7 @@ async def test_what_a_step_raises_reaches_the_caller_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_headers_come_from_the_callers_context_to_the_task(alone: Harness, way: Way) -> None:
+async def test_a_hook_copies_headers_from_the_callers_context(alone: Harness, way: Way) -> None:
     alone.queue.use(Tracing())
     TRACE.set("00-abc-01")
 
@@ -157,7 +157,7 @@ async def test_headers_come_from_the_callers_context_to_the_task(alone: Harness,
     assert (await alone.task(handle.id)).spec.headers == {"traceparent": "00-abc-01"}
 
 
-async def test_one_refused_call_of_many_keeps_all_out(alone: Harness) -> None:
+async def test_one_refused_call_of_many_refuses_all(alone: Harness) -> None:
     class Second(Middleware):
         async def before_submit(self, call: Call) -> Call | None:
             if call.payload == 2:
@@ -172,7 +172,7 @@ async def test_one_refused_call_of_many_keeps_all_out(alone: Harness) -> None:
     assert await alone.dump() == {}
 
 
-async def test_a_step_sees_what_the_one_before_it_made(alone: Harness) -> None:
+async def test_a_hook_gets_the_call_of_the_previous_hook(alone: Harness) -> None:
     class Also(Middleware):
         def __init__(self, tag: str) -> None:
             self.tag = tag
@@ -188,7 +188,7 @@ async def test_a_step_sees_what_the_one_before_it_made(alone: Harness) -> None:
     assert (await alone.task(handle.id)).spec.tags == ("own", "outer", "inner")
 
 
-async def test_a_step_sees_the_options_of_the_handler(alone: Harness) -> None:
+async def test_a_hook_gets_the_options_of_the_handler(alone: Harness) -> None:
     seen: list[Any] = []
 
     class Looking(Middleware):
@@ -206,7 +206,7 @@ async def test_a_step_sees_the_options_of_the_handler(alone: Harness) -> None:
     assert seen == [{"priority": 30, "tags": ["a"]}, {"priority": 30}]
 
 
-async def test_what_a_step_made_is_checked_like_any_call(alone: Harness) -> None:
+async def test_a_call_changed_by_a_hook_is_checked(alone: Harness) -> None:
     class Wrong(Middleware):
         async def before_submit(self, call: Call) -> Call | None:
             return call.with_options(headers={"a b": "c"})
@@ -218,7 +218,7 @@ async def test_what_a_step_made_is_checked_like_any_call(alone: Harness) -> None
     assert await alone.dump() == {}
 
 
-async def test_a_step_that_gives_anything_but_a_call_is_told_so(alone: Harness) -> None:
+async def test_a_hook_that_returns_something_else_than_a_call_is_refused(alone: Harness) -> None:
     class Wrong(Middleware):
         async def before_submit(self, call: Call) -> Call | None:
             return {"type": "job"}  # type: ignore[return-value]
@@ -230,7 +230,7 @@ async def test_a_step_that_gives_anything_but_a_call_is_told_so(alone: Harness) 
     assert await alone.dump() == {}
 
 
-async def test_what_is_raised_after_a_submit_is_logged_and_changes_nothing(
+async def test_an_exception_after_a_submit_is_logged_and_has_no_other_effect(
     alone: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[str] = []
@@ -248,14 +248,14 @@ async def test_what_is_raised_after_a_submit_is_logged_and_changes_nothing(
     assert "after_submit of Failing failed" in caplog.text
 
 
-async def test_of_many_those_that_were_taken_are_told(alone: Harness) -> None:
-    told: list[str] = []
+async def test_of_many_tasks_the_accepted_ones_are_passed_to_the_hook(alone: Harness) -> None:
+    submitted: list[str] = []
 
-    class Telling(Middleware):
+    class Recording(Middleware):
         async def after_submit(self, handles: Sequence[Handle]) -> None:
-            told.extend(handle.id for handle in handles)
+            submitted.extend(handle.id for handle in handles)
 
-    alone.queue.use(Telling())
+    alone.queue.use(Recording())
     calls = [
         alone.queue.call("job"),
         alone.queue.call("job", depends_on=["nobody"]),
@@ -265,13 +265,13 @@ async def test_of_many_those_that_were_taken_are_told(alone: Harness) -> None:
     with pytest.raises(InvalidGraph):
         await alone.queue.enqueue_many(calls)
 
-    assert sorted(told) == sorted([task.id async for task in alone.queue.find()])
-    assert len(told) == 2
+    assert sorted(submitted) == sorted([task.id async for task in alone.queue.find()])
+    assert len(submitted) == 2
 
 
 @pytest.mark.parametrize("scale", ["native", "1-10"])
 @pytest.mark.parametrize("name", ["document_a.json", "document_b.yaml", "document_c.json"])
-def test_a_document_means_the_same_with_steps_as_without(name: str, scale: str) -> None:
+def test_a_document_is_read_the_same_with_hooks_and_without(name: str, scale: str) -> None:
     drafter = Queue("q", url="redis://localhost:1", scale=scale)._internals.drafter
     text = (FIXTURES / name).read_text("utf-8")
 
@@ -282,7 +282,7 @@ def test_a_document_means_the_same_with_steps_as_without(name: str, scale: str) 
 
 
 @pytest.mark.parametrize("payload", [None, {}, [], 0, ""])
-async def test_a_payload_passes_the_steps_as_it_is(alone: Harness, payload: Any) -> None:
+async def test_a_payload_passes_the_hooks_unchanged(alone: Harness, payload: Any) -> None:
     alone.queue.use(Tracing())
 
     handle = await alone.queue.enqueue_document({"type": "job", "payload": payload})
@@ -294,7 +294,7 @@ async def test_a_payload_passes_the_steps_as_it_is(alone: Harness, payload: Any)
 
 class Plain(Middleware):
     def before_attempt(self, ctx: Context) -> None:  # type: ignore[override]
-        """A coroutine was meant."""
+        """Should be a coroutine."""
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ class Plain(Middleware):
         (Plain(), r"Plain\.before_attempt"),
     ],
 )
-def test_what_is_no_middleware_is_told_where_it_is_used(step: Any, rule: str) -> None:
+def test_an_object_that_is_not_middleware_is_refused(step: Any, rule: str) -> None:
     queue = Queue("q", url="redis://localhost:1")
 
     with pytest.raises(ConfigError, match=rule):

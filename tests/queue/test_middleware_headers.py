@@ -1,4 +1,4 @@
-"""Headers go along with a task: for tracing and the like, not for its handler."""
+"""Headers are stored with a task for tracing, and are not passed to its handler."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ async def test_bad_headers_are_refused_and_leave_nothing(
     assert await alone.dump() == {}
 
 
-async def test_two_tasks_are_the_same_whatever_their_headers(alone: Harness) -> None:
+async def test_headers_do_not_distinguish_tasks_in_deduplication(alone: Harness) -> None:
     first = await alone.queue.enqueue("job", {"n": 1}, dedupe="content", headers={"a": "1"})
     again = await alone.queue.enqueue("job", {"n": 1}, dedupe="content", headers={"a": "2"})
 
     assert (again.id, again.created) == (first.id, False)
 
 
-def test_headers_of_a_call_stand_beside_those_it_has() -> None:
+def test_headers_of_a_call_are_merged_with_those_of_the_function() -> None:
     call = Call("job", None, {"headers": {"a": "1", "b": "1"}, "priority": 3})
 
     changed = call.with_headers({"b": "2", "c": "2"})

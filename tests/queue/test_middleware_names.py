@@ -1,4 +1,4 @@
-"""The options of a task function hold for tasks that are enqueued by its type's name."""
+"""The options of a task function apply to tasks that are enqueued by the name of its type."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_task_by_name_has_its_functions_options(alone: Harness, way: Way
 
 
 @pytest.mark.parametrize("way", [by_document, by_documents])
-async def test_a_document_stays_as_it_was_written(alone: Harness, way: Way) -> None:
+async def test_options_of_a_function_do_not_apply_to_documents(alone: Harness, way: Way) -> None:
     with_job(alone.queue, priority=30, timeout=60, max_attempts=7)
 
     spec = (await alone.task((await way(alone.queue)).id)).spec
@@ -54,7 +54,7 @@ async def test_a_type_without_a_handler_has_the_plain_defaults(alone: Harness) -
     assert (await alone.task(handle.id)).spec == TaskSpec.of(type="other")
 
 
-async def test_options_of_the_call_stand_above(alone: Harness) -> None:
+async def test_options_of_the_call_override_those_of_the_function(alone: Harness) -> None:
     with_job(alone.queue, priority=30, timeout=60, tags=["a"])
 
     handle = await alone.queue.enqueue("job", priority=5, tags=["b"])
@@ -63,7 +63,7 @@ async def test_options_of_the_call_stand_above(alone: Harness) -> None:
     assert (spec.priority, spec.timeout_sec, spec.tags) == (5, 60, ("b",))
 
 
-async def test_a_type_that_is_no_text_is_refused_as_ever(alone: Harness) -> None:
+async def test_a_type_that_is_not_a_string_is_refused(alone: Harness) -> None:
     with_job(alone.queue, priority=30)
 
     wrong: list[Any] = [["job"], {}, None, 3]
@@ -90,7 +90,7 @@ async def test_a_type_that_is_no_text_is_refused_as_ever(alone: Harness) -> None
         ({"idempotency_key": "a"}, {"dedupe": None}, {"idempotency_key": None}),
     ],
 )
-async def test_an_option_in_other_words_stands_above_too(
+async def test_an_option_given_by_another_name_overrides_too(
     alone: Harness, declared: dict[str, Any], given: dict[str, Any], found: dict[str, Any]
 ) -> None:
     @alone.queue.task("job", **declared)
@@ -104,7 +104,7 @@ async def test_an_option_in_other_words_stands_above_too(
     assert called == named
 
 
-def test_nothing_is_lost_where_nothing_is_said() -> None:
+def test_options_that_are_not_given_are_kept() -> None:
     declared: Mapping[str, Any] = {"delay": 1, "timeout": 2, "priority": 3, "tags": ["a"]}
 
     assert merged(declared, {}) == declared
@@ -119,14 +119,16 @@ def test_a_priority_is_declared_on_the_queues_own_scale() -> None:
         queue.task("other", priority=30)
 
 
-def test_a_payload_is_no_option() -> None:
+def test_a_payload_is_not_an_option() -> None:
     queue = Queue("q", url="redis://localhost:1")
 
     with pytest.raises(ConfigError, match="payload"):
         queue.task("job", payload={"n": 1})
 
 
-def test_what_nobody_registered_costs_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unregistered_type_skips_the_options_of_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     queue = Queue("q", url="redis://localhost:1")
     monkeypatch.setattr(queue._internals.drafter, "completed", None)
 

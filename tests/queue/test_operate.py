@@ -15,7 +15,7 @@ from rqueue.task.forms import view
 from rqueue.task.ids import new_task_id
 from rqueue.task.priority import Tier
 from tests.harness import Harness
-from tests.queue.until import parked
+from tests.queue.until import claims_waiting
 
 
 async def claim_ids(harness: Harness, n: int = 10) -> list[str]:
@@ -33,7 +33,7 @@ async def test_a_new_priority_moves_a_task_and_is_shown(harness: Harness) -> Non
     assert await claim_ids(harness) == [second.id, first.id]
 
 
-async def test_a_priority_may_be_set_again_and_again(harness: Harness) -> None:
+async def test_a_priority_may_be_set_repeatedly(harness: Harness) -> None:
     handle, other = await harness.queue.enqueue_many([{"type": "code"}] * 2)
 
     for priority in (0, 100, 30.5, 70):
@@ -54,7 +54,7 @@ async def test_a_priority_out_of_scale_is_refused(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_task_can_wait_for_another_time(harness: Harness) -> None:
+async def test_a_task_can_be_rescheduled(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", delay=3600)
     tomorrow = SYSTEM.now() + timedelta(days=1)
 
@@ -69,7 +69,7 @@ async def test_a_task_can_wait_for_another_time(harness: Harness) -> None:
     assert await claim_ids(harness) == [handle.id]
 
 
-async def test_a_ready_task_can_be_told_to_wait(harness: Harness) -> None:
+async def test_a_ready_task_can_be_delayed(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code")
 
     await harness.queue.reschedule(handle.id, delay=60)
@@ -80,7 +80,7 @@ async def test_a_ready_task_can_be_told_to_wait(harness: Harness) -> None:
     assert await claim_ids(harness) == [handle.id]
 
 
-async def test_hurrying_ends_the_waiting_for_time_alone(harness: Harness) -> None:
+async def test_run_now_ends_only_the_delay(harness: Harness) -> None:
     parent = await harness.queue.enqueue("code")
     child = await harness.queue.enqueue("code", depends_on=[parent.id], delay=3600)
 
@@ -93,7 +93,7 @@ async def test_hurrying_ends_the_waiting_for_time_alone(harness: Harness) -> Non
 @pytest.mark.parametrize(
     "times", [{}, {"delay": -1}, {"delay": float("nan")}, {"delay": 366 * 86_400}]
 )
-async def test_a_strange_time_is_refused(harness: Harness, times: dict[str, float]) -> None:
+async def test_an_invalid_time_is_refused(harness: Harness, times: dict[str, float]) -> None:
     handle = await harness.queue.enqueue("code")
     before = await harness.dump()
 
@@ -115,7 +115,7 @@ async def test_the_payload_of_a_waiting_task_can_be_changed(harness: Harness) ->
     assert now.model_dump(exclude={"payload"}) == was.model_dump(exclude={"payload"})
 
 
-async def test_edits_at_once_leave_one_of_them(harness: Harness) -> None:
+async def test_of_concurrent_edits_one_remains(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", 0)
 
     await asyncio.gather(*(harness.queue.edit(handle.id, n) for n in range(1, 11)))
@@ -123,7 +123,7 @@ async def test_edits_at_once_leave_one_of_them(harness: Harness) -> None:
     assert (await handle.task()).payload in range(1, 11)
 
 
-async def test_what_is_in_hand_or_ended_cannot_be_changed(harness: Harness) -> None:
+async def test_a_leased_or_ended_task_cannot_be_changed(harness: Harness) -> None:
     lease = await harness.running()
     for ended in (False, True):
         if ended:
@@ -140,24 +140,24 @@ async def test_what_is_in_hand_or_ended_cannot_be_changed(harness: Harness) -> N
             assert caught.value.found == ("COMPLETED" if ended else "RUNNING")
 
 
-async def test_what_is_not_there_cannot_be_operated(harness: Harness) -> None:
-    stranger = new_task_id()
+async def test_operations_on_a_missing_task_raise(harness: Harness) -> None:
+    missing = new_task_id()
     for call in (
-        harness.queue.edit(stranger, {}),
-        harness.queue.set_priority(stranger, 1),
-        harness.queue.reschedule(stranger, delay=1),
-        harness.queue.run_now(stranger),
-        harness.queue.dead.discard(stranger),
-        harness.queue.dead.retry(stranger),
+        harness.queue.edit(missing, {}),
+        harness.queue.set_priority(missing, 1),
+        harness.queue.reschedule(missing, delay=1),
+        harness.queue.run_now(missing),
+        harness.queue.dead.discard(missing),
+        harness.queue.dead.retry(missing),
     ):
         with pytest.raises(TaskNotFound):
             await call
-    for unknown in (stranger, str(stranger.uuid), "never-seen", "\ud800"):
+    for unknown in (missing, str(missing.uuid), "never-seen", "\ud800"):
         assert await harness.queue.cancel(unknown) is False
     assert await harness.dump() == {}
 
 
-async def test_a_paused_queue_hands_out_nothing(harness: Harness) -> None:
+async def test_no_task_of_a_paused_queue_is_claimed(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code")
     await harness.queue.pause()
 
@@ -167,7 +167,7 @@ async def test_a_paused_queue_hands_out_nothing(harness: Harness) -> None:
     assert await claim_ids(harness) == [handle.id]
 
 
-async def test_a_paused_type_or_lane_holds_back_only_its_own(harness: Harness) -> None:
+async def test_a_paused_type_or_lane_blocks_only_its_own_tasks(harness: Harness) -> None:
     code, mail = await harness.queue.enqueue("code"), await harness.queue.enqueue("mail")
     lane = int(await harness.client.hget(harness.keys.task(mail.id.ulid), "lane"))
 
@@ -180,18 +180,18 @@ async def test_a_paused_type_or_lane_holds_back_only_its_own(harness: Harness) -
     assert await claim_ids(harness) == [code.id]
 
 
-async def test_resuming_answers_who_waits(harness: Harness) -> None:
+async def test_resuming_answers_waiting_claims(harness: Harness) -> None:
     await harness.queue.pause()
     handle = await harness.queue.enqueue("code")
     waiting = asyncio.create_task(harness.queue.claim(worker="w1", wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     await harness.queue.resume()
 
     assert [lease.id for lease in await waiting] == [handle.id]
 
 
-async def test_a_dead_task_comes_back_changed(harness: Harness) -> None:
+async def test_a_dead_task_is_retried_with_another_payload(harness: Harness) -> None:
     lease = await harness.running(max_attempts=1)
     await lease.fail("error", "bad input")
 
@@ -214,7 +214,7 @@ async def test_a_dead_task_whose_key_is_taken_stays_dead(harness: Harness) -> No
     assert (caught.value.task, caught.value.holder) == (lease.id, other.id)
 
 
-async def test_a_dead_task_can_be_given_up(harness: Harness) -> None:
+async def test_a_dead_task_can_be_discarded(harness: Harness) -> None:
     lease = await harness.running(max_attempts=1)
     await lease.fail("error")
 
@@ -224,7 +224,7 @@ async def test_a_dead_task_can_be_given_up(harness: Harness) -> None:
     assert (task.state, task.cancel_reason) == (State.CANCELLED, "nobody wants it")
 
 
-async def test_a_dead_task_is_cancelled_when_it_is_given_up_not_when_it_died(
+async def test_the_cancel_time_of_a_dead_task_is_the_time_of_its_discard(
     harness: Harness,
 ) -> None:
     lease = await harness.running(max_attempts=1)

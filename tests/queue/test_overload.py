@@ -1,4 +1,4 @@
-"""A full server refuses new work with a typed error, and lets what it holds drain."""
+"""A full server refuses new tasks with a typed error; submitted tasks still run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOM = 300_000
 
 @pytest.fixture
 async def full(server: Server) -> AsyncIterator[Harness]:
-    """A house whose server takes no more data once `fill` was called."""
+    """Returns a harness whose server takes no more data once `fill` was called."""
     client = server.client()
     harness = build(server.connection(), client)
     yield harness
@@ -34,7 +34,7 @@ async def used(harness: Harness) -> int:
     return int((await harness.client.info("memory"))["used_memory"])
 
 
-async def test_a_full_server_takes_no_new_work_and_drains(full: Harness) -> None:
+async def test_a_full_server_refuses_new_tasks_and_drains(full: Harness) -> None:
     handle = await full.queue.enqueue("code")
     waiting = await full.queue.enqueue("code", delay=60)
     await limit(full, 1)
@@ -61,7 +61,7 @@ async def test_a_full_server_takes_no_new_work_and_drains(full: Harness) -> None
 
 
 @pytest.mark.parametrize("how", ["gather", "many"])
-async def test_who_was_refused_was_not_taken_and_who_was_taken_is_told(
+async def test_every_refused_task_is_missing_and_every_accepted_task_is_confirmed(
     full: Harness, how: str
 ) -> None:
     payload = "x" * 2000

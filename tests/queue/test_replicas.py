@@ -1,4 +1,4 @@
-"""wait_replicas: a submit is answered when so many replicas have it, or says that they do not."""
+"""wait_replicas: a submit returns when enough replicas have confirmed it, or raises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers import Server, free_ports, start_port, wait
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
-    """A server and its replica, in step."""
+    """Starts a server and a replica that is in sync."""
     one, two = free_ports(2)
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -44,7 +44,7 @@ async def test_a_submit_waits_for_its_replica(pair: tuple[Server, Server]) -> No
             assert (await copy.get(many[-1].id)).state is State.READY
 
 
-async def test_a_replica_that_is_gone_is_missed(pair: tuple[Server, Server]) -> None:
+async def test_a_missing_replica_is_reported(pair: tuple[Server, Server]) -> None:
     first, second = pair
     async with Queue("safe", url=first.url, wait_replicas=1, call_timeout_sec=3) as queue:
         await queue.enqueue("code")

@@ -1,4 +1,4 @@
-"""Waiting for results: woken by mail, not polled, and healed when the mail is lost."""
+"""Waiting for results: woken by a message without polling, also if a message is lost."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ async def complete(harness: Harness, result: object = None) -> None:
     await lease.complete(result)
 
 
-async def asked(harness: Harness) -> int:
-    """How often the server was asked to run a script or to wait."""
+async def calls_of(harness: Harness) -> int:
+    """Returns how many scripts and blocking calls the server has run."""
     facts = await harness.client.info("commandstats")
     names = ("fcall", "fcall_ro", "blpop")
     return sum(facts.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names)
 
 
-async def test_a_result_is_woken_and_not_polled(alone: Harness, valkey: Server) -> None:
-    async with Queue("house", url=valkey.url) as other:
+async def test_waiting_for_a_result_does_not_poll(alone: Harness, valkey: Server) -> None:
+    async with Queue("sales", url=valkey.url) as other:
         handle = await alone.queue.enqueue("code")
         waiting = asyncio.create_task(handle.result(timeout=30))
         await watched(alone, handle.id.ulid)
         await blocked(alone)
-        before = await asked(alone)
+        before = await calls_of(alone)
         (lease,) = await other.claim(worker="w1")
         await lease.start()
         await lease.complete({"by": "another"})
 
         assert await waiting == {"by": "another"}
-        assert await asked(alone) - before <= 10
+        assert await calls_of(alone) - before <= 10
 
 
-async def test_a_result_that_is_there_is_given_at_once(harness: Harness) -> None:
+async def test_an_available_result_is_returned_immediately(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code")
     await complete(harness, 7)
 
@@ -52,7 +52,7 @@ async def test_a_result_that_is_there_is_given_at_once(harness: Harness) -> None
     assert await handle.result(timeout=1) == 7
 
 
-async def test_a_dead_task_says_why(harness: Harness) -> None:
+async def test_the_error_of_a_dead_task_has_the_reason(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", max_attempts=1)
     waiting = asyncio.create_task(handle.result(timeout=30))
     await watched(harness, handle.id.ulid)
@@ -66,7 +66,7 @@ async def test_a_dead_task_says_why(harness: Harness) -> None:
     assert (dead.task, dead.reason, dead.message) == (handle.id, "invalid_output", "not JSON")
 
 
-async def test_a_cancelled_task_says_so(harness: Harness) -> None:
+async def test_waiting_for_a_cancelled_task_raises(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code")
     waiting = asyncio.create_task(handle.result(timeout=30))
     await watched(harness, handle.id.ulid)
@@ -78,7 +78,7 @@ async def test_a_cancelled_task_says_so(harness: Harness) -> None:
     assert (caught.value.task, caught.value.reason) == (handle.id, "not needed")
 
 
-async def test_a_wait_that_is_too_short_leaves_the_task_alone(harness: Harness) -> None:
+async def test_a_timeout_of_the_wait_does_not_affect_the_task(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code")
 
     with pytest.raises(ResultTimeout) as caught:
@@ -91,7 +91,7 @@ async def test_a_wait_that_is_too_short_leaves_the_task_alone(harness: Harness) 
     assert await handle.result(timeout=5) == "later"
 
 
-async def test_a_handle_is_found_again_by_any_id(harness: Harness) -> None:
+async def test_a_handle_is_found_by_any_id(harness: Harness) -> None:
     first = await harness.queue.enqueue("code", external_id="mine")
 
     for id in (first.id, str(first.id.uuid), "mine"):
@@ -102,14 +102,14 @@ async def test_a_handle_is_found_again_by_any_id(harness: Harness) -> None:
         await harness.queue.handle("another")
 
 
-async def test_a_task_that_is_gone_is_not_found(harness: Harness) -> None:
+async def test_an_expired_task_is_not_found(harness: Harness) -> None:
     handle = Handle(new_task_id(), True, harness.queue._internals)
 
     with pytest.raises(TaskNotFound):
         await handle.result(timeout=5)
 
 
-async def test_a_hundred_who_wait_use_one_blocking_connection(alone: Harness) -> None:
+async def test_a_hundred_waiting_callers_use_one_blocking_connection(alone: Harness) -> None:
     handles = await alone.queue.enqueue_many([{"type": "code"}] * 100)
     waiting = [asyncio.create_task(handle.result(timeout=30)) for handle in handles]
     for handle in handles:
@@ -126,7 +126,7 @@ async def test_a_hundred_who_wait_use_one_blocking_connection(alone: Harness) ->
     assert names.count("blpop") <= 1
 
 
-async def test_many_who_wait_for_one_are_all_told(alone: Harness) -> None:
+async def test_all_callers_that_wait_for_one_task_get_its_result(alone: Harness) -> None:
     handle = await alone.queue.enqueue("code")
     waiting = [asyncio.create_task(handle.result(timeout=30)) for _ in range(10)]
     await watched(alone, handle.id.ulid)
@@ -139,7 +139,7 @@ async def test_many_who_wait_for_one_are_all_told(alone: Harness) -> None:
     assert answers[1:] == ["for all"] * 9
 
 
-async def test_lost_mail_is_healed_by_asking_again(
+async def test_a_lost_message_is_compensated_by_a_check(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result_waiter, "RESUBSCRIBE_SEC", 0.1)
@@ -147,14 +147,14 @@ async def test_lost_mail_is_healed_by_asking_again(
     waiting = asyncio.create_task(handle.result(timeout=30))
     await watched(alone, handle.id.ulid)
 
-    # What the server remembers of who waits is lost, and with it the mail.
+    # The registration of the waiting caller is deleted, so its message is lost.
     await alone.client.delete(alone.keys.watchers(handle.id.ulid))
     await complete(alone, "healed")
 
     assert await waiting == "healed"
 
 
-async def test_lost_mail_is_healed_however_much_other_mail_comes(
+async def test_a_lost_message_is_compensated_while_other_messages_come(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result_waiter, "RESUBSCRIBE_SEC", 0.2)
@@ -200,7 +200,7 @@ async def test_closing_ends_a_wait_that_has_just_begun(alone: Harness) -> None:
     assert alone.queue._internals.runtime.connection.loops == {}
 
 
-async def test_a_line_that_is_killed_while_waiting_heals(alone: Harness) -> None:
+async def test_a_killed_waiting_connection_is_reopened(alone: Harness) -> None:
     handle = await alone.queue.enqueue("code")
     waiting = asyncio.create_task(handle.result(timeout=30))
     await watched(alone, handle.id.ulid)
@@ -215,7 +215,7 @@ async def test_a_line_that_is_killed_while_waiting_heals(alone: Harness) -> None
     assert await waiting == "healed"
 
 
-async def test_idle_lines_that_were_killed_cost_one_try(alone: Harness) -> None:
+async def test_killed_idle_connections_cost_one_retry(alone: Harness) -> None:
     await asyncio.gather(*(alone.queue.claim(worker=f"w{n}") for n in range(30)))
     mine = await alone.client.client_id()
 
@@ -227,7 +227,7 @@ async def test_idle_lines_that_were_killed_cost_one_try(alone: Harness) -> None:
         assert (await alone.queue.enqueue("code")).created
 
 
-async def test_who_waits_for_an_unreachable_server_is_told() -> None:
+async def test_waiting_on_an_unreachable_server_raises() -> None:
     (port,) = free_ports(1)
     queue = Queue("away", url=f"redis://127.0.0.1:{port}", call_timeout_sec=0.2)
     calls: list[Any] = [Handle(new_task_id(), True, queue._internals).result() for _ in range(3)]
@@ -238,7 +238,7 @@ async def test_who_waits_for_an_unreachable_server_is_told() -> None:
     await queue.aclose()
 
 
-async def test_more_calls_than_connections_take_turns(alone: Harness) -> None:
+async def test_more_calls_than_connections_are_queued(alone: Harness) -> None:
     async with asyncio.timeout(3):
         found = await asyncio.gather(*(alone.queue.claim(worker="w1") for _ in range(200)))
 

@@ -1,4 +1,4 @@
-"""Failed attempts by hand: how long the next is away, and when there is none."""
+"""Failed attempts by hand: the delay of the retry, and when there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rqueue.errors import TaskDead
 from tests.harness import Harness
 
 
-async def test_a_failed_attempt_is_tried_again_until_none_is_left(harness: Harness) -> None:
+async def test_a_failed_attempt_is_retried_until_none_is_left(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", max_attempts=3, retry=RetryPolicy.immediate())
     states = []
     for attempt in range(3):
@@ -44,7 +44,7 @@ POLICIES: dict[str, tuple[RetryPolicy, list[float]]] = {
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_a_retry_waits_as_its_policy_says(alone: Harness, policy: str) -> None:
+async def test_the_delay_of_a_retry_follows_the_policy(alone: Harness, policy: str) -> None:
     chosen, expected = POLICIES[policy]
     handle = await alone.queue.enqueue("code", max_attempts=10, retry=chosen)
     waits = []
@@ -57,16 +57,16 @@ async def test_a_retry_waits_as_its_policy_says(alone: Harness, policy: str) -> 
 
 
 async def wait_after_failure(harness: Harness, lease: Lease, **how: Any) -> float:
-    """Fails an attempt and says how long after that the next is."""
+    """Fails an attempt and returns the delay until the next one."""
     await lease.fail("error", "no", **how)
     task = await harness.task(lease.id)
     assert task.retry_at is not None
-    # When it failed by the server's clock, however long the answer took.
+    # The time of the failure by the server's clock, independent of the duration of the call.
     ((entry, _),) = await harness.client.xrevrange(harness.keys.events(), count=1)
     return max(0.0, task.retry_at.timestamp() - int(entry.split(b"-")[0]) / 1000)
 
 
-async def test_a_holder_may_say_when_to_try_again(harness: Harness) -> None:
+async def test_the_holder_may_set_the_delay_of_a_retry(harness: Harness) -> None:
     lease = await harness.running(retry=RetryPolicy.fixed(3))
 
     wait = await wait_after_failure(harness, lease, retry_after=120)
@@ -74,7 +74,7 @@ async def test_a_holder_may_say_when_to_try_again(harness: Harness) -> None:
     assert wait == pytest.approx(120, abs=1)
 
 
-async def test_a_permanent_failure_is_the_last(harness: Harness) -> None:
+async def test_a_permanent_failure_is_not_retried(harness: Harness) -> None:
     lease = await harness.running(max_attempts=5)
 
     assert await lease.fail("error", "hopeless", permanent=True) is State.DEAD_LETTERED
@@ -82,7 +82,7 @@ async def test_a_permanent_failure_is_the_last(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("reason", ["auth_failure", "budget_exceeded", "cancelled"])
-async def test_some_reasons_are_never_tried_again(harness: Harness, reason: str) -> None:
+async def test_some_reasons_are_never_retried(harness: Harness, reason: str) -> None:
     lease = await harness.running(max_attempts=5)
 
     assert await lease.fail(reason) is State.DEAD_LETTERED
@@ -90,7 +90,7 @@ async def test_some_reasons_are_never_tried_again(harness: Harness, reason: str)
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -5.0, 1e12])
-async def test_a_strange_retry_after_is_bent_to_what_is_possible(
+async def test_an_invalid_retry_after_is_limited_to_the_valid_range(
     harness: Harness, seconds: float
 ) -> None:
     lease = await harness.running()

@@ -34,7 +34,7 @@ async def test_a_priority_may_be_written_on_another_scale(
     assert (await again.task()).spec.priority == native
 
 
-async def test_the_profile_reference_is_document_as_way(server: Server) -> None:
+async def test_the_profile_reference_follows_document_a(server: Server) -> None:
     harness = build(server.connection(), server.client(), profile="reference")
     queue = harness.queue
 
@@ -49,7 +49,7 @@ async def test_the_profile_reference_is_document_as_way(server: Server) -> None:
     await close(harness)
 
 
-async def test_the_profile_automechanica_is_document_cs_way(server: Server) -> None:
+async def test_the_profile_automechanica_follows_document_c(server: Server) -> None:
     harness = build(server.connection(), server.client(), profile="automechanica")
     queue = harness.queue
 

@@ -1,4 +1,4 @@
-"""What people write as handlers: arguments go through JSON and come back as their types say."""
+"""Signatures of handlers: arguments go through JSON and are converted to their types."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Pair(NamedTuple):
 
 
 def one(kind: Any) -> Callable[..., None]:
-    """A handler with one parameter of this type."""
+    """Returns a handler with one parameter of this type."""
 
     def handler(value: Any) -> None: ...
 
@@ -90,7 +90,7 @@ def registered(function: Any) -> TaskFunction[Any, Any]:
 
 def there_and_back(function: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     handler = registered(function).handler
-    return handler.arguments_of(json.loads(json.dumps(handler.payload_of(*args, **kwargs))))
+    return handler.arguments_of(json.loads(json.dumps(handler.parts_of(*args, **kwargs)[0])))
 
 
 KINDS: list[tuple[Any, Any]] = [
@@ -133,7 +133,7 @@ KINDS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "value"), KINDS, ids=[str(kind) for kind, _ in KINDS])
-def test_a_value_comes_back_as_it_was_sent(kind: Any, value: Any) -> None:
+def test_a_value_is_received_as_it_was_sent(kind: Any, value: Any) -> None:
     found = there_and_back(one(kind), value)["value"]
 
     assert found == value
@@ -154,7 +154,7 @@ def test_a_value_comes_back_as_it_was_sent(kind: Any, value: Any) -> None:
         (Any, Point(1), {"x": 1, "y": 0, "seen": []}),
     ],
 )
-def test_what_fits_a_type_becomes_it(kind: Any, value: Any, found: Any) -> None:
+def test_a_convertible_value_is_converted_to_the_type(kind: Any, value: Any, found: Any) -> None:
     assert there_and_back(one(kind), value) == {"value": found}
 
 
@@ -176,7 +176,7 @@ def test_what_fits_a_type_becomes_it(kind: Any, value: Any, found: Any) -> None:
         (Order, Order.model_construct(number="many"), "arguments.value"),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_fit_is_refused_by_the_parameters_name(
+def test_a_wrong_value_is_refused_with_the_name_of_the_parameter(
     kind: Any, value: Any, field: str
 ) -> None:
     with pytest.raises(InvalidTask) as caught:
@@ -185,14 +185,14 @@ def test_what_does_not_fit_is_refused_by_the_parameters_name(
     assert caught.value.field == field
 
 
-def test_of_several_the_one_that_cannot_be_sent_is_named() -> None:
+def test_of_several_arguments_the_one_that_cannot_be_sent_is_named() -> None:
     def handler(a: int, b: Any, c: Any) -> None: ...
 
     with pytest.raises(InvalidTask, match=r"^arguments\.b: cannot be written as JSON"):
         there_and_back(handler, 1, object(), c=2)
 
 
-def test_what_has_a_default_need_not_be_sent() -> None:
+def test_an_argument_with_a_default_need_not_be_sent() -> None:
     def handler(a: int, /, *, b: Point = ORIGIN) -> None: ...
 
     def other(a: int, b: Point = ORIGIN, *, c: Colour = Colour.RED) -> None: ...
@@ -204,7 +204,7 @@ def test_what_has_a_default_need_not_be_sent() -> None:
 
 
 class Service:
-    """A handler with something of its own."""
+    """A callable object with an attribute."""
 
     def __init__(self, factor: int) -> None:
         self.factor = factor
@@ -252,16 +252,16 @@ def logged(function: Callable[..., Any]) -> Callable[..., Any]:
     ],
     ids=range(10),
 )
-def test_whatever_can_be_called_may_be_a_handler(function: Any, kind: str) -> None:
+def test_any_callable_may_be_a_handler(function: Any, kind: str) -> None:
     handler = registered(function).handler
     extra = {"factor": 1} if "factor" in handler.required else {}
 
     assert handler.kind == kind
-    assert handler.payload_of(7, **extra) == {"n": 7, **extra}
+    assert handler.parts_of(7, **extra)[0] == {"n": 7, **extra}
     assert handler.arguments_of({"n": 7, **extra}) == {"n": 7, **extra}
 
 
-def test_one_function_may_serve_two_types() -> None:
+def test_one_function_may_handle_two_types() -> None:
     queue = Queue("q", url="redis://localhost:1")
 
     @queue.task("new", priority=3)
@@ -278,7 +278,7 @@ def in_euro() -> str:
     return "EUR"
 
 
-def test_the_context_and_what_is_provided_are_told_by_their_types() -> None:
+def test_the_context_and_dependencies_are_recognised_by_their_types() -> None:
     def first(ctx: Context, n: int) -> None: ...
 
     def last(n: int, ctx: Context | None = None) -> None: ...
@@ -323,7 +323,7 @@ def unchecked(n: Service) -> None: ...
         (unchecked, "Service"),
     ],
 )
-def test_what_cannot_be_a_handler_is_told_where_it_stands(function: Any, rule: str) -> None:
+def test_an_unusable_handler_is_refused_by_the_decorator(function: Any, rule: str) -> None:
     with pytest.raises(ConfigError, match=rule):
         registered(function)
 
@@ -342,7 +342,7 @@ def test_what_cannot_be_a_handler_is_told_where_it_stands(function: Any, rule: s
         (Any, (1, {"a": Path("b")}), b'[1,{"a":"b"}]'),
     ],
 )
-def test_a_result_is_stored_as_its_type_says(kind: Any, value: Any, stored: bytes) -> None:
+def test_a_result_is_stored_by_its_type(kind: Any, value: Any, stored: bytes) -> None:
     def handler() -> Any: ...
 
     handler.__annotations__["return"] = kind

@@ -1,4 +1,4 @@
-"""The blocking twin: the same calls from plain code, from threads, and when interrupted."""
+"""`queue.sync`: the same calls from blocking code, from threads, and when interrupted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def queue(valkey: Server) -> Iterator[Queue]:
     queue.sync.aclose()
 
 
-def test_a_task_lives_its_whole_life_in_plain_code(queue: Queue) -> None:
+def test_blocking_code_runs_a_task_from_submit_to_result(queue: Queue) -> None:
     handle = queue.sync.enqueue("code", {"n": 1}, tags=["a"])
     (lease,) = queue.sync.claim(worker="w1", types=["code"], n=5)
     lease.start()
@@ -41,7 +41,7 @@ def test_a_task_lives_its_whole_life_in_plain_code(queue: Queue) -> None:
     assert queue.sync.counts()["COMPLETED"] == 1
 
 
-def test_every_coroutine_of_the_queue_has_its_twin(queue: Queue) -> None:
+def test_every_coroutine_of_the_queue_has_a_blocking_call(queue: Queue) -> None:
     handles = queue.sync.enqueue_many([queue.call("code", n) for n in range(3)])
     document = queue.sync.enqueue_document({"task_type": "code"})
     ids = [handle.id for handle in (*handles, document)]
@@ -64,7 +64,7 @@ def test_every_coroutine_of_the_queue_has_its_twin(queue: Queue) -> None:
     assert queue.sync.purge().found == 0
 
 
-def test_every_namespace_has_its_twin(queue: Queue) -> None:
+def test_every_namespace_has_blocking_calls(queue: Queue) -> None:
     sync = queue.sync
     dag = sync.dags.submit({"tasks": [{"type": "code"}, {"type": "code"}]})
     (lease, _) = sync.claim(worker="w1", n=2)
@@ -84,7 +84,7 @@ def test_every_namespace_has_its_twin(queue: Queue) -> None:
     assert sync.artifacts.list(lease.id) == []
 
 
-def test_errors_pass_unchanged(queue: Queue) -> None:
+def test_errors_are_raised_unchanged(queue: Queue) -> None:
     with pytest.raises(InvalidTask) as invalid:
         queue.sync.enqueue("a b")
     with pytest.raises(TaskNotFound):
@@ -140,7 +140,7 @@ def test_a_result_wakes_a_waiting_thread(queue: Queue) -> None:
         assert waiting.result(timeout=20) == "woken"
 
 
-async def test_the_twin_works_beside_a_running_loop(valkey: Server) -> None:
+async def test_blocking_calls_work_beside_a_running_loop(valkey: Server) -> None:
     queue = Queue("both", url=valkey.url)
 
     handle = await queue.enqueue("code")
@@ -151,7 +151,7 @@ async def test_the_twin_works_beside_a_running_loop(valkey: Server) -> None:
     await queue.aclose()
 
 
-# Interrupts a call, says so, and after a line on its standard input makes the next call.
+# Interrupts a call, reports it, and after a line on its standard input makes the next call.
 INTERRUPTED = """
 import sys
 from rqueue import Queue
@@ -169,7 +169,7 @@ queue.sync.aclose()
 
 @contextmanager
 def interrupted(server: Server, pattern: str, first: str, then: str) -> Iterator[Popen[str]]:
-    """A process that was sent SIGINT in its first call, once the server had a key like this."""
+    """Runs a process that gets SIGINT in its first call, once the server has a key like this."""
     program = INTERRUPTED.format(first=first, then=then)
     command = [sys.executable, "-c", program, server.url]
     with guarded(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) as process:
@@ -182,7 +182,9 @@ def interrupted(server: Server, pattern: str, first: str, then: str) -> Iterator
         yield process
 
 
-def test_an_interrupted_wait_ends_at_once_and_leaves_nothing(queue: Queue, valkey: Server) -> None:
+def test_an_interrupted_wait_ends_at_once_and_leaves_no_waiter(
+    queue: Queue, valkey: Server
+) -> None:
     queue.sync.enqueue("code")
     (lease,) = queue.sync.claim(worker="w0")
 
@@ -196,7 +198,7 @@ def test_an_interrupted_wait_ends_at_once_and_leaves_nothing(queue: Queue, valke
         assert process.returncode == 0
 
 
-def test_an_interrupted_result_can_be_asked_for_again(queue: Queue, valkey: Server) -> None:
+def test_an_interrupted_result_can_be_awaited_again(queue: Queue, valkey: Server) -> None:
     handle = queue.sync.enqueue("code")
 
     first = f'handle = queue.sync.handle("{handle.id}"); handle.result(timeout=3600)'

@@ -1,4 +1,4 @@
-"""A task that cannot be read, in the hands of who holds it and of who operates the queue."""
+"""A task with an unreadable definition, for its holder and for operators."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.harness import Harness
 
 
 async def break_definition(harness: Harness, task: str) -> None:
-    """Makes a definition what no release can read."""
+    """Makes the definition of a task unreadable."""
     await harness.client.hset(harness.keys.task(task[-26:]), "def0", b"\xff{")
 
 
 async def broken(harness: Harness, **options: Any) -> Lease:
-    """The lease of a started task that cannot be read."""
+    """Returns the lease of a started task that is unreadable."""
     handle = await harness.queue.enqueue("code", {}, **options)
     await break_definition(harness, handle.id)
     (lease,) = await harness.queue.claim(worker="w1", types=["code"])
@@ -27,7 +27,7 @@ async def broken(harness: Harness, **options: Any) -> Lease:
     return lease
 
 
-async def test_its_holder_sees_that_it_cannot_be_read(harness: Harness) -> None:
+async def test_the_lease_of_an_unreadable_task_reports_it(harness: Harness) -> None:
     lease = await broken(harness)
 
     task = lease.task
@@ -37,7 +37,7 @@ async def test_its_holder_sees_that_it_cannot_be_read(harness: Harness) -> None:
     assert refused(task) is not None
 
 
-async def test_it_can_be_refused_for_good_before_it_is_started(harness: Harness) -> None:
+async def test_an_unreadable_task_can_be_rejected_before_its_start(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", {}, max_attempts=9)
     await break_definition(harness, handle.id)
     (lease,) = await harness.queue.claim(worker="w1")
@@ -66,7 +66,7 @@ MOVES: dict[str, tuple[Callable[[Harness, Lease], Awaitable[object]], State]] = 
 
 
 @pytest.mark.parametrize("move", MOVES)
-async def test_every_move_works_on_it(harness: Harness, move: str) -> None:
+async def test_every_move_works_on_an_unreadable_task(harness: Harness, move: str) -> None:
     lease = await broken(harness)
     make, state = MOVES[move]
 
@@ -76,7 +76,7 @@ async def test_every_move_works_on_it(harness: Harness, move: str) -> None:
     assert (task.state, task.type, task.unreadable) == (state, "code", "definition: is not UTF-8")
 
 
-async def test_a_sweep_finds_and_ends_it_with_the_others(harness: Harness) -> None:
+async def test_a_sweep_ends_an_unreadable_task_with_the_others(harness: Harness) -> None:
     handles = await harness.queue.enqueue_many([harness.queue.call("code")] * 3)
     await break_definition(harness, handles[1].id)
 
@@ -88,13 +88,13 @@ async def test_a_sweep_finds_and_ends_it_with_the_others(harness: Harness) -> No
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_every_document_can_show_it(harness: Harness, form: Form) -> None:
+async def test_every_form_can_show_an_unreadable_task(harness: Harness, form: Form) -> None:
     lease = await broken(harness)
 
     assert await (await harness.queue.handle(lease.id)).view(form)
 
 
-async def test_a_field_of_a_newer_release_stays_through_an_edit(harness: Harness) -> None:
+async def test_an_edit_keeps_a_field_of_a_newer_release(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", {"a": 1})
     stored = b'{"t":"code","p":{"a":1},"region":"eu"}'
     await harness.client.hset(harness.keys.task(handle.id.ulid), "def0", stored)
@@ -111,7 +111,7 @@ async def test_a_field_of_a_newer_release_stays_through_an_edit(harness: Harness
     )
 
 
-async def test_a_broken_extra_of_a_grant_stops_nobody(harness: Harness) -> None:
+async def test_an_invalid_extra_of_a_grant_is_ignored(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code", {"a": 1})
     task = harness.keys.task(handle.id.ulid)
     await harness.client.hset(

@@ -1,4 +1,4 @@
-"""Waiting for what the server knows: asked again and again, never for a fixed time."""
+"""Waits for a state of the server by polling, never for a fixed time."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import Awaitable, Callable
 
 from tests.harness import Harness
 
-# What our own loop brings about comes within a few turns of it; a process needs the processor more
-# than our asking does.
+# The first polls do not sleep: changes by this event loop take a few of its steps. Later polls
+# leave the processor to other processes.
 EAGER = 20
 
 
 async def until(true: Callable[[], Awaitable[bool]], *, every_sec: float = 0.01) -> None:
-    """Returns when it is true; the test's own timeout is the end of patience."""
-    asked = 0
+    """Returns when a condition is true. The timeout of the test limits the time."""
+    polls = 0
     while not await true():
-        await asyncio.sleep(every_sec if asked > EAGER else 0)
-        asked += 1
+        await asyncio.sleep(every_sec if polls > EAGER else 0)
+        polls += 1
 
 
-async def parked(harness: Harness, count: int) -> None:
-    """Returns when so many claims wait at the server."""
+async def claims_waiting(harness: Harness, count: int) -> None:
+    """Returns when this many claims wait at the server."""
 
-    async def so_many() -> bool:
+    async def reached() -> bool:
         keys = [key async for key in harness.client.scan_iter(match="*}:waiting:*")]
         return bool(sum([await harness.client.zcard(key) for key in keys]) == count)
 
-    await until(so_many)
+    await until(reached)
 
 
 async def watched(harness: Harness, ulid: str) -> None:
-    """Returns when the server knows that someone waits for the task's end."""
+    """Returns when a caller's wait for the end of the task is registered."""
 
-    async def known() -> bool:
+    async def registered() -> bool:
         return bool(await harness.client.exists(harness.keys.watchers(ulid)))
 
-    await until(known)
+    await until(registered)
 
 
 async def blocked(harness: Harness, count: int = 1) -> None:
-    """Returns when so many connections block at the server."""
+    """Returns when this many connections block at the server."""
 
-    async def so_many() -> bool:
+    async def reached() -> bool:
         return bool((await harness.client.info("clients"))["blocked_clients"] == count)
 
-    await until(so_many)
+    await until(reached)

@@ -1,4 +1,4 @@
-"""Giving tasks up: those that are named, and those who wait for what will never complete."""
+"""Cancelling tasks, with the tasks that depend on them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rqueue.task.ids import TaskId
 from rqueue.task.state import FINAL, State
-from tests.reference.answering import answer_freed
-from tests.reference.money import owe
-from tests.reference.telling import Rule, lanes, leave_awaited, leave_children
+from tests.reference.budgets import allow_late_report
+from tests.reference.claiming import answer_freed
+from tests.reference.dependents import Rule, cascade_later, cascade_to_spawned, lanes
 
 if TYPE_CHECKING:
     from tests.reference.model import Model
@@ -19,7 +19,7 @@ CHILDREN = "children "
 
 
 class Cascade(NamedTuple):
-    """What the end of a task means for those who wait for it, and where what ends is noted."""
+    """The rule for the dependents of a cancelled or dead task, and the list of what ended."""
 
     rule: str
     word: str
@@ -35,9 +35,9 @@ def cancel(
     reason: str = "",
     dependents: Rule = "cascade",
 ) -> list[str]:
-    """Ends live tasks, and goes on with all that cascades have left, each by its own rule.
+    """Cancels tasks that have not ended, and continues all cascades, each by its own rule.
 
-    `request` names the call: sent again, it says the same.
+    `request` names the call: sent again, it returns the same.
     """
     ended: list[Ended] = []
     touched: set[int] = set()
@@ -47,11 +47,11 @@ def cancel(
         name, (rule, why) = next(iter(model.cancelling.items()))
         if name.startswith(CHILDREN):
             cascade = Cascade(rule, why, settled, ended)
-            touched |= cancel_children(model, name.removeprefix(CHILDREN), cascade)
+            touched |= resolve_cascade(model, name.removeprefix(CHILDREN), cascade)
         else:
-            cancel_unseen(model, name, why)
+            cancel_when_committed(model, name, why)
             cancel_one(model, name, settled, ended, why=why)
-    model.send(ended)
+    model.record_ended(ended)
     answer_freed(model, touched, freed=bool(ended))
     return words
 
@@ -65,33 +65,33 @@ def cancel_one(
     why: str,
     rule: Rule | Literal["whole"] = "cascade",
 ) -> str:
-    """Ends a task if it has not ended, with a rule for those who wait for it and those for whom it
-    waits: where the whole DAG is given up, these need no word. The word for the task.
+    """Cancels a task that has not ended, with a rule for its dependents and for spawned tasks that
+    it waits for; `whole` cancels neither, because the whole DAG is cancelled. Returns the result
+    for the task.
     """
-    record = model.seen(task)
+    record = model.visible(task)
     model.cancelling.pop(task, None)
     if record is None:
         return "GONE"
     if record.state in FINAL:
         return "OK" if record.settled == settled else f"STATE:{record.state}"
     if rule == "cascade":
-        leave_awaited(model, record)
-    ended.append(give_up(model, record, settled, why=why))
-    leave_children(model, record, "unblock" if rule == "unblock" else "cascade", "cancelled")
+        cascade_to_spawned(model, record)
+    ended.append(cancel_task(model, record, settled, why=why))
+    cascade_later(model, record, "unblock" if rule == "unblock" else "cascade", "cancelled")
     return "OK"
 
 
-def cancel_unseen(model: Model, task: str, why: str) -> None:
-    """A cascade that comes to a task that nobody sees yet goes on when its DAG is committed."""
+def cancel_when_committed(model: Model, task: str, why: str) -> None:
+    """Cancels a hidden task when its DAG is committed."""
     record = model.find(task)
-    if record is not None and model.seen(task) is None:
+    if record is not None and model.visible(task) is None:
         record.doomed = why
 
 
-def cancel_children(model: Model, parent: str, cascade: Cascade) -> set[int]:
-    """Those who wait for a task that will never complete are given up, or told that it is met;
-    the lanes they enter. One that waits for what it spawned goes on in any case; where the task
-    lives again, all wait on.
+def resolve_cascade(model: Model, parent: str, cascade: Cascade) -> set[int]:
+    """Cancels or unblocks the dependents of a task that will never complete; returns the lanes they
+    enter. A suspended task continues in any case. If the task was retried, its dependents wait on.
     """
     del model.cancelling[CHILDREN + parent]
     record = model.find(parent)
@@ -100,21 +100,21 @@ def cancel_children(model: Model, parent: str, cascade: Cascade) -> set[int]:
     entered, why = [], f"Parent {TaskId.from_ulid(parent)} {cascade.word}"
     for child in model.dependents(parent):
         if cascade.rule == "unblock" or child.suspended:
-            entered.append(model.met(child, parent))
+            entered.append(model.resolve(child, parent))
         elif parent not in child.waits:
             child.gathering.discard(parent)
         else:
-            cancel_unseen(model, child.id, why)
+            cancel_when_committed(model, child.id, why)
             cancel_one(model, child.id, cascade.settled, cascade.ended, why=why)
     return lanes(entered)
 
 
-def give_up(model: Model, record: Record, settled: str = "cancel", *, why: str = "") -> Ended:
-    """Ends a live task as CANCELLED; who holds it is fenced."""
+def cancel_task(model: Model, record: Record, settled: str = "cancel", *, why: str = "") -> Ended:
+    """Ends a task as CANCELLED and notifies the worker that holds it."""
     record.waits.clear()
     record.why = why
-    if record.in_hand:
+    if record.leased:
         if record.state is not State.CLAIMED:
-            owe(record)
+            allow_late_report(record)
         model.mail(f"@{record.owner}", f"fenced {record.id} {record.token}")
     return model.end(record, State.CANCELLED, settled)

@@ -1,4 +1,4 @@
-"""What the model keeps: a task, a DAG, and what callers hand in."""
+"""The records of the model: tasks, DAGs, drafts, verdicts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
 IfExists = Literal["keep", "replace", "debounce"]
 Unique = Literal["until_start", "until_done"]
-# What a task waits for besides its parents.
+# The dependency of a delayed task.
 TIME = "@time"
-# A limit: what it stands before, how many in which time in ms, how many at once; 0 is no limit.
+# A limit: its scope, a rate and its window in ms, and a number at once; 0 is unlimited.
 LimitWords = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """What a task has beyond the plain. `idem` is its idempotency key, `ext` its producer's id."""
+    """Options beyond those of a plain task. `idem` is its idempotency key, `ext` its
+    external id.
+    """
 
     idem: str | None = None
     unique: Unique = "until_done"
@@ -40,10 +42,9 @@ PLAIN = Special()
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A task to be submitted; `base` is its priority in millionths of a point. One of a DAG has
-    parents `inside` it too, and a `rank`: its part of the base that is for the critical path. One
-    of a lane of keys has a `key`. Its `price` is what it is expected and allowed to cost, in
-    micro-USD.
+    """A task to be submitted; `base` is its priority in millionths of a point. A task of a DAG also
+    has dependencies `inside` it and a `rank`: the part of the base for the critical path. `price`
+    is the estimated and the highest permitted cost in micro-USD.
     """
 
     id: str
@@ -57,36 +58,35 @@ class Draft:
     if_exists: IfExists = "keep"
     inside: tuple[str, ...] = ()
     rank: int = 0
-    key: str = ""
+    tenant: str = ""
     price: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
 class Notes:
-    """What a task has said of itself; `noted` is the last note's token and number, `before` what
-    its earlier lives have cost, `late` what of this life's cost the archive was told beside it,
-    `recorded` what of costs and tokens is in the attempts' records, `told` the last note whose cost
-    came late.
+    """What a task has reported. `last_note` is the token and number of the last report, `before`
+    the cost of earlier lives, `late` the cost of this life that was archived separately, `recorded`
+    the costs and tokens in the attempts' records, `last_late` the last report of a late cost.
     """
 
     progress: bytes = b""
     checkpoint: bytes = b""
     artifacts: bytes = b""
     model: bytes = b""
-    lines: list[bytes] = field(default_factory=list)
+    lane_turns: list[bytes] = field(default_factory=list)
     micro_usd: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    noted: tuple[str, int] = ("", 0)
+    last_note: tuple[str, int] = ("", 0)
     before: int = 0
     late: int = 0
     recorded: tuple[int, int] = (0, 0)
-    told: tuple[str, int | None] = ("", None)
+    last_late: tuple[str, int | None] = ("", None)
 
 
-class Debt(NamedTuple):
-    """A run that lost its lease and may still say once what it cost, after its note `last`; `past`
-    is the life that it was of, 0 for this one.
+class LateReport(NamedTuple):
+    """An attempt that lost its lease and may report its cost once more, after its report `last`;
+    `past` is its life, 0 for the present one.
     """
 
     token: str
@@ -97,17 +97,17 @@ class Debt(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """A task. Where it stands in an index follows from its state; nothing is kept twice.
+    """A task. Its place in an index follows from its state; nothing is stored twice.
 
-    `above` are its parents in its DAG, met or not. `flags` says who has ever waited for it: "d"
-    for its completion, "h" for its end. One that is
-    `held` is READY and not handed out; one that is `suspended` waits for what it spawned; one that
-    is `doomed` is given up when its DAG is committed, one that is `fired` waits for no parent then.
-    `namesake` bore its producer's id before it. `gathering` is what it is to wait for by `gathers`,
-    with the name of that wait, while the wait is told in several calls. `reserved` is what is set
-    aside for it while it is in hand, below 0 what it has cost beyond that; with its worker, too,
-    where that is its `own`. One that is `unpaid` is held until its DAG can pay it. `owed` are lost
-    runs that may still say what they cost.
+    `above` are its dependencies in its DAG, met or not. `flags` has "d" if another task ever waited
+    for its completion, "h" if one waited for its end. A task that is `held` is READY and cannot be
+    claimed; `suspended` waits for tasks it spawned; `doomed` is cancelled when its DAG is
+    committed; `fired` ignores its dependencies then. `previous_named` had its external id before
+    it. `gathering` is what it will wait for, by the trigger `gathers`, while the wait is built in
+    several calls, with the name of that wait. `reserved` is its reservation while it is leased,
+    below 0 for the cost beyond it; also on its worker's account if `own` is set. An `unpaid` task
+    is held until its DAG can pay for it. `owed` are lost attempts that may still report their
+    costs.
     """
 
     id: str
@@ -115,7 +115,7 @@ class Record:
     score: int
     definition: bytes
     special: Special
-    key: str = ""
+    tenant: str = ""
     state: State = State.READY
     life: int = 1
     waits: set[str] = field(default_factory=set)
@@ -159,50 +159,50 @@ class Record:
     archived: bool = False
     doomed: str = ""
     fired: bool = False
-    namesake: str = ""
+    previous_named: str = ""
     price: tuple[int, int] = (0, 0)
     reserved: int | None = None
     own: bool = False
     unpaid: bool = False
-    owed: list[Debt] = field(default_factory=list)
+    owed: list[LateReport] = field(default_factory=list)
 
     @property
     def trigger(self) -> Trigger:
-        """What it waits for its parents to do."""
+        """The trigger of its present wait."""
         return self.suspended or self.special.trigger
 
     @property
-    def in_hand(self) -> bool:
+    def leased(self) -> bool:
         return self.state in LEASED
 
     @property
     def waiting(self) -> bool:
-        """Whether nobody holds it and it may still run."""
+        """Whether it is not leased and may still run."""
         return self.state in (State.READY, State.PENDING, State.RETRYING)
 
     def about_to_wait(self) -> set[str]:
-        """What it gathers in its attempt that runs, if it does."""
+        """What it gathers in its running attempt."""
         marks = {one for one in self.gathering if one.startswith("@")}
         goes_on = self.state is State.RUNNING and any(m.endswith(f" {self.token}") for m in marks)
         return self.gathering - marks if goes_on else set()
 
     def held_by(self, token: str) -> bool:
-        return self.in_hand and self.token == token
+        return self.leased and self.token == token
 
     @property
     def discarded_ms(self) -> int | None:
-        """When a reviewer gave it up, if one has."""
+        """When it was discarded, if it was."""
         is_discarded = self.state is State.CANCELLED and self.settled == "discard"
         return self.reviewed_ms if is_discarded else None
 
     def settled_by(self, token: str, move: str) -> bool:
-        """Whether this very token ended its lease by this very move: a call sent again."""
+        """Whether this token ended its lease by this move: a repeated call."""
         return self.settled == f"{move} {token}"
 
 
 @dataclass(slots=True)
 class Graph:
-    """A DAG: how far it is as a whole, and what was said of it. Its tasks count themselves."""
+    """A DAG: its status and facts. Its counters follow from its tasks."""
 
     id: str
     status: str = "writing"
@@ -230,22 +230,22 @@ class Graph:
 
 @dataclass(slots=True)
 class Key:
-    """An idempotency key: whose it is, and until when after a completion."""
+    """An idempotency key: its task, and its expiry after a completion."""
 
     task: str
     until_ms: int | None = None
 
 
-# A task and the token that holds it; a task, its life and how that ended.
+# A task and its token; a task, its life and its final state.
 Lease = tuple[str, str]
 Ended = tuple[str, int, State | str]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a held attempt ends as failed; no delay means dead. `breaker` is what it says to the one
-    of its type, `failed_by` who has failed it, `owes` is "1" where its code may go on and say later
-    what it has cost, `alone` is for reap.
+    """The decision about a failed attempt; no delay means dead. `breaker` is the rule for the
+    breaker of its type, `failed_by` the workers that failed it, `owes` is "1" if its code may still
+    report a cost, `exclusive` is the exclusive lane it moves to, by reap only.
     """
 
     task: str
@@ -265,7 +265,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a lease may be renewed: CLAIMED, and RUNNING where the task does not say."""
+    """How long a lease may be renewed: CLAIMED, and RUNNING without a timeout of the task."""
 
     claim_ms: int
     timeout_ms: int
@@ -275,8 +275,8 @@ class Limits:
         return (record.special.timeout_ms or self.timeout_ms) + self.grace_ms
 
 
-class Said(NamedTuple):
-    """What a worker last said of itself, when, and until when that holds."""
+class Registration(NamedTuple):
+    """A worker's last registration, its time and its expiry."""
 
     seen_ms: int
     until_ms: int

@@ -1,4 +1,4 @@
-"""Submitting: many tasks in one call, each for itself."""
+"""Submitting independent tasks in one call."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.task.state import State
-from tests.reference.cancelling import give_up
+from tests.reference.cancelling import cancel_task
 from tests.reference.claiming import answer
-from tests.reference.graphs import block, join, open_parents
-from tests.reference.operating import named_already
-from tests.reference.picking import MINUTE_MS
+from tests.reference.dags.graph import add_dependencies, join_dag, open_parents
+from tests.reference.dependents import cascade_later, cascade_to_spawned
 from tests.reference.records import TIME, Draft, Key, Record
-from tests.reference.telling import leave_awaited, leave_children
+from tests.reference.selection import MINUTE_MS
 
 if TYPE_CHECKING:
     from tests.reference.model import Model
@@ -23,10 +22,10 @@ Refusal = tuple[str, str]
 def submit(
     model: Model, drafts: Sequence[Draft], *, refusal: Refusal | None = None
 ) -> dict[int, Refusal]:
-    """Takes new tasks; what was not simply taken, by position: EXISTS, PARENT or LANES, and the
-    refusal for all where there is one.
+    """Submits new tasks. Returns, by position, those that were not simply accepted: EXISTS, PARENT
+    or LANES, and the refusal for all if there is one.
 
-    An id that is there already was sent before: nothing is made, and nothing is said.
+    An existing id was sent before: nothing is created, and it is not in the reply.
     """
     refused: dict[int, Refusal] = {}
     touched: set[int] = set()
@@ -49,35 +48,35 @@ def submit(
 
 
 def submit_one(model: Model, draft: Draft) -> Record | Refusal:
-    """The task that was made, or why none was."""
+    """The created task, or why there is none."""
     parents, lost = open_parents(model, draft.parents, draft.special.trigger)
     if lost is not None:
         return "PARENT", lost
     due_ms = due_of(model, draft)
     holder = holder_of(model, draft)
-    met = meet_holder(model, draft, holder, parents=parents, due_ms=due_ms)
+    met = holder_refusal(model, draft, holder, parents=parents, due_ms=due_ms)
     if met is not None:
         return met
     number = model.lane_number(draft.lane)
     if number is None:
         return "LANES", ""
     if holder is not None:
-        leave_awaited(model, holder)
-        line = give_up(model, holder, why=f"replaced by {draft.id}")
-        leave_children(model, holder, "cascade", "cancelled")
-        model.send([line])
+        cascade_to_spawned(model, holder)
+        line = cancel_task(model, holder, why=f"replaced by {draft.id}")
+        cascade_later(model, holder, "cascade", "cancelled")
+        model.record_ended([line])
     record = write(model, draft, number, due_ms=due_ms)
     if parents:
-        join(model, record, parents)
-        block(model, record, parents)
+        join_dag(model, record, parents)
+        add_dependencies(model, record, parents)
         record.state = State.PENDING
     return record
 
 
-def meet_holder(
+def holder_refusal(
     model: Model, draft: Draft, holder: Record | None, *, parents: list[str], due_ms: int | None
 ) -> Refusal | None:
-    """What a task is answered whose key or name is another's; None where it is taken."""
+    """The reply to a task whose idempotency key or external id is taken; None if it is accepted."""
     if holder is not None and not (draft.if_exists != "keep" and holder.waiting):
         return "EXISTS", holder.id
     if (
@@ -89,24 +88,24 @@ def meet_holder(
         return "EXISTS", holder.id
     if holder is not None and holder.id in parents:
         return "PARENT", holder.id
-    namesake = named_already(model, draft.special.ext, besides=holder.id if holder else "")
-    return None if namesake is None else ("EXISTS", namesake)
+    duplicate = named_already(model, draft.special.ext, besides=holder.id if holder else "")
+    return None if duplicate is None else ("EXISTS", duplicate)
 
 
 def due_of(model: Model, draft: Draft) -> int | None:
-    """When the task may run; None where that is not later than now."""
+    """When the task becomes due; None if it is not delayed."""
     due_ms = model.now_ms + draft.delay_ms if draft.at_ms is None else draft.at_ms
     return due_ms if due_ms > model.now_ms else None
 
 
 def same_kind(model: Model, holder: Record, draft: Draft) -> bool:
-    """Whether it differs from the task that holds its key in payload and priority only."""
+    """Whether the draft differs from the task that holds its key in payload and priority only."""
     same = model.lanes.get(draft.lane) == holder.lane and holder.special == draft.special
-    return same and holder.life == 1 and holder.key == draft.key
+    return same and holder.life == 1 and holder.tenant == draft.tenant
 
 
 def debounce(model: Model, holder: Record, draft: Draft, due_ms: int | None) -> None:
-    """Gives a waiting task the new one's definition and priority, and lets it wait anew."""
+    """Gives a waiting task the definition and priority of the draft, and restarts its delay."""
     if draft.id in holder.debounced:
         return
     holder.debounced = [draft.id, *holder.debounced][:16]
@@ -123,14 +122,14 @@ def score_of(model: Model, draft: Draft) -> int:
 
 
 def holder_of(model: Model, draft: Draft) -> Record | None:
-    """The task that has the draft's idempotency key."""
-    return model.tasks.get(model.holder(draft.special.idem) or "")
+    """The task that holds the draft's idempotency key."""
+    return model.tasks.get(model.key_holder(draft.special.idem) or "")
 
 
 def write(model: Model, draft: Draft, number: int, *, due_ms: int | None) -> Record:
-    """The accepted task: READY, or PENDING where it waits for its time."""
+    """The accepted task: READY, or PENDING if it is delayed."""
     score = score_of(model, draft)
-    record = Record(draft.id, number, score, draft.definition, draft.special, draft.key)
+    record = Record(draft.id, number, score, draft.definition, draft.special, draft.tenant)
     record.price = draft.price
     record.created_ms = model.now_ms
     model.tasks[draft.id] = record
@@ -145,3 +144,11 @@ def write(model: Model, draft: Draft, number: int, *, due_ms: int | None) -> Rec
         record.waits.add(TIME)
         record.state = State.PENDING
     return record
+
+
+def named_already(model: Model, ext: str | None, *, besides: str) -> str | None:
+    """The task with an external id that has completed or may still complete."""
+    known = model.by_external_id(ext)
+    if known is None or known.id == besides:
+        return None
+    return None if known.state in (State.DEAD_LETTERED, State.CANCELLED) else known.id

@@ -13,7 +13,7 @@ from rqueue.settings.load import Settings
 
 
 @pytest.fixture(autouse=True)
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(live, "CHECK_SEC", 0.0)
     for variable in [name for name in os.environ if name.startswith("RQUEUE_")]:
@@ -29,7 +29,7 @@ def threshold(found: LiveSettings, type: str = "code") -> int:
     return found.breakers.of(type).failure_threshold
 
 
-def test_a_file_that_changes_changes_the_rules() -> None:
+def test_a_changed_file_changes_the_rules() -> None:
     written(3)
     found = LiveSettings(Settings.load("mail"))
     assert threshold(found) == 3
@@ -39,7 +39,7 @@ def test_a_file_that_changes_changes_the_rules() -> None:
     assert threshold(found) == 7
 
 
-def test_a_file_that_comes_and_goes_is_noticed() -> None:
+def test_a_created_or_deleted_file_is_detected() -> None:
     found = LiveSettings(Settings.load("mail"))
 
     written(2, of="overrides: {code: {failure_threshold: %d}}")
@@ -60,7 +60,7 @@ def test_an_invalid_file_changes_nothing_and_is_logged(caplog: pytest.LogCapture
     assert [record.getMessage() for record in caplog.records] == ["settings not changed"] * 3
 
 
-def test_limits_and_turns_change_with_the_file_too() -> None:
+def test_a_changed_file_changes_limits_and_turns() -> None:
     found = LiveSettings(Settings.load("mail"))
     before = found.rules
     assert found.rules is before
@@ -81,7 +81,7 @@ def test_limits_and_turns_change_with_the_file_too() -> None:
     assert found.rules == before
 
 
-def test_the_queue_of_the_name_comes_first() -> None:
+def test_settings_of_the_named_queue_override_common_ones() -> None:
     Path("rqueue.yaml").write_text(
         "breakers: {defaults: {failure_threshold: 3}}\n"
         "queues: {mail: {breakers: {defaults: {failure_threshold: 9}}}}\n"
@@ -92,7 +92,7 @@ def test_the_queue_of_the_name_comes_first() -> None:
 
 
 @pytest.mark.parametrize("source", ["argument", "environment"])
-def test_no_file_changes_what_was_given_otherwise(
+def test_the_file_does_not_override_arguments_or_variables(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if source == "environment":

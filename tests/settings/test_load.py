@@ -14,13 +14,13 @@ from rqueue.task.attempt.retry import AUTOMECHANICA, FACTORY, REFERENCE, RetryPo
 
 
 @pytest.fixture(autouse=True)
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for variable in [name for name in os.environ if name.startswith("RQUEUE_")]:
         monkeypatch.delenv(variable)
 
 
-def test_defaults_are_those_of_the_factory() -> None:
+def test_the_defaults_are_those_of_the_profile_factory() -> None:
     settings = Settings.load("mail")
 
     assert (settings.name, settings.profile, settings.scale) == ("mail", "factory", "native")
@@ -40,7 +40,9 @@ def test_a_profile_sets_what_is_not_given() -> None:
     assert Settings(name="m", profile="reference").scale == "1-10"
 
 
-def test_arguments_win_over_environment_over_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_override_the_environment_which_overrides_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Path("rqueue.yaml").write_text(
         "lease_sec: 11\nclaim_wait_sec: 1\ndelivery_sec: 1\nmax_lanes: 3\nhttp:\n  port: 80\n"
         "queues:\n  mail:\n    claim_wait_sec: 2\n    delivery_sec: 2\n    lease_sec: 12\n"
@@ -93,7 +95,7 @@ def test_the_server_is_the_url_or_the_directory(monkeypatch: pytest.MonkeyPatch)
     assert Settings.load("mail", url="redis://a").server() == "redis://a"
 
 
-def test_embedded_can_be_switched_off_above_the_file() -> None:
+def test_an_argument_overrides_embedded_of_the_file() -> None:
     Path("rqueue.yaml").write_text("url: redis://a\n")
 
     assert Settings.load("mail", embedded=False).server() == "redis://a"
@@ -181,7 +183,7 @@ def test_a_bad_name_is_refused(name: str) -> None:
     assert caught.value.setting == "name"
 
 
-def test_a_value_made_by_hand_is_checked_alike() -> None:
+def test_settings_from_the_constructor_are_checked() -> None:
     with pytest.raises(ConfigError, match="max_lanes"):
         Settings(name="mail", max_lanes=0)
     with pytest.raises(ConfigError, match="is required"):
@@ -225,7 +227,7 @@ def test_a_password_is_not_shown() -> None:
     assert "hush" not in repr(settings)
 
 
-def test_a_claims_memo_outlives_its_wait() -> None:
+def test_claim_memo_sec_is_at_least_twice_claim_wait_sec() -> None:
     with pytest.raises(ConfigError, match="claim_memo_sec"):
         Settings(name="q", url="redis://h", claim_wait_sec=6, claim_memo_sec=10)
 
@@ -240,14 +242,14 @@ def test_a_delivery_to_a_lost_worker_is_taken_back_before_its_lease_ends() -> No
 @pytest.mark.parametrize(
     ("lease_sec", "delivery_sec"), [(30, 2), (6, 2), (2, 2 / 3), (0.1, 0.1 / 3)]
 )
-def test_a_short_lease_shortens_handoff_sec(lease_sec: float, delivery_sec: float) -> None:
+def test_a_short_lease_shortens_delivery_sec(lease_sec: float, delivery_sec: float) -> None:
     settings = Settings(name="q", lease_sec=lease_sec)
 
     assert settings.delivery_sec == delivery_sec
     assert Settings.model_validate(settings.model_dump()) == settings
 
 
-def test_what_outputs_must_pass_comes_from_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_validators_come_from_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("rqueue.yaml").write_text(
         "validation: {code: [decision-report]}\ntest_commands: [[make, test], [pytest, '*']]\n"
     )
@@ -267,10 +269,10 @@ def test_the_reference_profile_requires_decision_reports_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "error"),
     [
-        ({"validation": {"code": ["regex"]}}, "validation.code: regex is for tasks to ask for"),
-        ({"validation": {"no type": ["llm-judge"]}}, "validation: 'no type' is no type"),
+        ({"validation": {"code": ["regex"]}}, "validation.code: regex can be required by a task"),
+        ({"validation": {"no type": ["llm-judge"]}}, "validation: 'no type' is not the name"),
         ({"validation": {"code": ["by-hand"]}}, "validation.code.0"),
         ({"test_commands": [[]]}, "test_commands: has a command without words"),
         ({"test_commands": "make test"}, "test_commands"),
@@ -278,8 +280,8 @@ def test_the_reference_profile_requires_decision_reports_by_default() -> None:
         ({"judge_timeout_sec": 0}, "judge_timeout_sec"),
     ],
 )
-def test_a_proof_that_cannot_be_asked_for_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_an_invalid_required_validator_is_refused(settings: dict[str, Any], error: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Settings.load("m", **settings)
 
-    assert said in str(caught.value)
+    assert error in str(caught.value)

@@ -14,7 +14,7 @@ def test_the_default_is_document_b() -> None:
     assert (DEFAULT_PROFILE.scale, DEFAULT_PROFILE.ageing_per_minute) == ("native", 0.1)
 
 
-def test_reference_is_strict_unique_by_content_and_wants_a_report() -> None:
+def test_reference_has_strict_order_deduplication_by_content_and_decision_reports() -> None:
     profile = profile_of("reference")
 
     assert (profile.scale, profile.retry, profile.view) == ("1-10", REFERENCE, "A")
@@ -32,7 +32,7 @@ def test_automechanica_has_its_scale_lease_and_events() -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_every_profile_shows_a_form_there_is(name: str) -> None:
+def test_every_profile_has_an_existing_form(name: str) -> None:
     assert profile_of(name).view in FORMS
 
 

@@ -35,7 +35,7 @@ async def test_a_call_reaches_every_kind_of_server(connection: Connection) -> No
     assert info.cluster == connection.cluster
 
 
-async def test_the_driver_is_configured_by_us(server: Server) -> None:
+async def test_the_driver_is_configured_explicitly(server: Server) -> None:
     connection = server.connection(timeout_sec=10)
     await connection.call(ping)
 
@@ -62,7 +62,7 @@ def timeout_of(client: Client) -> float:
     return float(client.connection_pool.connection_kwargs["socket_timeout"])
 
 
-async def test_a_block_longer_than_the_reply_timeout_is_no_fault(valkey: Server) -> None:
+async def test_a_block_longer_than_the_reply_timeout_is_no_error(valkey: Server) -> None:
     connection = connect(valkey.url, timeout_sec=0.4, block_sec=0.6)
 
     answer = await connection.clients().blocking.execute_command("BLPOP", "nothing", 0.5)
@@ -71,7 +71,7 @@ async def test_a_block_longer_than_the_reply_timeout_is_no_fault(valkey: Server)
     await connection.aclose()
 
 
-async def test_a_lost_reply_is_asked_for_again() -> None:
+async def test_a_call_whose_reply_is_lost_is_sent_again() -> None:
     async with a_server_that_drops(first=2) as (url, seen):
         connection = connect(url, timeout_sec=5)
 
@@ -81,7 +81,7 @@ async def test_a_lost_reply_is_asked_for_again() -> None:
     assert seen == ["INCR"] * 3
 
 
-async def test_a_server_that_is_away_is_our_error_in_time() -> None:
+async def test_an_unavailable_server_raises_store_unavailable_in_time() -> None:
     (port,) = servers.free_ports(1)
     connection = connect(f"redis://user:hush@127.0.0.1:{port}", timeout_sec=0.3)
     begin = asyncio.get_running_loop().time()
@@ -94,7 +94,7 @@ async def test_a_server_that_is_away_is_our_error_in_time() -> None:
     await connection.aclose()
 
 
-async def test_a_silent_server_is_our_error_in_time() -> None:
+async def test_a_server_that_does_not_reply_raises_store_unavailable_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         connection = connect(f"redis://127.0.0.1:{silent.getsockname()[1]}", timeout_sec=0.3)
 
@@ -104,7 +104,7 @@ async def test_a_silent_server_is_our_error_in_time() -> None:
         await connection.aclose()
 
 
-async def test_a_cluster_that_is_away_is_our_error() -> None:
+async def test_an_unavailable_cluster_raises_store_unavailable() -> None:
     (port,) = servers.free_ports(1)
     connection = connect(f"redis+cluster://127.0.0.1:{port}", timeout_sec=0.2)
 
@@ -114,7 +114,7 @@ async def test_a_cluster_that_is_away_is_our_error() -> None:
     await connection.aclose()
 
 
-async def test_a_sentinel_that_is_away_is_our_error() -> None:
+async def test_an_unavailable_sentinel_raises_store_unavailable() -> None:
     (port,) = servers.free_ports(1)
     connection = connect(f"redis+sentinel://127.0.0.1:{port}/main?db=0", timeout_sec=0.2)
 
@@ -124,7 +124,7 @@ async def test_a_sentinel_that_is_away_is_our_error() -> None:
     await connection.aclose()
 
 
-async def test_sentinel_leads_to_the_master(redis7: Server, tmp_path: Path) -> None:
+async def test_a_connection_by_sentinel_uses_the_master(redis7: Server, tmp_path: Path) -> None:
     port, watch = servers.free_ports(2)
     config = tmp_path / "sentinel.conf"
     config.write_text(f"sentinel monitor main 127.0.0.1 {port} 1\n")
@@ -132,17 +132,19 @@ async def test_sentinel_leads_to_the_master(redis7: Server, tmp_path: Path) -> N
     sentinel = servers.start_port("redis7", tmp_path, watch, str(config), "--sentinel")
     connection = connect(f"redis+sentinel://127.0.0.1:{watch}/main?db=2")
     try:
-        said = await connection.call(lambda client: client.execute_command("CLIENT", "INFO"))
+        client_info = await connection.call(lambda client: client.execute_command("CLIENT", "INFO"))
 
-        assert f"laddr=127.0.0.1:{port} ".encode() in said
-        assert b" db=2 " in said
+        assert f"laddr=127.0.0.1:{port} ".encode() in client_info
+        assert b" db=2 " in client_info
     finally:
         await connection.aclose()
         sentinel.stop()
         master.stop()
 
 
-async def test_a_wrong_command_is_not_sent_again_and_not_repeated(connection: Connection) -> None:
+async def test_a_wrong_command_is_sent_once_and_not_quoted_in_the_error(
+    connection: Connection,
+) -> None:
     sent = 0
 
     async def send(client: Client) -> Any:
@@ -170,7 +172,7 @@ async def test_a_full_server_is_overloaded(valkey: Server) -> None:
         await connection.aclose()
 
 
-async def test_a_node_of_a_cluster_asks_for_its_scheme(cluster: Server) -> None:
+async def test_the_url_of_a_cluster_node_needs_the_cluster_scheme(cluster: Server) -> None:
     connection = connect(cluster.plain_url)
 
     with pytest.raises(ConfigError, match=r"redis\+cluster://"):
@@ -193,13 +195,13 @@ async def test_an_old_server_is_refused() -> None:
     await connection.aclose()
 
 
-def test_valkey_is_known_by_its_own_version() -> None:
+def test_the_version_of_valkey_is_read() -> None:
     info = read_info({"server_name": "valkey", "redis_version": "7.2.4", "valkey_version": "9.1.2"})
 
     assert (info.name, info.version) == ("valkey", (9, 1))
 
 
-async def test_closing_is_not_the_end(connection: Connection) -> None:
+async def test_a_closed_connection_can_be_used_again(connection: Connection) -> None:
     await connection.call(ping)
     await connection.aclose()
 
@@ -219,7 +221,7 @@ def test_each_loop_has_its_own_clients(valkey: Server) -> None:
     asyncio.run(use())
 
 
-async def test_a_forked_child_opens_its_own(valkey: Server) -> None:
+async def test_a_forked_process_opens_its_own_connection(valkey: Server) -> None:
     connection = valkey.connection()
     mine = await client_id(connection)
     fork = multiprocessing.get_context("fork")
@@ -239,14 +241,14 @@ async def client_id(connection: Connection) -> int:
     return int(await connection.call(lambda client: client.execute_command("CLIENT", "ID")))
 
 
-async def test_the_fake_can_be_wrapped(fake: aredis.Redis) -> None:
+async def test_a_client_of_fakeredis_can_be_wrapped(fake: aredis.Redis) -> None:
     connection = wrap(fake)
 
     assert await connection.call(ping)
 
 
 @pytest.mark.parametrize(
-    ("error", "ours"),
+    ("error", "expected"),
     [
         (driver.ConnectionError("x"), StoreUnavailable),
         (driver.TimeoutError("x"), StoreUnavailable),
@@ -274,21 +276,21 @@ async def test_the_fake_can_be_wrapped(fake: aredis.Redis) -> None:
         (driver.DataError("hush"), ScriptFault),
     ],
 )
-def test_every_fault_of_the_driver_has_one_of_ours(
-    error: Exception, ours: type[RQueueError]
+def test_every_error_of_the_driver_is_translated(
+    error: Exception, expected: type[RQueueError]
 ) -> None:
-    with pytest.raises(ours) as caught, translated("task/claim"):
+    with pytest.raises(expected) as caught, translated("task/claim"):
         raise error
 
-    assert type(caught.value) is ours
+    assert type(caught.value) is expected
     assert caught.value.__cause__ is error
     assert "hush" not in str(caught.value)
 
 
 def test_an_error_of_rqueue_is_not_translated() -> None:
-    ours = StoreUnavailable("x")
+    expected = StoreUnavailable("x")
 
-    assert translate(ours) is ours
+    assert translate(expected) is expected
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,7 @@ def test_an_address_has_the_parts_of_the_url() -> None:
         "redis://[hush",
     ],
 )
-def test_a_bad_url_is_named_and_not_repeated(url: str) -> None:
+def test_an_invalid_url_is_refused_and_not_quoted_in_the_error(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         connect(url)
 

@@ -43,7 +43,7 @@ NO_OP = (
 
 
 @contextmanager
-def plain(server: Server) -> Iterator[redis.Redis]:
+def direct(server: Server) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(server.plain_url, protocol=2) as client:
         yield client
 
@@ -51,12 +51,12 @@ def plain(server: Server) -> Iterator[redis.Redis]:
 @pytest.fixture
 def no_functions(server: Server) -> None:
     """The server has no library."""
-    with plain(server) as client:
+    with direct(server) as client:
         client.function_flush("SYNC")
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Library:
+def other_release(tmp_path_factory: pytest.TempPathFactory) -> Library:
     """Another release: a build with one more function."""
     folder = tmp_path_factory.mktemp("other") / "lua"
     shutil.copytree(LUA, folder)
@@ -86,7 +86,7 @@ async def test_missing_functions_are_loaded_and_the_call_is_carried_out_once(
     assert await harness.client.xlen(harness.keys.ready()) == 1
 
 
-async def test_many_calls_at_once_find_them_missing_and_each_is_carried_out_once(
+async def test_concurrent_calls_with_missing_functions_are_carried_out_once_each(
     server: Server, no_functions: None, harness: Harness
 ) -> None:
     await asyncio.gather(*(harness.queue.enqueue("code") for _ in range(20)))
@@ -99,7 +99,7 @@ async def test_work_continues_after_the_functions_are_deleted(
     server: Server, harness: Harness
 ) -> None:
     lease = await harness.claimed()
-    with plain(server) as client:
+    with direct(server) as client:
         client.function_flush("SYNC")
         await lease.start()
         client.function_flush("SYNC")
@@ -110,7 +110,7 @@ async def test_work_continues_after_the_functions_are_deleted(
     assert (await harness.task(str(lease.id))).state is State.COMPLETED
 
 
-async def test_functions_that_vanish_again_are_loaded_again(
+async def test_functions_that_are_deleted_after_the_load_are_loaded_again(
     connection: Connection, no_functions: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
@@ -128,7 +128,7 @@ async def test_functions_that_vanish_again_are_loaded_again(
     assert len(sent) == 2
 
 
-async def test_functions_that_never_stay_end_in_a_fault(
+async def test_functions_that_cannot_be_loaded_end_in_a_fault(
     connection: Connection, no_functions: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def load(to: Connection, release: Library) -> None:
@@ -140,10 +140,10 @@ async def test_functions_that_never_stay_end_in_a_fault(
             await queue.enqueue("code")
 
 
-async def test_a_user_without_the_right_gets_an_error_with_the_command(
+async def test_a_user_who_may_not_load_functions_gets_an_error_with_the_command(
     server: Server, no_functions: None
 ) -> None:
-    with plain(server) as client:
+    with direct(server) as client:
         rules = ("on", ">pw", "~*", "+@all", "-function|load")
         client.execute_command("ACL", "SETUSER", "probe", *rules)
         connection = connect(f"{server.url}?username=probe&password=pw")
@@ -158,10 +158,10 @@ async def test_a_user_without_the_right_gets_an_error_with_the_command(
             client.execute_command("ACL", "DELUSER", "probe")
 
 
-async def test_a_full_server_takes_no_library(
+async def test_a_server_without_memory_refuses_the_library(
     server: Server, no_functions: None, connection: Connection
 ) -> None:
-    with plain(server) as client:
+    with direct(server) as client:
         client.config_set("maxmemory", 1)
         try:
             async with queue_of(connection) as queue:
@@ -173,11 +173,11 @@ async def test_a_full_server_takes_no_library(
     assert caught.value.reason == "the server's memory is full"
 
 
-async def test_a_server_that_became_a_replica_is_tried_again(
+async def test_a_load_is_retried_on_a_server_that_became_a_replica(
     valkey: Server, no_functions_on_valkey: None
 ) -> None:
     connection = valkey.connection(timeout_sec=5)
-    with plain(valkey) as client:
+    with direct(valkey) as client:
         client.execute_command("REPLICAOF", "127.0.0.1", "1")
 
         async def promote() -> None:
@@ -198,7 +198,7 @@ async def test_a_server_that_stays_a_replica_is_unavailable(
     valkey: Server, no_functions_on_valkey: None
 ) -> None:
     connection = valkey.connection(timeout_sec=0.3)
-    with plain(valkey) as client:
+    with direct(valkey) as client:
         client.execute_command("REPLICAOF", "127.0.0.1", "1")
         try:
             with pytest.raises(StoreUnavailable):
@@ -210,7 +210,7 @@ async def test_a_server_that_stays_a_replica_is_unavailable(
 
 @pytest.fixture
 def no_functions_on_valkey(valkey: Server) -> None:
-    with plain(valkey) as client:
+    with direct(valkey) as client:
         client.function_flush("SYNC")
 
 
@@ -225,7 +225,9 @@ def no_functions_on_valkey(valkey: Server) -> None:
         (None, False),
     ],
 )
-def test_only_the_servers_own_words_mean_missing(cause: Exception | None, *, missing: bool) -> None:
+def test_only_the_servers_error_means_that_functions_are_missing(
+    cause: Exception | None, *, missing: bool
+) -> None:
     fault = ScriptFault("task/claim", "x")
     fault.__cause__ = cause
 
@@ -233,26 +235,29 @@ def test_only_the_servers_own_words_mean_missing(cause: Exception | None, *, mis
 
 
 async def test_two_releases_work_on_one_queue(
-    server: Server, no_functions: None, connection: Connection, other: Library
+    server: Server, no_functions: None, connection: Connection, other_release: Library
 ) -> None:
     second = server.connection()
     try:
-        async with queue_of(connection) as old, queue_of(second, other) as new:
-            for giving, taking in ((old, new), (new, old)):
-                handle = await giving.enqueue("code")
-                (lease,) = await taking.claim(worker="w1")
+        async with queue_of(connection) as old, queue_of(second, other_release) as new:
+            for producer, worker_queue in ((old, new), (new, old)):
+                handle = await producer.enqueue("code")
+                (lease,) = await worker_queue.claim(worker="w1")
                 await lease.start()
                 await lease.complete("done")
                 assert lease.id == handle.id
-                assert (await giving.get(handle.id)).state is State.COMPLETED
+                assert (await producer.get(handle.id)).state is State.COMPLETED
             found = await list_functions(connection)
     finally:
         await second.aclose()
 
-    assert other.name != library().name
-    assert {one.name for one in found} == {other.name, library().name}
+    assert other_release.name != library().name
+    assert {one.name for one in found} == {other_release.name, library().name}
     sizes = {one.name: one.functions for one in found}
-    assert sizes == {other.name: len(library().moves) + 1, library().name: len(library().moves)}
+    assert sizes == {
+        other_release.name: len(library().moves) + 1,
+        library().name: len(library().moves),
+    }
 
 
 async def test_use_is_recorded_once_a_day(
@@ -261,11 +266,11 @@ async def test_use_is_recorded_once_a_day(
     written: list[str] = []
     record = functions.record_use
 
-    async def noted(to: Connection, release: Library) -> None:
+    async def recording(to: Connection, release: Library) -> None:
         written.append(release.name)
         await record(to, release)
 
-    monkeypatch.setattr("rqueue.store.runner.record_use", noted)
+    monkeypatch.setattr("rqueue.store.runner.record_use", recording)
     runner = harness.queue._internals.shard.runner
 
     for _ in range(3):
@@ -279,8 +284,8 @@ async def test_use_is_recorded_once_a_day(
     assert len(written) == 2
 
 
-async def test_a_user_who_may_not_record_is_served(server: Server) -> None:
-    with plain(server) as client:
+async def test_a_user_who_may_not_record_the_use_can_call_functions(server: Server) -> None:
+    with direct(server) as client:
         client.execute_command("ACL", "SETUSER", "probe", "on", ">pw", "~rq:*", "+@all")
         connection = connect(f"{server.url}?username=probe&password=pw")
         try:
@@ -293,7 +298,7 @@ async def test_a_user_who_may_not_record_is_served(server: Server) -> None:
         assert not client.exists(USED)
 
 
-def test_only_what_was_not_recorded_for_the_time_is_unused() -> None:
+def test_a_library_is_unused_after_so_many_days_without_a_record() -> None:
     rows = [Loaded(f"rqueue_{days}", 1, 1, days) for days in (None, 0, 29, 30, 400)]
     own = Loaded("rqueue_own", 1, 1, 400)
 
@@ -305,17 +310,17 @@ def test_only_what_was_not_recorded_for_the_time_is_unused() -> None:
 
 
 async def test_a_library_is_deleted_with_its_record(
-    server: Server, connection: Connection, other: Library
+    server: Server, connection: Connection, other_release: Library
 ) -> None:
-    await load_functions(connection, other)
-    await functions.record_use(connection, other)
+    await load_functions(connection, other_release)
+    await functions.record_use(connection, other_release)
 
-    await delete_functions(connection, other.name)
-    await delete_functions(connection, other.name)
+    await delete_functions(connection, other_release.name)
+    await delete_functions(connection, other_release.name)
 
-    assert other.name not in {one.name for one in await list_functions(connection)}
-    with plain(server) as client:
-        assert not client.hexists(USED, other.name)
+    assert other_release.name not in {one.name for one in await list_functions(connection)}
+    with direct(server) as client:
+        assert not client.hexists(USED, other_release.name)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +331,7 @@ async def test_a_library_is_deleted_with_its_record(
         {"library_name": "rqueue_1", "functions": [{"name": "a"}]},
     ],
 )
-def test_a_list_is_read_in_both_protocols(row: Any) -> None:
+def test_a_list_of_functions_is_read_in_resp2_and_resp3(row: Any) -> None:
     assert described([row]) == [("rqueue_1", 1)]
 
 
@@ -338,10 +343,10 @@ def minimal(shard: Shard, name: str) -> list[Any]:
     for given in ("ending", "rules", "turns", "terms"):
         if given in args:
             args[given] = "{}"
-    return move.pack(shard.named[name], args)
+    return move.pack(shard.move_keys[name], args)
 
 
-def word_of(call: Any) -> tuple[str, str]:
+def first_word(call: Any) -> tuple[str, str]:
     """The reply of a call without what depends on the time: its kind and first word."""
     try:
         reply = call()
@@ -358,22 +363,22 @@ def test_a_function_keeps_nothing_between_calls(valkey: Server, name: str) -> No
     own = library()
     shard = Shard(Runner(None, own), Keys("rq", NAME), Terms())  # type: ignore[arg-type]
     move, words = own.moves[name], minimal(shard, name)
-    with plain(valkey) as client:
+    with direct(valkey) as client:
 
         def call() -> tuple[str, str]:
-            return word_of(lambda: client.execute_command(move.verb, move.function, *words))
+            return first_word(lambda: client.execute_command(move.verb, move.function, *words))
 
         client.function_load(own.source, replace=True)
         client.flushall()
         fresh = call()
         client.flushall()
-        again = call()
+        repeated = call()
         client.flushall()
-        for key in shard.named[name].values():
+        for key in shard.move_keys[name].values():
             client.setbit(key, 1, 1)
         call()
         client.flushall()
         after_error = call()
 
-    assert again == fresh
+    assert repeated == fresh
     assert after_error == fresh

@@ -16,7 +16,9 @@ from rqueue.store.wire import checked
 from tests.harness import Harness
 
 
-async def test_a_command_that_cannot_be_packed_shifts_no_reply(harness: Harness) -> None:
+async def test_a_command_that_cannot_be_packed_does_not_affect_other_replies(
+    harness: Harness,
+) -> None:
     handles = await harness.queue.enqueue_many([harness.queue.call("code", n) for n in range(3)])
     bad: Any = object()
 
@@ -29,7 +31,7 @@ async def test_a_command_that_cannot_be_packed_shifts_no_reply(harness: Harness)
     assert [task.payload for task in found] == [0, 1, 2]
 
 
-def test_a_server_that_loads_its_data_answers_an_error() -> None:
+def test_the_error_of_a_server_that_loads_its_data_is_raised() -> None:
     with pytest.raises(BusyLoadingError):
         checked([BusyLoadingError("Redis is loading the dataset in memory")])
 
@@ -52,7 +54,7 @@ def test_the_clients_of_a_closed_loop_are_dropped() -> None:
     assert len(connection.loops) == 1
 
 
-async def test_reads_that_go_together_are_answered_in_their_order(connection: Connection) -> None:
+async def test_replies_to_reads_of_one_write_are_in_order(connection: Connection) -> None:
     commands = [("SET", f"{{t}}{n}", n) for n in range(50)] + [
         ("GET", f"{{t}}{n}") for n in range(50)
     ]
@@ -63,7 +65,7 @@ async def test_reads_that_go_together_are_answered_in_their_order(connection: Co
     assert await connection.execute_together([], what="none") == []
 
 
-async def test_an_error_among_reads_that_go_together_is_raised_and_shifts_no_reply(
+async def test_an_error_among_reads_of_one_write_is_raised_and_affects_no_later_reply(
     connection: Connection,
 ) -> None:
     await connection.execute_together([("RPUSH", "{t}list", "x")], what="many")

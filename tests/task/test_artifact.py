@@ -1,4 +1,4 @@
-"""Artifacts: how they are written, referred to, and stand for results."""
+"""Artifacts: stored metadata, references, and placeholders of results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from rqueue.errors import ArtifactRefused, ConfigError, InvalidTask
 from rqueue.task.artifact import (
     Artifact,
-    described,
+    artifact_of,
     id_of,
-    listed,
+    line_of,
+    parse_line,
+    parse_lines,
     placeholder_in,
     placeholder_of,
-    read,
-    written,
 )
 from rqueue.task.codec import encode
 from rqueue.task.ids import ArtifactId, new_artifact_id, new_task_id
@@ -27,8 +27,8 @@ from rqueue.task.references import artifact_in, artifacts_in, task_in
 from rqueue.task.spec import TaskSpec
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
-# Names that lead out of a directory, or look like others.
-ASTRAY = [
+# Names with directory separators, or that are displayed as other names.
+UNSAFE = [
     "../../evil",
     "/etc/passwd",
     "a/b",
@@ -44,7 +44,7 @@ JSON = st.recursive(st.none() | st.booleans() | TEXT | st.integers(0, 9), st.lis
 
 def an_artifact(**facts: Any) -> Artifact:
     given: dict[str, Any] = {"name": "a.txt", "media_type": "text/plain", "size": 3}
-    return described(**{"id": new_artifact_id(), "sha256": "a" * 64, **given, **facts})
+    return artifact_of(**{"id": new_artifact_id(), "sha256": "a" * 64, **given, **facts})
 
 
 def test_an_id_has_a_prefix_of_its_own() -> None:
@@ -57,7 +57,7 @@ def test_an_id_has_a_prefix_of_its_own() -> None:
         ArtifactId.parse(new_task_id())
 
 
-def test_a_reference_leads_to_its_artifact_and_nothing_else_does() -> None:
+def test_only_a_complete_reference_is_parsed_as_an_artifact() -> None:
     one, two = new_artifact_id(), new_artifact_id()
 
     assert artifact_in(f"artifact:{one}") == one
@@ -78,7 +78,7 @@ def test_inputs_are_outputs_or_artifacts() -> None:
         TaskSpec.of(type="a", inputs={"x": "artifact:logo"})
 
 
-def test_an_artifact_is_named_by_all_that_it_is() -> None:
+def test_an_artifact_is_identified_by_object_reference_or_id() -> None:
     artifact = an_artifact()
 
     assert id_of(artifact) == id_of(artifact.reference) == id_of(artifact.id) == artifact.id
@@ -88,16 +88,16 @@ def test_an_artifact_is_named_by_all_that_it_is() -> None:
             id_of(wrong)
 
 
-def test_what_is_written_is_read_and_what_a_newer_release_knows_is_passed_over() -> None:
+def test_metadata_is_read_back_without_fields_of_newer_releases() -> None:
     artifact = an_artifact(task=new_task_id(), queue="rq/shop")
-    newer = written(artifact).replace(b'{"id"', b'{"colour":"red","id"')
+    newer = line_of(artifact).replace(b'{"id"', b'{"colour":"red","id"')
 
-    assert read(written(artifact)) == read(newer) == artifact
-    assert listed(written(artifact) + b"\n" + newer + b"\n") == (artifact,)
-    assert listed(b"") == ()
+    assert parse_line(line_of(artifact)) == parse_line(newer) == artifact
+    assert parse_lines(line_of(artifact) + b"\n" + newer + b"\n") == (artifact,)
+    assert parse_lines(b"") == ()
     for bad in (b"", b"[]", b"{}", b"no"):
         with pytest.raises(InvalidTask):
-            read(bad)
+            parse_line(bad)
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_what_is_written_is_read_and_what_a_newer_release_knows_is_passed_over()
         ("\u202egpj.exe", "_gpj.exe"),
     ],
 )
-def test_an_old_name_that_is_a_path_is_read_as_one_that_is_none(old: str, now: str) -> None:
+def test_a_path_as_a_name_of_an_earlier_release_is_read_as_a_safe_name(old: str, now: str) -> None:
     artifact = an_artifact()
     line = encode({**artifact.model_dump(mode="json"), "name": old})
 
-    assert read(line) == artifact.model_copy(update={"name": now})
+    assert parse_line(line) == artifact.model_copy(update={"name": now})
 
 
-def test_a_name_that_is_in_a_payload_is_checked_as_well() -> None:
+def test_the_name_of_an_artifact_in_a_payload_is_checked() -> None:
     facts = an_artifact().model_dump(mode="json")
 
     with pytest.raises(InvalidTask, match="is a file's name"):
@@ -126,8 +126,8 @@ def test_a_name_that_is_in_a_payload_is_checked_as_well() -> None:
 
 
 @pytest.mark.parametrize("name", ["page.md", ".hidden", "...", "a b", "é", "שלום.txt"])
-def test_a_name_may_be_any_files(name: str) -> None:
-    assert read(written(an_artifact(name=name))).name == name
+def test_any_file_name_is_accepted(name: str) -> None:
+    assert parse_line(line_of(an_artifact(name=name))).name == name
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_name_may_be_any_files(name: str) -> None:
         {"name": ""},
         {"name": "a\0b"},
         {"name": "x" * 201},
-        *({"name": name} for name in ASTRAY),
+        *({"name": name} for name in UNSAFE),
         {"media_type": "text"},
         {"media_type": "text/plain\r\nX-Evil: 1"},
         {"media_type": "text/plän"},
@@ -144,7 +144,7 @@ def test_a_name_may_be_any_files(name: str) -> None:
         {"sha256": "A" * 64},
     ],
 )
-def test_facts_have_rules(facts: dict[str, Any]) -> None:
+def test_invalid_metadata_is_refused(facts: dict[str, Any]) -> None:
     with pytest.raises(ArtifactRefused) as error:
         an_artifact(**facts)
 
@@ -152,11 +152,11 @@ def test_facts_have_rules(facts: dict[str, Any]) -> None:
 
 
 @given(JSON)
-def test_no_result_looks_like_the_place_of_one(value: Any) -> None:
+def test_no_result_is_taken_for_a_placeholder(value: Any) -> None:
     assert placeholder_in(encode(value)) is None
 
 
-def test_the_place_of_a_result_says_where_and_what_it_is() -> None:
+def test_a_placeholder_contains_the_metadata_of_its_artifact() -> None:
     artifact = an_artifact(name="result", media_type="application/json")
 
     assert placeholder_in(placeholder_of(artifact)) == artifact
@@ -165,12 +165,12 @@ def test_the_place_of_a_result_says_where_and_what_it_is() -> None:
         assert placeholder_in(other) is None
 
 
-async def test_the_error_of_an_artifact_without_a_store_names_the_way_to_read_it() -> None:
+async def test_the_error_of_an_artifact_without_a_store_names_ctx_artifacts() -> None:
     with pytest.raises(ConfigError, match=r"ctx\.artifacts"):
         await an_artifact().get()
 
 
-async def test_one_with_a_home_reads_itself_but_not_in_another_process() -> None:
+async def test_an_artifact_with_a_store_can_be_read_but_not_after_pickling() -> None:
     class Store:
         async def get(self, artifact: object) -> bytes:
             return b"abc"
@@ -188,7 +188,7 @@ async def test_one_with_a_home_reads_itself_but_not_in_another_process() -> None
     assert await bound.get() == b"abc"
     assert await bound.save("x") == Path("x")
     assert list(bound.open()) == [b"abc"]  # type: ignore[call-overload]
-    gone = pickle.loads(pickle.dumps(bound))
-    assert gone == artifact
+    unpickled = pickle.loads(pickle.dumps(bound))
+    assert unpickled == artifact
     with pytest.raises(ConfigError):
-        await gone.get()
+        await unpickled.get()

@@ -40,7 +40,7 @@ def nested(depth: int) -> object:
 
 
 @given(JSON)
-def test_good_json_is_written_compactly_and_read_back(value: object) -> None:
+def test_a_json_value_is_encoded_and_decoded_unchanged(value: object) -> None:
     data = encode(value, max_bytes=1 << 30)
 
     assert json.loads(data) == value
@@ -48,14 +48,14 @@ def test_good_json_is_written_compactly_and_read_back(value: object) -> None:
 
 
 @given(JSON)
-def test_json_of_other_writers_is_read_too(value: object) -> None:
+def test_json_of_other_encoders_is_decoded(value: object) -> None:
     data = json.dumps(value, indent=1).encode()
 
     assert decode(data) == value
 
 
 @given(st.binary(max_size=40) | st.text('[]{}:,"\\u0e1.-NaInfity \n', max_size=30))
-def test_hostile_bytes_are_read_strictly_or_refused_by_name(data: bytes | str) -> None:
+def test_arbitrary_bytes_are_decoded_strictly_or_refused(data: bytes | str) -> None:
     given_bytes = data if isinstance(data, bytes) else data.encode()
 
     try:
@@ -91,7 +91,7 @@ def test_hostile_bytes_are_read_strictly_or_refused_by_name(data: bytes | str) -
         (nested(65), "payload" + "[0]" * 64),
     ],
 )
-def test_what_json_cannot_say_is_refused_with_its_place(value: object, path: str) -> None:
+def test_a_value_that_is_not_json_is_refused_with_its_path(value: object, path: str) -> None:
     with pytest.raises(InvalidTask) as refused:
         encode(value)
 
@@ -106,13 +106,13 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         encode(loop)
 
 
-def test_64_levels_and_the_ends_of_64_bits_are_taken() -> None:
+def test_64_levels_and_the_limits_of_64_bits_are_accepted() -> None:
     value = [nested(63), MAX_INT, -MAX_INT - 1]
 
     assert decode(encode(value)) == value
 
 
-def test_subclasses_of_plain_types_are_written_as_what_they_hold() -> None:
+def test_subclasses_of_plain_types_are_encoded_as_their_values() -> None:
     task = new_task_id()
 
     data = encode({"task": task, "colour": Colour.RED, "level": Level.HIGH, "pair": (1, 2)})
@@ -121,11 +121,11 @@ def test_subclasses_of_plain_types_are_written_as_what_they_hold() -> None:
     assert json.loads(data) == expected
 
 
-def test_a_written_escape_that_looks_like_nul_is_no_nul() -> None:
+def test_an_escaped_backslash_before_u0000_is_not_a_nul() -> None:
     assert decode(encode("\\u0000")) == "\\u0000"
 
 
-def test_size_is_judged_in_bytes_of_json_and_the_limit_can_be_set() -> None:
+def test_the_size_limit_counts_bytes_of_json_and_can_be_set() -> None:
     assert len(encode("x" * (256 * 1024 - 2))) == 256 * 1024
     with pytest.raises(InvalidTask, match="262145 bytes"):
         encode("x" * (256 * 1024 - 1))
@@ -135,7 +135,7 @@ def test_size_is_judged_in_bytes_of_json_and_the_limit_can_be_set() -> None:
         decode(b"[1,2,3]", max_bytes=6)
 
 
-def test_the_field_is_named_as_the_caller_calls_it() -> None:
+def test_an_error_names_the_field_that_the_caller_gave() -> None:
     with pytest.raises(InvalidTask) as refused:
         encode({"a": float("nan")}, field="result")
 
@@ -171,12 +171,12 @@ def test_the_field_is_named_as_the_caller_calls_it() -> None:
         (b'"a\nb"', "not JSON"),
     ],
 )
-def test_every_hostile_input_of_the_checklist_is_refused(data: bytes, rule: str) -> None:
+def test_invalid_json_is_refused_with_the_rule(data: bytes, rule: str) -> None:
     with pytest.raises(InvalidTask, match=rule):
         decode(data)
 
 
-def test_equal_content_has_one_key_whatever_the_order_of_its_keys() -> None:
+def test_the_content_key_does_not_depend_on_the_order_of_keys() -> None:
     one, other = {"a": 1, "b": [1, {"x": 1, "y": 2}]}, {"b": [1, {"y": 2, "x": 1}], "a": 1}
 
     assert content_key("q", "t", one) == content_key("q", "t", other)

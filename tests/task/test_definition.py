@@ -14,7 +14,7 @@ def padded(size: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("payload", [{}, PAYLOAD, [], "text", None, 0, {"ü": "\u2028"}])
-def test_the_quick_way_writes_what_the_spec_writes(payload: object) -> None:
+def test_the_fast_path_writes_the_same_bytes_as_the_spec(payload: object) -> None:
     assert plain("noop", payload) == TaskSpec.of(type="noop", payload=payload).definition()
 
 
@@ -31,7 +31,7 @@ def test_a_plain_task_is_small() -> None:
     assert plain("noop", {}) == b'{"t":"noop"}'
 
 
-def test_the_payloads_limit_is_the_queues() -> None:
+def test_a_payload_above_the_given_limit_is_refused() -> None:
     assert plain("noop", padded(10), max_bytes=10)
     with pytest.raises(InvalidTask) as refused:
         plain("noop", padded(11), max_bytes=10)
@@ -40,7 +40,7 @@ def test_the_payloads_limit_is_the_queues() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\n", "-a", "a:b", "é", "a" * 129, '"', "{x}"])
-def test_a_type_that_is_no_name_is_refused_each_time(name: str) -> None:
+def test_an_invalid_type_is_refused_each_time(name: str) -> None:
     for _ in range(2):
         with pytest.raises(InvalidTask) as refused:
             plain(name, {})
@@ -49,7 +49,7 @@ def test_a_type_that_is_no_name_is_refused_each_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"1", b'{"t":"a","t":"b"}', b'{"t":NaN}'])
-def test_bytes_that_are_no_definition_are_refused(data: bytes) -> None:
+def test_invalid_definitions_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidTask) as refused:
         fields_of(data)
 

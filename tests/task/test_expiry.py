@@ -19,13 +19,13 @@ def dated(**fields: Any) -> TaskSpec:
 
 
 @pytest.mark.parametrize("given", [60, 60.0, timedelta(minutes=1), "PT1M", THEN, THEN.isoformat()])
-def test_all_ways_to_say_it_mean_the_same(given: object) -> None:
+def test_a_span_and_an_instant_give_the_same_deadline(given: object) -> None:
     spec = dated(expires=given)
 
     assert (spec.deadline, spec.on_deadline, spec.expires_sec) == (THEN, "cancel", None)
 
 
-def test_it_is_stored_as_the_deadline_that_it_is() -> None:
+def test_expires_is_stored_as_a_deadline() -> None:
     assert dated(expires=60).definition() == dated(expires=THEN).definition()
     assert TaskSpec.from_definition(dated(expires=60).definition()).deadline == THEN
 
@@ -45,7 +45,7 @@ def test_it_is_stored_as_the_deadline_that_it_is() -> None:
         ("PX", "is not a span of time"),
     ],
 )
-def test_what_is_no_time_is_refused(given: object, rule: str) -> None:
+def test_an_invalid_time_is_refused(given: object, rule: str) -> None:
     with pytest.raises(InvalidTask, match=rule) as raised:
         dated(expires=given)
 
@@ -55,19 +55,19 @@ def test_what_is_no_time_is_refused(given: object, rule: str) -> None:
 @pytest.mark.parametrize(
     "other", [{"deadline": THEN}, {"on_deadline": "fail"}, {"expires_sec": 60.0}]
 )
-def test_given_twice_it_is_refused(other: dict[str, Any]) -> None:
+def test_expires_with_a_deadline_is_refused(other: dict[str, Any]) -> None:
     with pytest.raises(InvalidTask, match="give one of them") as raised:
         dated(expires=60, **other)
 
     assert raised.value.field == "expires"
 
 
-def test_its_long_name_stands_beside_no_deadline_either() -> None:
+def test_expires_sec_with_a_deadline_is_refused() -> None:
     with pytest.raises(InvalidTask, match="give one of them"):
         dated(expires_sec=60.0, deadline=THEN)
 
 
-def test_none_is_as_good_as_nothing() -> None:
+def test_expires_none_changes_nothing() -> None:
     assert dated(expires=None, deadline=THEN).on_deadline == "run"
     assert dated(expires=None).deadline is None
 
@@ -81,7 +81,7 @@ def test_none_is_as_good_as_nothing() -> None:
         ({"expires": 60}, {"priority": 5}, {"expires": 60, "priority": 5}),
     ],
 )
-def test_a_calls_own_overrides_its_handlers(
+def test_options_of_a_call_override_those_of_its_handler(
     own: dict[str, Any], given: dict[str, Any], left: dict[str, Any]
 ) -> None:
     assert merged(own, given) == left

@@ -22,7 +22,7 @@ def an_id(ms: int = 1_770_541_200_000, shard: int = 0, seed: int = 7) -> TaskId:
     return TaskId.from_ulid(Ids(lambda: ms, Random(seed).getrandbits).ulids(1, shard)[0])
 
 
-def above_shard(task: str) -> str:
+def without_shard(task: str) -> str:
     return task[:-2]
 
 
@@ -40,7 +40,7 @@ def test_an_id_carries_its_time_and_shard_and_is_a_uuid_of_version_7(
 
 
 @given(MS, SHARD, st.integers(0, 2**32))
-def test_every_way_to_write_an_id_is_read_as_the_same_id(ms: int, shard: int, seed: int) -> None:
+def test_every_form_of_an_id_is_parsed_as_the_same_id(ms: int, shard: int, seed: int) -> None:
     task = an_id(ms, shard, seed)
     uuid = task.uuid
     forms = [task, task.ulid, task.lower(), task.ulid.lower(), str(uuid), uuid.hex, f"task_{uuid}"]
@@ -57,12 +57,12 @@ def test_ids_rise_strictly_whatever_the_clock_does_and_whatever_the_shard(
     times = iter([ms for ms, _ in steps])
     ids = Ids(lambda: next(times), Random(3).getrandbits)
 
-    made = [above_shard(ids.ulids(1, shard)[0]) for _, shard in steps]
+    made = [without_shard(ids.ulids(1, shard)[0]) for _, shard in steps]
 
     assert made == sorted(set(made))
 
 
-def test_ids_beyond_what_a_millisecond_holds_borrow_from_the_next() -> None:
+def test_more_ids_than_fit_into_a_millisecond_use_the_next_one() -> None:
     ids = Ids(lambda: 1000, lambda bits: (1 << bits) - 1)
 
     made = ids.ulids(40_000)
@@ -72,7 +72,7 @@ def test_ids_beyond_what_a_millisecond_holds_borrow_from_the_next() -> None:
     assert TaskId.parse(made[-1]).uuid.version == 7
 
 
-def test_texts_sort_as_their_times_do() -> None:
+def test_ids_sort_by_their_time() -> None:
     made = [an_id(ms) for ms in (1, 10, 1_000, 1_770_541_200_000, 2**48 - 1)]
 
     assert made == sorted(made)
@@ -95,7 +95,7 @@ def test_texts_sort_as_their_times_do() -> None:
         "task_01KGY7NCM0E00800000000010\u017f",
     ],
 )
-def test_what_is_not_an_id_is_refused(text: str) -> None:
+def test_an_invalid_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidTask) as refused:
         TaskId.parse(text)
 
@@ -137,7 +137,7 @@ def test_ids_made_by_many_threads_are_all_different() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_does_not_repeat_its_parents_ids() -> None:
+def test_a_forked_process_does_not_repeat_ids() -> None:
     new_task_id()
     reader, writer = os.pipe()
     child = os.fork()
@@ -167,6 +167,6 @@ def test_an_id_survives_pickling_and_pydantic() -> None:
         adapter.validate_python("x")
 
 
-def test_a_dag_id_is_no_task_id() -> None:
+def test_a_dag_id_is_not_accepted_as_a_task_id() -> None:
     with pytest.raises(InvalidTask):
         TaskId.parse(DagId.from_ulid(new_task_id().ulid))

@@ -1,4 +1,4 @@
-"""Lanes and their names in the hash of lanes."""
+"""Lanes, their names in the hash of lanes, and which worker may run which task."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rqueue.task.lane import POINT, Lane, lane_of, micro, signature
+from rqueue.task.lane import POINT, Lane, Offer, lane_of, micro, serves, signature
 
 NAMES = st.text("abcäß:/-", min_size=1, max_size=8)
 LANES = st.builds(
@@ -20,12 +20,12 @@ LANES = st.builds(
 
 
 @given(LANES)
-def test_a_signature_leads_back_to_its_lane(lane: Lane) -> None:
+def test_a_lane_is_restored_from_its_signature(lane: Lane) -> None:
     assert lane_of(signature(lane)) == lane
 
 
 @given(LANES, LANES)
-def test_two_lanes_have_one_signature_only_if_they_are_one(one: Lane, other: Lane) -> None:
+def test_two_lanes_have_the_same_signature_only_if_they_are_equal(one: Lane, other: Lane) -> None:
     assert (signature(one) == signature(other)) is (one == other)
 
 
@@ -36,7 +36,7 @@ def test_the_order_of_capabilities_does_not_matter() -> None:
     assert signature(one) == signature(other)
 
 
-def test_a_signature_says_only_what_is_special() -> None:
+def test_a_signature_contains_only_values_that_are_not_defaults() -> None:
     assert signature(Lane("code", 0.1)) == '{"rate":0.1,"type":"code"}'
     assert json.loads(signature(Lane("code", 0.1, "ada", ("git",), exclusive=True))) == {
         "type": "code",
@@ -59,6 +59,61 @@ def test_a_rate_of_hundredths_is_exact(hundredths: int) -> None:
     assert Lane("code", hundredths / 100).micro_rate == hundredths * 10_000
 
 
-def test_equal_rates_have_one_name() -> None:
+def test_rates_of_0_and_minus_0_have_the_same_signature() -> None:
     # Without the cache, which takes equal lanes for one: another process has another cache.
     assert '"rate":0.0' in signature.__wrapped__(Lane("code", -0.0))
+
+
+CAPABILITIES = st.sets(st.sampled_from(["git", "gpu", "web", "sql"]))
+
+
+@pytest.mark.parametrize(
+    ("types", "served"),
+    [(None, True), (["code"], True), (["review", "code"], True), (["review"], False), ([], False)],
+)
+def test_a_type_is_served_where_it_is_offered(types: list[str] | None, served: bool) -> None:
+    assert serves(Offer.of(types), Lane("code", 0.1)) is served
+
+
+@given(CAPABILITIES, CAPABILITIES)
+def test_every_required_capability_must_be_offered(required: set[str], offered: set[str]) -> None:
+    lane = Lane("code", 0.1, capabilities=tuple(sorted(required)))
+
+    assert serves(Offer.of(capabilities=offered), lane) is (required <= offered)
+
+
+@pytest.mark.parametrize(
+    ("agent", "agents", "served"),
+    [
+        (None, (), True),
+        (None, ("ada",), True),
+        ("ada", ("ada",), True),
+        ("ada", ("bob", "ada"), True),
+        ("ada", ("bob",), False),
+        ("ada", (), False),
+    ],
+)
+def test_a_task_for_one_agent_is_served_by_that_agent_only(
+    agent: str | None, agents: tuple[str, ...], served: bool
+) -> None:
+    assert serves(Offer.of(agents=agents), Lane("code", 0.1, agent)) is served
+
+
+def test_type_agent_and_capabilities_must_all_match() -> None:
+    lane = Lane("code", 0.1, "ada", ("git",))
+
+    assert serves(Offer.of(["code"], ["git"], ["ada"]), lane)
+    assert not serves(Offer.of(["review"], ["git"], ["ada"]), lane)
+    assert not serves(Offer.of(["code"], [], ["ada"]), lane)
+    assert not serves(Offer.of(["code"], ["git"], []), lane)
+
+
+def test_an_exclusive_lane_is_served_like_any_other() -> None:
+    assert serves(Offer.of(["code"]), Lane("code", 0.1, exclusive=True))
+
+
+def test_an_offer_without_types_serves_every_type() -> None:
+    assert Offer.of() == Offer(types=None)
+    assert Offer.of(["code"], ["git"], ["ada"]) == Offer(
+        frozenset({"code"}), frozenset({"git"}), frozenset({"ada"})
+    )

@@ -18,7 +18,7 @@ def test_a_limit_as_moves_read_it() -> None:
     assert Limit(at_once=3).words() == ["*", 0, 1000, 3]
 
 
-def test_a_lane_has_those_of_its_type_and_of_the_queue() -> None:
+def test_a_lane_has_the_limits_of_its_type_and_of_the_queue() -> None:
     limits = (
         Limit(type="code", rate=5),
         Limit(type="review", rate=6),
@@ -36,7 +36,7 @@ def test_a_lane_has_those_of_its_type_and_of_the_queue() -> None:
     assert lane_words(7, Lane("code", 0.1, cost=3), Rules()) == [*words, False, False, 3]
 
 
-def test_a_lane_of_keys_has_the_rules_of_its_keys() -> None:
+def test_a_lane_of_tenants_has_the_rules_of_its_tenants() -> None:
     limits = (
         Limit(key="*", rate=5),
         Limit(key="*", type="code", at_once=2),
@@ -50,7 +50,7 @@ def test_a_lane_of_keys_has_the_rules_of_its_keys() -> None:
     assert (number, before) == (-7, False)
     assert isinstance(rules, dict)
     assert rules["each"] == [["*", 5, 1000, 0], ["code", 0, 1000, 2]]
-    # What is said of a key holds instead of what is said of each, for the same tasks.
+    # A limit of one tenant replaces the limit for each tenant, for the same tasks.
     assert rules["own"] == {
         "big": [["*", 5, 1000, 0], ["code", 0, 1000, 9]],
         "small": [["*", 1, 1000, 0], ["code", 0, 1000, 2]],
@@ -58,7 +58,7 @@ def test_a_lane_of_keys_has_the_rules_of_its_keys() -> None:
     assert (rules["fair"], rules["step"], rules["steps"]) == (True, TURN, {"big": TURN // 3})
 
 
-def test_only_other_limits_make_tenants_checked_again() -> None:
+def test_only_changed_limits_change_the_name_of_the_tenants_rules() -> None:
     lane, limits = Lane("code", 0.1, keyed=True), (Limit(key="*", at_once=1),)
 
     def name(rules: Rules) -> object:
@@ -89,7 +89,7 @@ def test_only_other_limits_make_tenants_checked_again() -> None:
         7,
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong: Any) -> None:
+def test_invalid_limits_are_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="limits"):
         Settings.load("mail", limits=wrong)
 
@@ -106,6 +106,6 @@ def test_what_makes_no_sense_is_refused(wrong: Any) -> None:
         7,
     ],
 )
-def test_turns_that_make_no_sense_are_refused(wrong: Any) -> None:
+def test_invalid_turns_are_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="turns"):
         Settings.load("mail", turns=wrong)

@@ -26,13 +26,13 @@ C = {0: 0, 1: 20, 2: 45, 3: 70}
 
 
 @pytest.mark.parametrize(("value", "native"), A.items())
-def test_document_a_counts_down_from_ten(value: int, native: float) -> None:
+def test_ten_is_the_most_urgent_priority_of_document_a(value: int, native: float) -> None:
     assert to_native(value, "1-10") == native
     assert from_native(native, "1-10") == value
 
 
 @pytest.mark.parametrize(("value", "native"), C.items())
-def test_document_c_has_four_steps(value: int, native: float) -> None:
+def test_document_c_has_four_priorities(value: int, native: float) -> None:
     assert to_native(value, "0-3") == native
     assert from_native(native, "0-3") == value
 
@@ -47,12 +47,14 @@ def test_document_c_has_four_steps(value: int, native: float) -> None:
         ([2, 1], Tier.BACKGROUND),
     ],
 )
-def test_as_priorities_land_in_their_own_tier(values: list[int], expected: Tier) -> None:
+def test_priorities_of_document_a_belong_to_the_expected_tiers(
+    values: list[int], expected: Tier
+) -> None:
     assert {tier(to_native(value, "1-10")) for value in values} == {expected}
 
 
 @given(NATIVE, st.sampled_from(["1-10", "0-3"]))
-def test_a_view_shows_the_nearest_value(native: float, scale: str) -> None:
+def test_the_nearest_value_of_a_scale_is_shown(native: float, scale: str) -> None:
     steps = A if scale == "1-10" else C
 
     shown = from_native(native, scale)
@@ -61,7 +63,7 @@ def test_a_view_shows_the_nearest_value(native: float, scale: str) -> None:
 
 
 @given(NATIVE)
-def test_native_is_native(native: float) -> None:
+def test_a_native_priority_is_unchanged(native: float) -> None:
     assert from_native(to_native(native)) == native
 
 
@@ -127,7 +129,7 @@ def test_a_background_task_is_normal_after_310_minutes() -> None:
 
 
 @given(NATIVE, NATIVE, st.integers(0, 10**7), st.floats(0, 1))
-def test_of_one_rate_the_order_never_changes(
+def test_the_order_of_tasks_with_the_same_rate_never_changes(
     one: float, other: float, created: int, rate: float
 ) -> None:
     later = 90_001
@@ -143,11 +145,11 @@ def test_rate_zero_is_strict_order() -> None:
     assert effective(score(30, 0, 5), 0, 10**12) == 30
 
 
-def test_a_boost_makes_more_urgent_and_may_go_below_zero() -> None:
+def test_a_boost_makes_a_task_more_urgent_also_below_zero() -> None:
     assert score(10, 0, 0, boost=50) == -40
 
 
-def test_a_deadline_presses_more_the_nearer_it_is() -> None:
+def test_a_nearer_deadline_gives_a_larger_boost() -> None:
     assert deadline_boost(0) == deadline_boost(-500) == 50
     assert deadline_boost(1800) == pytest.approx(50 / e)
     assert deadline_boost(10**9) == 0

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from rqueue.errors import InvalidTask
-from rqueue.task.artifact import described
+from rqueue.task.artifact import artifact_of
 from rqueue.task.dag import Trigger
 from rqueue.task.ids import new_artifact_id, new_task_id
 from rqueue.task.references import (
@@ -33,7 +33,7 @@ def a_spec(**fields: Any) -> TaskSpec:
     return TaskSpec.of(type="a", payload={"y": 1}, **fields)
 
 
-def test_arguments_are_filled_by_one_output_or_a_list() -> None:
+def test_an_argument_is_filled_with_an_output_or_a_list_of_outputs() -> None:
     spec = a_spec(inputs={"x": output_of(ONE), "all": [output_of(TWO), output_of(ONE)], "no": []})
 
     assert outputs_wanted(spec) == [ONE, TWO]
@@ -42,15 +42,15 @@ def test_arguments_are_filled_by_one_output_or_a_list() -> None:
     )
 
 
-def test_context_refs_are_separate() -> None:
+def test_context_refs_are_not_part_of_the_payload() -> None:
     spec = a_spec(context_refs=[output_of(ONE), "artifact:1", "a line"])
 
     assert outputs_wanted(spec) == [ONE]
     assert resolve_inputs(spec, {ONE: DONE}) == ResolvedInputs({"y": 1}, {output_of(ONE): [1]})
 
 
-def test_an_artifact_is_given_by_its_metadata_and_as_a_context_ref_itself() -> None:
-    one = described(id=new_artifact_id(), name="a.txt", size=1, sha256="a" * 64)
+def test_an_input_gets_an_artifacts_metadata_and_a_context_ref_the_artifact() -> None:
+    one = artifact_of(id=new_artifact_id(), name="a.txt", size=1, sha256="a" * 64)
     spec = a_spec(inputs={"x": one.reference, "all": [one.reference]}, context_refs=[one.reference])
 
     assert artifacts_wanted(spec) == [one.id]
@@ -62,22 +62,25 @@ def test_an_artifact_is_given_by_its_metadata_and_as_a_context_ref_itself() -> N
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("state", [*State, None])
-def test_triggers_that_may_get_no_output(state: State | None, trigger: Trigger) -> None:
+def test_the_trigger_decides_whether_an_output_may_be_missing(
+    state: State | None, trigger: Trigger
+) -> None:
     spec = a_spec(inputs={"x": output_of(ONE)}, trigger=trigger)
     may = state is State.COMPLETED or (
         state is not None
         and (trigger == "one_failed" or (trigger == "all_done" and state in FINAL))
     )
 
+    found = "was not found" if state is None else "is "
     if may:
         assert resolve_inputs(spec, {ONE: TaskOutput(state)}).payload == {"y": 1, "x": None}
     else:
-        with pytest.raises(InvalidTask, match=f"x: {ONE} is") as error:
+        with pytest.raises(InvalidTask, match=f"x: {ONE} {found}") as error:
             resolve_inputs(spec, {ONE: TaskOutput(state)})
         assert error.value.field == "inputs.x"
 
 
-def test_arguments_that_outputs_fill_are_divided_from_the_others() -> None:
+def test_arguments_that_are_outputs_are_separated_from_the_others() -> None:
     output = Output(output_of(ONE))
 
     assert split_arguments({"x": output, "y": [output], "z": [], "n": 1, "p": previous}) == (

@@ -30,7 +30,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("data", UNREADABLE)
-def test_what_cannot_be_read_gives_a_stand_in_and_the_reason(data: bytes) -> None:
+def test_an_unreadable_definition_gives_a_replacement_and_the_reason(data: bytes) -> None:
     spec, reason = TaskSpec.salvage(data, "resize")
 
     assert (spec.type, spec.payload, spec.max_attempts) == ("resize", None, 3)
@@ -38,7 +38,7 @@ def test_what_cannot_be_read_gives_a_stand_in_and_the_reason(data: bytes) -> Non
 
 
 @given(st.binary())
-def test_no_bytes_raise(data: bytes) -> None:
+def test_arbitrary_bytes_raise_no_error(data: bytes) -> None:
     spec, reason = TaskSpec.salvage(data)
 
     assert (spec.type, reason is None) == (UNKNOWN, False)
@@ -54,7 +54,7 @@ def test_no_bytes_raise(data: bytes) -> None:
         ),
     )
 )
-def test_no_object_raises(fields: dict[str, object]) -> None:
+def test_arbitrary_objects_raise_no_error(fields: dict[str, object]) -> None:
     spec, _ = TaskSpec.salvage(json.dumps(fields).encode(), "resize")
 
     assert spec.definition(max_bytes=1 << 30)
@@ -70,7 +70,7 @@ def test_no_object_raises(fields: dict[str, object]) -> None:
         (b"{", None, UNKNOWN),
     ],
 )
-def test_the_type_is_what_it_is_known_as_or_says_itself(
+def test_the_type_is_the_stored_one_or_that_of_the_definition(
     data: bytes, known_as: str | None, type: str
 ) -> None:
     assert TaskSpec.salvage(data, known_as)[0].type == type
@@ -97,7 +97,7 @@ def test_the_reason_names_the_field_and_is_short() -> None:
         {"x": None, "": 1, "_body": "e30="},
     ],
 )
-def test_what_only_a_newer_release_knows_is_passed_over(newer: dict[str, object]) -> None:
+def test_fields_of_a_newer_release_are_ignored(newer: dict[str, object]) -> None:
     data = json.dumps({"t": "code", "p": {"a": 1}, "max_attempts": 7, **newer}).encode()
 
     spec, reason = TaskSpec.salvage(data)

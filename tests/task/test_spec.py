@@ -1,4 +1,4 @@
-"""What a producer may give."""
+"""Fields of a spec: valid and invalid ones, and the stored definition."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -42,10 +42,10 @@ def test_a_full_spec_is_read_back_from_its_definition() -> None:
         prompt="line\nline",
     )
 
-    again = TaskSpec.from_definition(spec.definition())
+    restored = TaskSpec.from_definition(spec.definition())
 
-    assert again == spec
-    assert again.deadline == datetime(2026, 2, 9, 12, tzinfo=UTC)
+    assert restored == spec
+    assert restored.deadline == datetime(2026, 2, 9, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_full_spec_is_read_back_from_its_definition() -> None:
         ({"max_cost_usd": -1}, "max_cost_usd"),
         ({"retry": {"initial_delay_sec": -1}}, "retry.initial_delay_sec"),
         ({"retry": "often"}, "retry"),
-        ({"parent_id": "nobody"}, "parent_id"),
+        ({"parent_id": "unknown"}, "parent_id"),
         ({"dedupe": "payload"}, "dedupe"),
         ({"dedupe_fields": ["nothing"]}, "dedupe_fields"),
         ({"if_exists": "ignore"}, "if_exists"),
@@ -123,7 +123,7 @@ def test_a_spec_cannot_change() -> None:
         a_spec().priority = 3  # type: ignore[misc] # the attempt is the test
 
 
-def test_what_happens_to_the_payload_afterwards_does_not_matter() -> None:
+def test_later_changes_to_a_payload_are_not_stored() -> None:
     payload = {"a": 1}
     spec = a_spec(payload=payload)
 
@@ -140,7 +140,7 @@ def test_a_payload_over_256_kb_is_refused_unless_the_queue_allows_more() -> None
     assert spec.definition(max_bytes=300_000)
 
 
-def test_a_callers_own_ids_are_kept_and_ours_are_recognised_in_any_form() -> None:
+def test_external_ids_are_kept_and_task_ids_are_normalised() -> None:
     task, dag = new_task_id(), new_dag_id()
 
     spec = a_spec(
@@ -161,7 +161,7 @@ def test_a_task_may_not_wait_for_itself() -> None:
         a_spec(depends_on=["mine"], external_id="mine").admit(NOW)
 
 
-def test_a_task_may_not_be_put_off_by_more_than_a_year() -> None:
+def test_a_task_may_not_be_delayed_by_more_than_a_year() -> None:
     year = timedelta(seconds=YEAR_SEC)
 
     a_spec(at=NOW + year).admit(NOW)
@@ -176,20 +176,20 @@ def test_instants_are_kept_in_utc() -> None:
     assert spec.at.isoformat() == "2026-02-08T09:00:00+00:00"
 
 
-def test_options_have_short_names_too() -> None:
+def test_options_have_aliases() -> None:
     spec = a_spec(timeout=5, delay=2, priority=9, scale="1-10")
 
     assert (spec.timeout_sec, spec.delay_sec, spec.priority) == (5, 2, 10)
 
 
-def test_rates_are_rounded_to_the_hundredth_and_lists_lose_repetitions() -> None:
+def test_rates_are_rounded_to_hundredths_and_lists_have_no_duplicates() -> None:
     spec = a_spec(priority_boost_per_minute=0.12345, tags=["b", "a", "b"])
 
     assert spec.priority_boost_per_minute == 0.12
     assert spec.tags == ("b", "a")
 
 
-def test_the_smaller_time_limit_wins_and_the_estimate_falls_back_to_the_most() -> None:
+def test_the_smaller_time_limit_applies_and_the_estimate_defaults_to_the_maximum() -> None:
     spec = a_spec(timeout_sec=3600, max_duration_sec=300, max_cost_usd=0.5)
 
     assert (spec.time_limit_sec, spec.estimate_usd) == (300, 0.5)
@@ -197,7 +197,7 @@ def test_the_smaller_time_limit_wins_and_the_estimate_falls_back_to_the_most() -
     assert (a_spec().time_limit_sec, a_spec().estimate_usd) == (None, 0.0)
 
 
-def test_an_explicit_key_wins_over_the_content() -> None:
+def test_an_idempotency_key_overrides_deduplication_by_content() -> None:
     one = a_spec(idempotency_key="pr-123", payload={"a": 1}, dedupe="content")
     other = a_spec(idempotency_key="pr-123", payload={"a": 2})
 
@@ -205,16 +205,16 @@ def test_an_explicit_key_wins_over_the_content() -> None:
     assert a_spec().identity("q") is None
 
 
-def test_to_name_the_fields_is_to_ask_for_the_content() -> None:
-    named = a_spec(dedupe_fields=["payload"], payload={"a": 1})
+def test_dedupe_fields_imply_deduplication_by_content() -> None:
+    implied = a_spec(dedupe_fields=["payload"], payload={"a": 1})
 
-    assert named.identity("q") == a_spec(
+    assert implied.identity("q") == a_spec(
         dedupe="content", dedupe_fields=["payload"], payload={"a": 1}
     ).identity("q")
-    assert named.identity("q") is not None
+    assert implied.identity("q") is not None
 
 
-def test_content_is_namespace_type_and_payload_or_the_fields_asked_for() -> None:
+def test_content_is_namespace_type_and_payload_or_the_dedupe_fields() -> None:
     one, other = {"a": 1, "b": 2}, {"b": 2, "a": 1}
     whole = a_spec(dedupe="content", payload=one).identity("q")
     payload_only = {"dedupe": "content", "dedupe_fields": ["payload"]}
@@ -231,7 +231,7 @@ def test_a_policy_object_is_accepted() -> None:
     assert a_spec(retry=RetryPolicy.fixed(3)).retry == RetryPolicy.fixed(3)
 
 
-def test_the_schema_can_be_shown_to_other_languages() -> None:
+def test_the_spec_has_a_json_schema() -> None:
     schema = TaskSpec.model_json_schema()
 
     assert schema["required"] == ["type"]

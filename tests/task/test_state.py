@@ -56,7 +56,7 @@ def test_the_table_has_these_moves_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("verb", TABLE)
-def test_a_move_leads_from_and_to_the_states_of_its_row(verb: str) -> None:
+def test_a_move_has_the_source_and_target_states_of_its_row(verb: str) -> None:
     sources, targets = TABLE[verb]
 
     assert TRANSITIONS[verb].sources == {State(word) for word in sources.split()}
@@ -64,7 +64,7 @@ def test_a_move_leads_from_and_to_the_states_of_its_row(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", TABLE)
-def test_a_move_allows_its_steps_and_no_other(verb: str) -> None:
+def test_a_move_allows_only_the_transitions_of_its_row(verb: str) -> None:
     sources, targets = (words.split() for words in TABLE[verb])
 
     for source, target in product([None, *State], State):
@@ -72,11 +72,11 @@ def test_a_move_allows_its_steps_and_no_other(verb: str) -> None:
         assert TRANSITIONS[verb].allows(source, target) is (begins and target in targets)
 
 
-def test_only_submit_and_spawn_make_a_task() -> None:
+def test_only_submit_and_spawn_create_a_task() -> None:
     assert [verb for verb, move in TRANSITIONS.items() if move.creates] == ["submit", "spawn"]
 
 
-def test_nothing_leads_out_of_what_has_ended_but_a_reviewer() -> None:
+def test_only_a_reviewers_moves_change_an_ended_task() -> None:
     left = {verb: move.sources & FINAL for verb, move in TRANSITIONS.items()}
 
     assert {verb: found for verb, found in left.items() if found} == {
@@ -107,7 +107,7 @@ def test_every_live_state_can_be_cancelled() -> None:
     assert TRANSITIONS["cancel"].sources == LIVE
 
 
-def test_a_row_is_written_in_words() -> None:
+def test_a_row_is_given_as_words() -> None:
     assert row("submit", "-", "READY", "client") == Move(
         "submit", frozenset(), frozenset({State.READY}), "client"
     )

@@ -19,7 +19,7 @@ def a_task(state: State = State.READY, **fields: object) -> Task:
     return Task.of(id=new_task_id(), spec=spec, state=state, created_at=NOW, **fields)
 
 
-def test_the_tier_is_that_of_the_effective_priority_where_it_is_known() -> None:
+def test_the_tier_is_that_of_the_effective_priority_if_there_is_one() -> None:
     assert a_task().tier is Tier.NORMAL
     assert a_task(effective_priority=-3.0).tier is Tier.CRITICAL
 
@@ -32,7 +32,7 @@ def test_only_a_retrying_task_has_a_retry_time() -> None:
 
 
 @pytest.mark.parametrize("state", State)
-def test_a_task_has_ended_in_the_final_states(state: State) -> None:
+def test_only_a_task_in_a_final_state_has_ended(state: State) -> None:
     assert a_task(state).ended is (state in FINAL)
 
 

@@ -26,7 +26,7 @@ def a_spec(**fields: Any) -> TaskSpec:
         (["llm-judge", "regex"], ("llm-judge", "regex")),
     ],
 )
-def test_one_kind_or_several_in_their_order(given: Any, kept: Any) -> None:
+def test_one_or_several_kinds_keep_their_order(given: Any, kept: Any) -> None:
     schema: Any = {"regex": "a"} if isinstance(kept, tuple) else "a"
 
     spec = a_spec(validation=given, validation_schema=schema)
@@ -36,12 +36,12 @@ def test_one_kind_or_several_in_their_order(given: Any, kept: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["by-hand", ["none"], ["regex", "x"], 3, {"regex": 1}, [["a"]]])
-def test_what_is_no_kind_is_refused(given: Any) -> None:
+def test_an_unknown_kind_is_refused(given: Any) -> None:
     with pytest.raises(InvalidTask, match="validation: "):
         a_spec(validation=given)
 
 
-def test_of_one_kind_the_schema_is_its_own_and_of_several_each_has_one() -> None:
+def test_one_kind_has_the_schema_and_several_kinds_have_one_each() -> None:
     several = a_spec(
         validation=["regex", "decision-report", "llm-judge"],
         validation_schema={"regex": "a+", "llm-judge": ["be kind"]},
@@ -59,12 +59,12 @@ def test_of_one_kind_the_schema_is_its_own_and_of_several_each_has_one() -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "schema", "said"),
+    ("kind", "schema", "rule"),
     [
         ("regex", None, "is a pattern of 1"),
         ("regex", "", "is a pattern of 1"),
         ("regex", "a" * 1001, "is a pattern of 1"),
-        ("regex", "(", "is no pattern"),
+        ("regex", "(", "is not a pattern"),
         ("regex", ["a"], "is a pattern of 1"),
         ("json-schema", "text", "is a JSON Schema"),
         ("json-schema", [1], "is a JSON Schema"),
@@ -80,25 +80,25 @@ def test_of_one_kind_the_schema_is_its_own_and_of_several_each_has_one() -> None
         ("test-pass", {"command": ["a"], "timeout_sec": 0}, "timeout_sec above 0"),
         ("test-pass", {"command": ["a"], "timeout_sec": True}, "timeout_sec above 0"),
         ("test-pass", {"command": ["a"], "timeout_sec": "1"}, "timeout_sec above 0"),
-        ("decision-report", {"a": 1}, "needs nothing"),
+        ("decision-report", {"a": 1}, "has no settings"),
         (["regex", "llm-judge"], "a", "maps each of regex, llm-judge"),
-        (["regex", "llm-judge"], {"regex": "("}, "validation_schema.regex: is no pattern"),
-        (["regex", "llm-judge"], {"regex": "a", "x": 1}, "validation_schema.x: is for none"),
+        (["regex", "llm-judge"], {"regex": "("}, "validation_schema.regex: is not a pattern"),
+        (["regex", "llm-judge"], {"regex": "a", "x": 1}, "validation_schema.x: is not named"),
         (["regex", "llm-judge"], None, "validation_schema.regex: is a pattern"),
     ],
 )
-def test_a_setting_that_does_not_fit_its_kind_is_refused(kind: Any, schema: Any, said: str) -> None:
+def test_a_setting_that_does_not_fit_its_kind_is_refused(kind: Any, schema: Any, rule: str) -> None:
     with pytest.raises(InvalidTask, match="validation_schema") as caught:
         a_spec(validation=kind, validation_schema=schema)
 
-    assert said in str(caught.value)
+    assert rule in str(caught.value)
 
 
-def test_a_schema_that_is_not_given_is_fine() -> None:
+def test_json_schema_needs_no_schema() -> None:
     assert checks_of("json-schema", None) == (Check("json-schema"),)
 
 
-def test_a_nul_is_no_part_of_a_word() -> None:
+def test_a_word_of_a_command_contains_no_nul() -> None:
     with pytest.raises(InvalidTask, match="none a NUL"):
         command_of(["a\0b"])
 
@@ -110,5 +110,5 @@ def test_a_nul_is_no_part_of_a_word() -> None:
         ({"command": ["a"], "cwd": "x", "timeout_sec": 2.5}, Command(("a",), "x", 2.5)),
     ],
 )
-def test_a_command_is_words_or_an_object(value: Any, command: Command) -> None:
+def test_a_command_is_a_list_of_words_or_an_object(value: Any, command: Command) -> None:
     assert command_of(value) == command

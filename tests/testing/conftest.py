@@ -1,4 +1,4 @@
-"""A shop with handlers, whose server is not there."""
+"""A shop with handlers, whose server does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's module looks like: a queue, and functions that handle its tasks."""
+"""An example of a user's module: a queue, and functions that handle its tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SETTINGS: dict[str, Any] = {"retry": RetryPolicy.fixed(10), "max_result_bytes": 
 
 
 class Shop:
-    """One queue with handlers that end in every way. `seen` is what they were called with."""
+    """One queue with handlers that end in every way. `seen` contains their arguments."""
 
     def __init__(self, url: str, *, queue: Queue | None = None, **settings: Any) -> None:
         self.queue = queue = queue or Queue("shop", url=url, **{**SETTINGS, **settings})
@@ -20,7 +20,7 @@ class Shop:
         self.plain = queue.task("plain")(self.counted)
         self.flaky = queue.task("flaky", max_attempts=3)(self.tried)
         self.later = queue.task("later")(self.postponed)
-        self.parent = queue.task("parent")(self.asking)
+        self.parent = queue.task("parent")(self.waiting)
         self.refuse = queue.task("refuse")(refused)
         self.slow = queue.task("slow", timeout_sec=0.05, max_attempts=1)(slept)
         self.large = queue.task("large", max_attempts=1)(filled)
@@ -67,7 +67,7 @@ class Shop:
             raise Retry(after=after)
         return "done"
 
-    async def asking(self, n: int) -> int:
+    async def waiting(self, n: int) -> int:
         child = await self.plain.enqueue(n)
         found: Any = await child.result(timeout=5)
         return int(found) * 10

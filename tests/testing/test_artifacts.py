@@ -1,4 +1,4 @@
-"""Artifacts of a queue in memory: in a directory that is gone afterwards."""
+"""Artifacts of a queue in memory: in a directory that is deleted at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGE = "x" * 400_000
 NOWHERE = "redis://nowhere.invalid:1"
 
 
-async def test_what_handlers_put_is_noted_and_read(tmp_path: Path) -> None:
+async def test_artifacts_of_handlers_are_recorded_and_read(tmp_path: Path) -> None:
     queue = Queue("shop", url=NOWHERE, data_dir=tmp_path / "never", max_artifacts=2)
 
     @queue.task("write", max_attempts=1)
@@ -40,7 +40,7 @@ async def test_what_handlers_put_is_noted_and_read(tmp_path: Path) -> None:
     assert not (tmp_path / "never").exists()
 
 
-async def test_large_results_behave_as_the_settings_say() -> None:
+async def test_large_results_become_artifacts_as_the_settings_require() -> None:
     async def large() -> str:
         return LARGE
 
@@ -61,7 +61,7 @@ async def test_large_results_behave_as_the_settings_say() -> None:
     assert "never" not in os.listdir("/")
 
 
-async def test_what_nothing_names_is_swept_when_its_time_has_come() -> None:
+async def test_unreferenced_artifacts_are_swept_when_they_are_old_enough() -> None:
     queue = Queue("shop", url=NOWHERE)
 
     @queue.task("write")

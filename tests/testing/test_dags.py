@@ -1,4 +1,4 @@
-"""DAGs in memory: built, run, failed, revived, paused, grown and followed, as on a server."""
+"""DAGs in memory: built, run, failed, retried, paused, extended and followed, as on a server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_outputs_flow_along_the_edges(shop: Shop, held: Memory) -> None:
     assert await second.result() == 3
 
 
-async def test_all_of_a_dag_is_refused_or_none(shop: Shop, held: Memory) -> None:
+async def test_a_dag_is_refused_as_a_whole(shop: Shop, held: Memory) -> None:
     gone = await shop.plain.enqueue(0)
     await gone.cancel()
     held.advance(shop.queue.settings.result_ttl_sec + 1)
@@ -56,7 +56,7 @@ async def test_all_of_a_dag_is_refused_or_none(shop: Shop, held: Memory) -> None
         ("fail_fast", ["DEAD_LETTERED", "CANCELLED", "CANCELLED", "CANCELLED"]),
     ],
 )
-async def test_a_death_means_what_the_dag_says(
+async def test_a_death_has_the_effect_that_the_dag_configures(
     shop: Shop, held: Memory, policy: OnFailure, left: list[str]
 ) -> None:
     async with shop.queue.dag("fails", on_failure=policy) as dag:
@@ -71,7 +71,7 @@ async def test_a_death_means_what_the_dag_says(
     assert (await dag.status()).status == "failed"
 
 
-async def test_a_dead_task_that_lives_again_takes_its_dag_with_it(shop: Shop, held: Memory) -> None:
+async def test_retrying_a_dead_task_resumes_its_dag(shop: Shop, held: Memory) -> None:
     good: list[bool] = []
 
     @shop.queue.task("once", max_attempts=1)
@@ -92,7 +92,9 @@ async def test_a_dead_task_that_lives_again_takes_its_dag_with_it(shop: Shop, he
     assert ((await dag.status()).status, shop.seen) == ("completed", [1])
 
 
-async def test_who_waits_for_a_failure_runs_at_the_first(shop: Shop, held: Memory) -> None:
+async def test_a_task_that_waits_for_a_failure_runs_after_the_first(
+    shop: Shop, held: Memory
+) -> None:
     async with shop.queue.dag("alarm") as dag:
         bad, fine = dag.add(shop.refuse.call()), dag.add(shop.plain.call(1))
         dag.add(shop.plain.call(2), after=[bad, fine], trigger="one_failed")
@@ -115,7 +117,7 @@ async def test_a_paused_dag_runs_when_it_is_resumed(shop: Shop, held: Memory) ->
     assert len(await held.run_until_idle()) == 1
 
 
-async def test_a_parent_waits_for_what_it_spawns(shop: Shop, held: Memory) -> None:
+async def test_a_parent_waits_for_its_children(shop: Shop, held: Memory) -> None:
     @shop.queue.task("parent_of_two", max_attempts=1)
     async def parent(ctx: Context) -> Any:
         return await ctx.gather(shop.plain.call(1), shop.plain.call(2))
@@ -140,7 +142,7 @@ async def test_one_dag_follows_another_once(shop: Shop, held: Memory) -> None:
     assert [(await one.status()).status for one in (dag, following)] == ["completed"] * 2
 
 
-async def test_a_task_joins_the_dag_of_its_first_parent(shop: Shop, held: Memory) -> None:
+async def test_a_task_joins_the_dag_of_its_first_dependency(shop: Shop, held: Memory) -> None:
     parent = await shop.plain.enqueue(1)
     child = await shop.plain.options(depends_on=[parent.id]).enqueue(2)
 
@@ -150,7 +152,7 @@ async def test_a_task_joins_the_dag_of_its_first_parent(shop: Shop, held: Memory
     assert (await shop.queue.get(child.id)).dag_id.ulid == parent.id.ulid
 
 
-async def test_time_lets_an_ended_dag_go(shop: Shop, held: Memory) -> None:
+async def test_an_ended_dag_expires(shop: Shop, held: Memory) -> None:
     async with shop.queue.dag("short") as dag:
         dag.add(shop.plain.call(1))
     await held.run_until_idle()

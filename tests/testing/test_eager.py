@@ -33,7 +33,7 @@ async def test_every_way_to_enqueue_is_eager(shop: Shop) -> None:
     assert sorted(shop.seen[4:]) == [5, 6, 7]
 
 
-async def test_no_delay_is_waited_for_nor_one_between_attempts(shop: Shop) -> None:
+async def test_delays_and_retry_delays_are_skipped(shop: Shop) -> None:
     with eager(shop.queue):
         delayed = await shop.resize.options(delay_sec=3600).enqueue("a.png")
         flaky = await shop.flaky.enqueue(3)
@@ -43,7 +43,7 @@ async def test_no_delay_is_waited_for_nor_one_between_attempts(shop: Shop) -> No
         assert (await flaky.result(), await later.result()) == (3, "done")
 
 
-async def test_what_a_dead_tasks_handler_raised_is_raised_here(shop: Shop) -> None:
+async def test_the_call_raises_the_exception_of_a_dead_task(shop: Shop) -> None:
     with eager(shop.queue):
         with pytest.raises(ConnectionError, match="attempt 3"):
             await shop.flaky.enqueue(9)
@@ -55,7 +55,7 @@ async def test_what_a_dead_tasks_handler_raised_is_raised_here(shop: Shop) -> No
     assert shop.seen == [1, 2, 3]
 
 
-async def test_errors_stay_with_the_task_where_that_is_wanted(shop: Shop) -> None:
+async def test_without_raise_errors_errors_are_stored_with_the_task(shop: Shop) -> None:
     with eager(shop.queue, raise_errors=False):
         handle = await shop.refuse.enqueue()
 
@@ -63,14 +63,14 @@ async def test_errors_stay_with_the_task_where_that_is_wanted(shop: Shop) -> Non
             await handle.result()
 
 
-async def test_what_handlers_enqueue_is_eager_too(shop: Shop) -> None:
+async def test_tasks_enqueued_by_handlers_are_eager_too(shop: Shop) -> None:
     with eager(shop.queue):
         handle = await shop.parent.enqueue(4)
 
         assert await handle.result() == 50
 
 
-async def test_a_task_that_is_there_or_cannot_run_is_not_run(shop: Shop) -> None:
+async def test_a_duplicate_or_blocked_task_is_not_run(shop: Shop) -> None:
     with eager(shop.queue):
         await shop.plain.options(idempotency_key="k").enqueue(1)
         again = await shop.plain.options(idempotency_key="k").enqueue(1)
@@ -82,7 +82,7 @@ async def test_a_task_that_is_there_or_cannot_run_is_not_run(shop: Shop) -> None
         assert (await unknown.status(), await child.status()) == ("READY", "PENDING")
 
 
-def test_blocking_code_is_eager_and_so_are_its_handlers(shop: Shop) -> None:
+def test_blocking_calls_and_their_handlers_are_eager(shop: Shop) -> None:
     @shop.queue.task("blocking")
     def blocking(n: int) -> int:
         return int(shop.plain.sync.enqueue(n).result()) * 2
@@ -108,7 +108,7 @@ async def test_the_queue_is_as_before_afterwards(shop: Shop) -> None:
     assert vars(shop.queue) == before
 
 
-async def test_outputs_prove_themselves(shop: Shop) -> None:
+async def test_outputs_are_validated(shop: Shop) -> None:
     with eager(shop.queue):
         handle = await shop.proved.enqueue(2)
         with pytest.raises(TaskDead, match="llm-judge: not good"):

@@ -1,4 +1,4 @@
-"""Assertions about what was enqueued: what they accept, and what they say."""
+"""Assertions about enqueued tasks: what they accept, and their messages."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ async def test_tasks_are_found_by_parts_of_their_payload_and_options(
     held.assert_not_enqueued(shop.plain)
 
 
-async def test_the_message_shows_what_there_is(shop: Shop, held: Memory) -> None:
+async def test_the_message_lists_the_enqueued_tasks(shop: Shop, held: Memory) -> None:
     with pytest.raises(AssertionError, match="nothing"):
         held.assert_enqueued(shop.resize)
     await shop.queue.enqueue_many([shop.plain.call(n) for n in range(25)])
 
-    with pytest.raises(AssertionError) as told:
+    with pytest.raises(AssertionError) as failed:
         held.assert_enqueued(shop.plain, {"n": 3}, count=2, priority=50)
     with pytest.raises(AssertionError, match="0 expected, 1 enqueued"):
         held.assert_not_enqueued(shop.plain, {"n": 7})
 
-    words = str(told.value)
+    words = str(failed.value)
     assert words.startswith("plain with {'n': 3}, priority=50: 2 expected, 1 enqueued")
     assert "  plain {'n': 0} READY" in words
     assert words.endswith("... and 5 more")
@@ -49,7 +49,7 @@ async def test_the_message_shows_what_there_is(shop: Shop, held: Memory) -> None
         ("text", {"a": 1}, False),
     ],
 )
-async def test_a_mapping_may_have_more_and_all_else_is_equal(
+async def test_a_mapping_may_have_more_items_and_other_values_must_be_equal(
     held: Memory, payload: object, wanted: object, fits: bool
 ) -> None:
     await held.queue.enqueue("code", payload)

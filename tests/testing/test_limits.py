@@ -1,4 +1,4 @@
-"""Gates in memory are those of the server: breakers, limited services, limits."""
+"""Gates in memory are those of the server: breakers, slow-downs, limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def a_queue(**settings: Any) -> Queue:
     return Queue("gates", url="redis://localhost:1", **settings)
 
 
-async def test_a_limit_of_those_at_once_holds() -> None:
+async def test_a_limit_of_concurrent_tasks_holds() -> None:
     queue, most, now = a_queue(limits=[{"type": "one", "at_once": 1}]), [0], [0]
 
     @queue.task("one")
@@ -45,7 +45,7 @@ async def test_a_rate_holds_until_time_moves() -> None:
         assert (await queue.counts())[State.COMPLETED] == 4
 
 
-async def test_a_type_that_fails_is_given_a_rest() -> None:
+async def test_the_breaker_of_a_failing_type_opens() -> None:
     queue, works = a_queue(breakers={"defaults": {"failure_threshold": 2}}), [False]
 
     @queue.task("one", max_attempts=1)
@@ -67,13 +67,13 @@ async def test_a_type_that_fails_is_given_a_rest() -> None:
         assert await queue.limits.breakers() == []
 
 
-async def test_a_limited_task_is_set_aside_and_comes_back() -> None:
-    queue, asked = a_queue(), [0]
+async def test_a_rate_limited_task_is_parked_and_runs_again() -> None:
+    queue, calls = a_queue(), [0]
 
     @queue.task("one")
     async def one() -> str:
-        asked[0] += 1
-        if asked[0] == 1:
+        calls[0] += 1
+        if calls[0] == 1:
             raise RateLimited(30)
         return "done"
 
@@ -88,7 +88,7 @@ async def test_a_limited_task_is_set_aside_and_comes_back() -> None:
         assert await handle.result(timeout=1) == "done"
 
 
-async def test_a_slow_down_is_seen_and_lifted() -> None:
+async def test_a_slow_down_is_listed_and_lifted() -> None:
     queue, ran = a_queue(), []
 
     @queue.task("one")
@@ -111,7 +111,7 @@ async def test_a_slow_down_is_seen_and_lifted() -> None:
         assert await queue.limits.slowdowns() == []
 
 
-async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is() -> None:
+async def test_a_rate_limited_task_is_parked_by_a_manual_lease_as_by_a_worker() -> None:
     queue = a_queue()
 
     with memory(queue):
@@ -124,7 +124,7 @@ async def test_by_hand_a_limited_task_is_set_aside_as_a_workers_is() -> None:
     assert (state, task.attempts, task.parks, slow.type) == (State.RETRYING, 0, 1, "code")
 
 
-async def test_a_slow_down_of_a_key_is_lifted_by_itself() -> None:
+async def test_the_slow_down_of_a_tenant_is_lifted_separately() -> None:
     queue, ran = a_queue(), []
 
     @queue.task("one")
@@ -144,7 +144,7 @@ async def test_a_slow_down_of_a_key_is_lifted_by_itself() -> None:
         assert ran == ["acme", "beta", "acme"]
 
 
-async def test_keys_have_their_turns() -> None:
+async def test_tenants_take_turns() -> None:
     queue, ran = a_queue(turns={"weights": {"small": 2}}), []
 
     @queue.task("one")
@@ -162,7 +162,7 @@ async def test_keys_have_their_turns() -> None:
     assert ran[:9] == ["big", "small", "small"] * 3
 
 
-async def test_a_limit_of_each_key_holds() -> None:
+async def test_a_limit_per_tenant_holds() -> None:
     queue, now, most = a_queue(limits=[{"key": "*", "at_once": 1}]), [0], [0]
 
     @queue.task("one")
@@ -179,7 +179,7 @@ async def test_a_limit_of_each_key_holds() -> None:
     assert most == [1]
 
 
-async def test_time_moves_on_to_where_a_window_opens() -> None:
+async def test_jump_moves_the_time_to_the_opening_of_a_window() -> None:
     queue = a_queue(limits=[{"key": "*", "rate": 2, "per_sec": 60}])
 
     @queue.task("one")
@@ -199,13 +199,13 @@ async def test_time_moves_on_to_where_a_window_opens() -> None:
         assert (await queue.counts())[State.COMPLETED] == 10
 
 
-async def test_a_limited_service_slows_a_key_down() -> None:
-    queue, asked = a_queue(), [0]
+async def test_a_rate_limited_service_slows_a_tenant_down() -> None:
+    queue, calls = a_queue(), [0]
 
     @queue.task("one")
     async def one(who: str) -> None:
-        asked[0] += 1
-        if asked[0] == 1:
+        calls[0] += 1
+        if calls[0] == 1:
             raise RateLimited(600)
 
     with memory(queue) as box:

@@ -1,4 +1,4 @@
-"""A queue in memory: every call of the queue works, and no server is asked."""
+"""A queue in memory: every call of the queue works, and its own server is not used."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_task_is_claimed_and_completed_by_hand(held: Memory) -> None:
     assert (await handle.task()).damaged == ()
 
 
-async def test_the_order_is_that_of_priority_then_of_arrival(held: Memory) -> None:
+async def test_tasks_run_by_priority_and_then_in_the_order_of_submission(held: Memory) -> None:
     queue = held.queue
     await queue.enqueue_many(
         [queue.call("code", n, priority=p) for n, p in enumerate([50, 10, 50])]
@@ -52,7 +52,7 @@ async def test_the_order_is_that_of_priority_then_of_arrival(held: Memory) -> No
     assert [lease.task.payload for lease in leases] == [3, 1, 0, 2]
 
 
-async def test_a_key_is_one_task_until_it_has_ended_badly(held: Memory) -> None:
+async def test_an_idempotency_key_is_one_task_until_the_task_fails(held: Memory) -> None:
     queue = held.queue
     first = await queue.enqueue("code", idempotency_key="k")
     second = await queue.enqueue("code", idempotency_key="k")
@@ -77,7 +77,7 @@ async def test_a_waiting_task_is_replaced_or_debounced(held: Memory) -> None:
     assert (await kept.status(), (await kept.task()).payload) == (State.PENDING, 2)
 
 
-async def test_a_producers_own_id_is_known_and_not_taken_twice(held: Memory) -> None:
+async def test_an_external_id_names_one_task(held: Memory) -> None:
     queue = held.queue
     first = await queue.enqueue("code", external_id="order 7")
     second = await queue.enqueue("code", external_id="order 7")
@@ -89,7 +89,9 @@ async def test_a_producers_own_id_is_known_and_not_taken_twice(held: Memory) -> 
         await queue.get("order 8")
 
 
-async def test_children_wait_for_their_parents_and_go_with_them(held: Memory) -> None:
+async def test_dependents_wait_for_their_dependencies_and_are_cancelled_with_them(
+    held: Memory,
+) -> None:
     queue = held.queue
     parent = await queue.enqueue("code")
     child = await queue.enqueue("code", depends_on=[parent.id])
@@ -172,7 +174,7 @@ async def test_the_queue_is_operated(held: Memory) -> None:
     assert (swept.found, swept.done) == (1, 1)
 
 
-async def test_who_waits_is_answered_when_work_comes(held: Memory) -> None:
+async def test_a_waiting_claim_is_answered_when_a_task_is_enqueued(held: Memory) -> None:
     queue = held.queue
     waiting = asyncio.create_task(queue.claim(worker="w1", wait=5))
     await asyncio.sleep(0)
@@ -186,14 +188,14 @@ async def test_who_waits_is_answered_when_work_comes(held: Memory) -> None:
     assert await ended == "done"
 
 
-async def test_a_result_that_nobody_makes_is_given_up(held: Memory) -> None:
+async def test_waiting_for_a_result_times_out(held: Memory) -> None:
     handle = await held.queue.enqueue("code")
 
     with pytest.raises(ResultTimeout):
         await handle.result(timeout=0.01)
 
 
-async def test_what_is_refused_by_the_queue_is_refused_here(shop: Shop) -> None:
+async def test_the_queue_in_memory_refuses_invalid_calls_too(shop: Shop) -> None:
     shop = Shop("redis://nowhere.invalid:1", max_lanes=1)
     with memory(shop.queue) as held:
         await shop.queue.enqueue("code")
@@ -205,7 +207,7 @@ async def test_what_is_refused_by_the_queue_is_refused_here(shop: Shop) -> None:
         assert len(held.tasks()) == 1
 
 
-async def test_ended_tasks_are_kept_for_their_time(held: Memory) -> None:
+async def test_ended_tasks_are_stored_until_they_expire(held: Memory) -> None:
     handle = await held.queue.enqueue("code", result_ttl_sec=100)
     await handle.cancel()
 
@@ -216,7 +218,9 @@ async def test_ended_tasks_are_kept_for_their_time(held: Memory) -> None:
         await handle.status()
 
 
-async def test_a_deadline_ends_what_waits_and_hurries_what_may_run(held: Memory) -> None:
+async def test_a_deadline_cancels_late_tasks_and_raises_the_priority_of_ready_ones(
+    held: Memory,
+) -> None:
     queue, soon = held.queue, held.now + timedelta(seconds=30)
     gone = await queue.enqueue("code", deadline=soon, on_deadline="cancel")
     dead = await queue.enqueue("code", deadline=soon, on_deadline="fail", depends_on=[gone.id])
@@ -233,13 +237,13 @@ async def test_a_deadline_ends_what_waits_and_hurries_what_may_run(held: Memory)
     assert after < before - 5
 
 
-async def test_replicas_are_as_many_as_asked_for(held: Memory) -> None:
+async def test_the_requested_number_of_replicas_always_confirms(held: Memory) -> None:
     handle = await held.queue.enqueue("code", wait_replicas=3)
 
     assert handle.created
 
 
-def test_plain_tests_use_the_blocking_twin(shop: Shop, held: Memory) -> None:
+def test_plain_tests_use_the_blocking_calls(shop: Shop, held: Memory) -> None:
     handle = shop.resize.sync.enqueue("a.png")
     (ran,) = held.sync.run_until_idle()
 
@@ -262,7 +266,7 @@ def test_the_queue_is_as_before_afterwards(shop: Shop) -> None:
     assert [len(found.tasks()) for found in (outer, inner)] == [1, 1]
 
 
-def test_a_time_may_be_chosen(shop: Shop) -> None:
+def test_the_start_time_may_be_given(shop: Shop) -> None:
     with memory(shop.queue, now=datetime(2030, 2, 28, 23, tzinfo=UTC)) as held:
         handle = shop.resize.options(at="2030-03-01T00:00:00Z").sync.enqueue("a.png")
         held.move_to("2030-03-01T00:00:00Z")

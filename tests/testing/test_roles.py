@@ -45,7 +45,7 @@ async def test_an_agent_creates_nothing() -> None:
             await queue.enqueue("code")
 
 
-async def test_it_spawns_in_its_own_name() -> None:
+async def test_an_agent_spawns_in_its_own_name() -> None:
     queue = a_queue()
     refused: list[RQueueError] = []
 

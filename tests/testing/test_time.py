@@ -1,4 +1,4 @@
-"""The clock of a queue in memory: every part of the queue goes by it, and by it alone."""
+"""The clock of a queue in memory: every part of the queue uses it, and no other clock."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rqueue.core.timers import read_last_check
 from rqueue.errors import ConfigError
 from rqueue.store.library import clocked_library, library
 from rqueue.testing import Memory, memory
-from rqueue.testing.connection import CLOCK
+from rqueue.testing.timeline import CLOCK
 from tests.testing.shop import Shop
 
 
-def test_time_does_not_go_back(held: Memory) -> None:
+def test_the_time_cannot_be_moved_backwards(held: Memory) -> None:
     with pytest.raises(ConfigError, match="backwards"):
         held.move_to("2001-01-01T00:00:00Z")
 
 
-async def test_the_services_of_a_scheduler_find_nothing_wrong(held: Memory) -> None:
+async def test_the_services_of_a_scheduler_report_no_fault(held: Memory) -> None:
     await held.queue.enqueue("code", delay_sec=1)
     held.advance(1)
 
@@ -54,7 +54,7 @@ async def test_the_clock_stands_still_while_real_time_passes(shop: Shop, held: M
     assert await handle.status() is State.RUNNING
 
 
-async def test_a_lease_ages_as_far_as_time_is_moved(held: Memory) -> None:
+async def test_a_lease_ages_by_the_moved_time(held: Memory) -> None:
     await held.queue.enqueue("code")
     held.crash_worker()
     shard = held.queue._internals.shard
@@ -78,7 +78,7 @@ async def test_an_idempotency_key_is_free_after_its_window(shop: Shop, held: Mem
     assert third.created
 
 
-async def test_a_call_by_hand_is_remembered_for_its_time(held: Memory) -> None:
+async def test_the_reply_of_a_repeated_call_is_remembered_for_its_time(held: Memory) -> None:
     shard, settings = held.queue._internals.shard, held.queue.settings
     named = {"what": "type=code", **shard.request_args()}
     await shard.run("queue/pause", named)
@@ -92,7 +92,7 @@ async def test_a_call_by_hand_is_remembered_for_its_time(held: Memory) -> None:
     assert (await held.queue.counts()).paused == {"type=code"}
 
 
-async def test_what_is_stored_has_the_time_of_the_test(shop: Shop) -> None:
+async def test_stored_data_has_the_time_of_the_test(shop: Shop) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     with memory(shop.queue, now=now) as held:
         handle = await shop.flaky.enqueue(2)
@@ -107,7 +107,7 @@ async def test_what_is_stored_has_the_time_of_the_test(shop: Shop) -> None:
         assert task.completed_at == now + timedelta(seconds=15)
 
 
-def test_the_library_of_an_installation_knows_no_such_clock() -> None:
+def test_the_library_of_an_installation_has_no_test_clock() -> None:
     usual, moved = library(), clocked_library(CLOCK)
 
     assert "test-clock" not in usual.source
@@ -131,7 +131,7 @@ TIMED = re.compile(
 REAL = {"XAUTOCLAIM", "XREADGROUP", "XINFO"}
 
 
-def test_every_command_that_knows_the_time_goes_by_the_clock() -> None:
+def test_every_command_that_depends_on_time_uses_the_clock() -> None:
     used = set(re.findall(r'"([A-Z]{3,})"', library().source))
     seen = set(re.findall(r"function commands\.([A-Z]+)", CLOCK))
 

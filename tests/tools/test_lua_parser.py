@@ -1,4 +1,4 @@
-"""The parser of Lua: what a tree keeps of a file, and where a text is refused."""
+"""The Lua parser: the tree of a file, and its errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_expression_binds_as_lua_does(text: str, found: object) -> None:
     assert shape(value(text)) == found
 
 
-def test_a_table_keeps_fields_and_places_apart() -> None:
+def test_a_table_separates_fields_and_positions() -> None:
     found = value('{ 1, name = 2, ["other"] = 3; 4 }')
 
     assert isinstance(found, tree.Table)
@@ -75,7 +75,7 @@ def test_a_table_keeps_fields_and_places_apart() -> None:
     assert [shape(item) for item in found.items] == [1, 4]
 
 
-def test_a_name_is_the_local_of_the_nearest_scope() -> None:
+def test_a_name_refers_to_the_local_of_the_nearest_scope() -> None:
     outer = parse("local a = 1\nif a then local a = a\nf(a) end\ng(a)", "f.lua")
     first, branch, last = outer.body
     assert isinstance(first, tree.Assign)
@@ -95,7 +95,7 @@ def test_a_name_is_the_local_of_the_nearest_scope() -> None:
     assert local(last.value) is local(first.targets[0])
 
 
-def test_a_function_knows_its_parameters_its_returns_and_what_is_around_it() -> None:
+def test_a_function_has_its_parameters_returns_and_enclosing_scope() -> None:
     text = "function m.f(a, ...)\n  local function g() return 1 end\n  return g(), a\nend"
     found = only(text)
     assert isinstance(found, tree.Assign)
@@ -125,7 +125,7 @@ def test_a_function_knows_its_parameters_its_returns_and_what_is_around_it() -> 
         "s:rep(2)",
     ],
 )
-def test_every_statement_is_read(text: str) -> None:
+def test_every_statement_is_parsed(text: str) -> None:
     only(text)
 
 
@@ -141,19 +141,19 @@ def test_every_statement_is_read(text: str) -> None:
         ("end", "f.lua:1: a name expected, not 'end'"),
     ],
 )
-def test_what_is_no_lua_is_refused_with_its_line(text: str, why: str) -> None:
+def test_invalid_lua_is_refused_with_its_line(text: str, why: str) -> None:
     with pytest.raises(LuaSyntaxError) as caught:
         parse(text, "f.lua")
 
     assert str(caught.value) == why
 
 
-def test_a_node_knows_its_line_behind_comments_and_long_texts() -> None:
+def test_a_node_has_its_line_after_comments_and_long_strings() -> None:
     found = parse("-- a\n--[[ b\nc ]]\nlocal x = [[\n\n]]\nf()", "f.lua")
 
     assert [one.line for one in found.body] == [4, 7]
 
 
 @pytest.mark.parametrize("path", sorted(LUA.rglob("*.lua")), ids=lambda path: path.stem)
-def test_every_file_of_ours_is_read(path: Path) -> None:
+def test_every_lua_file_of_the_project_is_parsed(path: Path) -> None:
     assert parse(path.read_text("utf-8"), path.name).body

@@ -1,4 +1,4 @@
-"""What a move touches, found in its code: keys through helpers, tables and callers."""
+"""The keys that a move touches, found in its code: through helpers, tables and callers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_key_is_found_where_it_is_built(
     assert found(tmp_path, code) == touched
 
 
-def test_a_helper_touches_for_each_caller_its_own_key(tmp_path: Path) -> None:
+def test_a_helper_touches_the_key_of_each_caller(tmp_path: Path) -> None:
     lua = library(tmp_path, "values.read(root .. 'task:' .. task)", {"values": READ})
     other = HEADER.format(verb="other", more="FLAGS") + "values.read(root .. 'stats')"
     (lua / "noun" / "other.lua").write_text(other)
@@ -117,7 +117,7 @@ def test_a_key_is_followed_through_tables(tmp_path: Path, code: str) -> None:
     assert found(tmp_path, put + code) == {"task": "HSET"}
 
 
-def test_the_words_of_a_command_may_be_collected_before(tmp_path: Path) -> None:
+def test_the_arguments_of_a_command_may_be_collected_before(tmp_path: Path) -> None:
     code = """
 local call = { "XCLAIM", KEYS[1], "workers", task, 0 }
 for i = 1, 3 do call[i + 5] = ARGV[i + 2] end
@@ -130,14 +130,14 @@ redis.call("EXISTS", unpack(keys))
     assert found(tmp_path, code) == {"ready": "XCLAIM", "lane": "EXISTS"}
 
 
-def test_a_key_that_the_caller_gives_is_one_of_those_in_the_header(tmp_path: Path) -> None:
+def test_a_key_from_an_argument_is_one_of_the_header(tmp_path: Path) -> None:
     more = "EACH  name        of a key after the root: lane:<n> dead, or of all lanes hand:<key>"
     code = "for at = 3, #ARGV do redis.call('DEL', root .. ARGV[at]) end"
 
     assert found(tmp_path, code, more) == {"lane": "DEL", "dead": "DEL", "hand": "DEL"}
 
 
-def test_what_a_scan_finds_is_any_key(tmp_path: Path) -> None:
+def test_the_result_of_a_scan_may_be_any_key(tmp_path: Path) -> None:
     code = """
 local page = redis.call("SCAN", 0, "MATCH", root .. "*")
 for _, key in ipairs(page[2]) do redis.call("TYPE", key) end
@@ -154,20 +154,20 @@ def test_code_that_no_move_calls_touches_nothing(tmp_path: Path) -> None:
     [
         ("redis.call('GET', task)", "GET of a key that does not begin with the root: ..."),
         ("redis.call('GET', root .. task)",
-         "GET of rq:{queue}:..., which rqueue/store/keys.py does not know"),
+         "GET of rq:{queue}:..., which is not in rqueue/store/keys.py"),
         ("redis.call('GET', root .. 'other:' .. task)",
-         "GET of rq:{queue}:other:..., which rqueue/store/keys.py does not know"),
+         "GET of rq:{queue}:other:..., which is not in rqueue/store/keys.py"),
         ("redis.call('GET', root .. 'task:' .. task)", "GET of task:<task>, which is a hash"),
         ("redis.call('BITCOUNT', root .. 'task:')", "BITCOUNT is not in tools/lua/commands.py"),
-        ("redis.call(task, KEYS[1])", "a command that is not written out"),
-        ("redis.call('XGROUP', task, KEYS[1])", "XGROUP of what is not written out"),
-        ("local nowhere\nredis.call('GET', nowhere)", "GET of a key that nothing gives a value"),
-        ("task()", "calls what is not known to be a function"),
-        ("values.read(root)", "reads values, which is not known"),
+        ("redis.call(task, KEYS[1])", "the command is not a literal"),
+        ("redis.call('XGROUP', task, KEYS[1])", "the subcommand of XGROUP is not a literal"),
+        ("local nowhere\nredis.call('GET', nowhere)", "GET of a key that has no value"),
+        ("task()", "calls a value that is not a known function"),
+        ("values.read(root)", "reads values, which is not defined"),
         ("total = 1", "sets a global"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_is_an_error_with_its_line(tmp_path: Path, code: str, why: str) -> None:
+def test_an_unknown_key_is_an_error_with_its_line(tmp_path: Path, code: str, why: str) -> None:
     line = HEADER.count("\n") + code.count("\n") + 1
 
     with pytest.raises(UnknownKeys) as caught:
@@ -176,7 +176,7 @@ def test_what_cannot_be_told_is_an_error_with_its_line(tmp_path: Path, code: str
     assert f"lua/noun/verb.lua:{line}: {why}" in str(caught.value).splitlines()
 
 
-def test_a_key_of_a_header_must_be_one_of_ours(tmp_path: Path) -> None:
+def test_a_key_of_a_header_must_be_in_the_key_catalogue(tmp_path: Path) -> None:
     lua = library(tmp_path, "", {})
     move = lua / "noun" / "verb.lua"
     move.write_text(move.read_text().replace("1 ready ", "1 lists "))
@@ -185,7 +185,7 @@ def test_a_key_of_a_header_must_be_one_of_ours(tmp_path: Path) -> None:
         touched_in(lua)
 
 
-def test_any_key_allows_each_with_its_commands() -> None:
+def test_any_key_permits_each_key_with_its_commands() -> None:
     touched = Touched({"task": {"HGET"}, EVERY_KEY: {"TYPE"}}, {"TIME"})
 
     assert touched.allows("task", "HGET")
@@ -194,7 +194,7 @@ def test_any_key_allows_each_with_its_commands() -> None:
     assert touched.commands == {"HGET", "TYPE", "TIME"}
 
 
-def test_the_moves_of_this_tree_touch_what_they_are_there_for() -> None:
+def test_the_moves_of_this_tree_touch_the_expected_keys() -> None:
     start, walk = touches()["task/start"], touches()["repair/walk"]
 
     assert start.allows("task", "HSET")

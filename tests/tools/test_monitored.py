@@ -1,4 +1,4 @@
-"""The check of the moves against MONITOR goes red where it must."""
+"""The check of the moves against MONITOR fails where it must."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = f"rq:{{{NAME}}}:"
 
 @pytest.fixture
 def lua(tmp_path: Path) -> Path:
-    """The Lua of this tree, to be changed."""
+    """A copy of the Lua sources, to be changed."""
     return Path(shutil.copytree(LUA, tmp_path / "lua"))
 
 
@@ -34,7 +34,7 @@ def client(valkey: Server) -> Iterator[redis.Redis]:
 
 
 def add(lua: Path, line: str) -> None:
-    """Adds a line to a move, in front of what it answers."""
+    """Adds a line to a move, before its return."""
     path = lua / f"{MOVE}.lua"
     head, found, rest = path.read_text().rpartition("\nreturn ")
     path.write_text(f"{head}\n{line}{found}{rest}")
@@ -42,7 +42,7 @@ def add(lua: Path, line: str) -> None:
 
 @pytest.fixture
 def check(client: redis.Redis, valkey: Server, lua: Path) -> Callable[..., list[str]]:
-    """Adds lines to a move, calls it, and gives what the check says of that."""
+    """Adds lines to a move, calls it, and returns the result of the check."""
 
     def checked(*lines: str) -> list[str]:
         for line in lines:
@@ -74,7 +74,7 @@ def test_a_move_may_touch_what_its_page_names(check: Callable[..., list[str]]) -
         ('redis.call("TOUCH", root .. "stats")', "TOUCH to ?"),
     ],
 )
-def test_a_key_added_to_a_move_is_told(
+def test_a_key_added_to_a_move_is_reported(
     check: Callable[..., list[str]], line: str, said: str
 ) -> None:
     assert check(line) == [f"queue/counts sends {said}, which docs/functions.md does not name"]
@@ -91,7 +91,7 @@ def test_a_key_added_to_a_move_makes_its_page_stale_or_is_refused(lua: Path) -> 
         touched_in(lua)
 
 
-def test_what_others_send_is_no_move(client: redis.Redis, valkey: Server) -> None:
+def test_commands_of_other_clients_are_not_moves(client: redis.Redis, valkey: Server) -> None:
     monitor = Monitor(valkey)
     client.set('a" "b', b"\x00\r\n")
     client.eval("return redis.call('GET', KEYS[1])", 1, "elsewhere")
@@ -109,19 +109,19 @@ def test_the_page_names_every_move() -> None:
 
 
 def watch(*left_out: str, whole: bool = True) -> Watch:
-    """A run that has seen all moves but these."""
+    """A run that has called all moves except these."""
     found = Watch(whole=whole)
     found.seen = set(named()) - set(left_out)
     return found
 
 
-def test_a_whole_run_must_have_seen_every_move() -> None:
+def test_a_complete_run_must_call_every_move() -> None:
     assert watch().missing() == []
     assert watch("task/start").missing() == ["task/start"]
     assert watch("task/start", whole=False).missing() == []
 
 
-def test_processes_tell_what_each_has_seen() -> None:
+def test_processes_report_their_moves() -> None:
     class Node:
         workeroutput: dict[str, Any]
 

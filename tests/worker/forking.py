@@ -50,7 +50,7 @@ def fork_reports(ctx: Context) -> str:
     if pid == 0:
         reply = b"nothing"
         try:
-            logging.getLogger("app").warning("said by the copy")
+            logging.getLogger("app").warning("logged by the fork")
             ctx.sync.progress("by the copy")
         except BaseException as error:
             reply = type(error).__name__.encode()

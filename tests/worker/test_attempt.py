@@ -1,4 +1,4 @@
-"""The outcome that an exception of a handler means, alone or in a group."""
+"""The outcome that an exception of a handler means, single or in a group."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ LIMITED = {
     "a signal in a group": (grouped(RateLimited(30)), 30),
     "the longest of several": (grouped(RateLimited(5), RateLimited(90), RateLimited()), 90),
     "a status in a group": (grouped(StatusError(429, "30")), 30),
-    "beside a bug": (grouped(KeyError("bug"), StatusError(429, "30")), 30),
-    "beside a wish": (grouped(Retry(900), RateLimited(30)), 30),
-    "behind an error": (raised_from(RuntimeError("failed"), StatusError(429, "30")), 30),
-    "a signal behind one": (raised_from(RuntimeError("failed"), RateLimited(30)), 30),
-    "behind one in a group": (grouped(raised_from(RuntimeError(), StatusError(429))), None),
-    "its time is said before": (
+    "with another error": (grouped(KeyError("bug"), StatusError(429, "30")), 30),
+    "with a retry": (grouped(Retry(900), RateLimited(30)), 30),
+    "as a cause": (raised_from(RuntimeError("failed"), StatusError(429, "30")), 30),
+    "a signal as a cause": (raised_from(RuntimeError("failed"), RateLimited(30)), 30),
+    "as a cause in a group": (grouped(raised_from(RuntimeError(), StatusError(429))), None),
+    "its time is in an earlier error": (
         raised_from(RuntimeError("try again in 30s"), StatusError(429)),
         30,
     ),
@@ -50,12 +50,12 @@ LIMITED = {
         grouped(RuntimeError("retry in 1 hour"), StatusError(429, "30")),
         30,
     ),
-    "the signal says its own time": (raised_from(RateLimited(30), StatusError(429, "600")), 30),
+    "the signal has its own time": (raised_from(RateLimited(30), StatusError(429, "600")), 30),
 }
 
 
 @pytest.mark.parametrize("case", LIMITED)
-def test_a_limited_service_is_seen_wherever_it_is(case: str) -> None:
+def test_a_rate_limit_is_found_in_each_form(case: str) -> None:
     error, wait = LIMITED[case]
 
     found = failure_of(error)
@@ -71,17 +71,17 @@ def test_a_limited_service_is_seen_wherever_it_is(case: str) -> None:
         grouped(Retry(5), Retry(2), Retry()),
         grouped(KeyError("bug"), Retry(5)),
     ],
-    ids=["over a limit", "the longest", "beside a bug"],
+    ids=["over a limit", "the longest", "with another error"],
 )
 def test_a_retry_in_a_group_is_respected(error: Exception) -> None:
     found = failure_of(error)
 
-    assert (found.reason, found.cause, found.retry_after) == (Reason.ERROR, Cause.ASKED, 5)
+    assert (found.reason, found.cause, found.retry_after) == (Reason.ERROR, Cause.REQUESTED, 5)
 
 
-@pytest.mark.parametrize("beside", [RateLimited(5), Retry(5), KeyError("bug"), StatusError(429)])
-def test_what_no_attempt_could_mend_comes_first(beside: Exception) -> None:
-    found = failure_of(grouped(beside, Reject("no such order")))
+@pytest.mark.parametrize("other", [RateLimited(5), Retry(5), KeyError("bug"), StatusError(429)])
+def test_a_reject_takes_precedence_over_other_errors(other: Exception) -> None:
+    found = failure_of(grouped(other, Reject("no such order")))
 
     assert (found.permanent, found.message) == (True, "no such order")
 
@@ -94,9 +94,9 @@ def test_what_no_attempt_could_mend_comes_first(beside: Exception) -> None:
         grouped(Retry(5), RateLimited(30), KeyError("bug"), BudgetExceeded("T1")),
         grouped(Reject("no such order"), BudgetExceeded("T1")),
     ],
-    ids=["alone", "in a group", "beside all that waits", "beside a reject"],
+    ids=["single", "in a group", "with errors that wait", "with a reject"],
 )
-def test_a_run_that_costs_too_much_is_not_repeated(error: Exception) -> None:
+def test_an_exceeded_budget_is_a_permanent_failure(error: Exception) -> None:
     found = failure_of(error)
 
     assert (found.reason, found.permanent) == (Reason.BUDGET_EXCEEDED, True)
@@ -104,17 +104,20 @@ def test_a_run_that_costs_too_much_is_not_repeated(error: Exception) -> None:
 
 NAMED = {
     "a time-out": (grouped(TimeoutError()), Reason.TIMEOUT),
-    "a time-out beside a bug": (grouped(KeyError("bug"), TimeoutError()), Reason.TIMEOUT),
+    "a time-out with another error": (grouped(KeyError("bug"), TimeoutError()), Reason.TIMEOUT),
     "no right": (grouped(TimeoutError(), PermissionError(), KeyError("bug")), Reason.AUTH_FAILURE),
-    "a limit beside no right": (grouped(PermissionError(), RateLimited(5)), Reason.RATE_LIMIT),
-    "a wish beside a time-out": (grouped(TimeoutError(), Retry(5)), Reason.ERROR),
+    "a rate limit with a permission error": (
+        grouped(PermissionError(), RateLimited(5)),
+        Reason.RATE_LIMIT,
+    ),
+    "a retry with a timeout": (grouped(TimeoutError(), Retry(5)), Reason.ERROR),
     "a bug": (grouped(KeyError("bug")), Reason.ERROR),
     "what it was raised from": (raised_from(KeyError("bug"), PermissionError()), Reason.ERROR),
 }
 
 
 @pytest.mark.parametrize("case", NAMED)
-def test_a_group_has_the_reason_of_one_in_it(case: str) -> None:
+def test_a_group_has_the_reason_of_one_of_its_errors(case: str) -> None:
     error, reason = NAMED[case]
 
     assert failure_of(error).reason is reason
@@ -130,14 +133,14 @@ def test_an_error_with_a_known_reason_keeps_it() -> None:
     assert failure_of(grouped(KeyError("bug"))).cause is Cause.WITHIN
 
 
-def test_a_signal_whose_time_was_changed_is_still_a_signal() -> None:
+def test_a_rate_limit_with_an_invalid_time_is_still_a_rate_limit() -> None:
     odd: list[Any] = [RateLimited(5), RateLimited(7)]
     vars(odd[1]).update(retry_after="soon")
 
     assert failure_of(grouped(*odd)).retry_after == 5
 
 
-async def test_a_task_group_that_left_makes_way() -> None:
+async def test_a_group_with_suspended_in_it_is_a_suspension() -> None:
     async def leave() -> None:
         raise Suspended
 

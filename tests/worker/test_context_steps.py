@@ -14,8 +14,8 @@ from rqueue.core.leases import HeldLease
 from rqueue.core.notes import step
 from rqueue.errors import TaskDead
 from tests.harness import Harness
-from tests.worker import kinds
-from tests.worker.working import ended, until, working
+from tests.worker import functions
+from tests.worker.running import ended, until, working
 
 
 async def again(harness: Harness, task: str) -> None:
@@ -25,7 +25,7 @@ async def again(harness: Harness, task: str) -> None:
     await harness.promoter.tick()
 
 
-async def test_a_step_that_is_done_is_not_done_again(harness: Harness) -> None:
+async def test_a_completed_step_is_not_repeated(harness: Harness) -> None:
     called: list[str] = []
 
     async def fetch(page: int, *, lang: str) -> tuple[int, str]:
@@ -54,7 +54,7 @@ async def test_a_step_that_is_done_is_not_done_again(harness: Harness) -> None:
     assert (await harness.task(handle.id)).steps == ("fetch", "last", "parse")
 
 
-async def test_what_a_dead_worker_has_done_is_not_done_again(harness: Harness) -> None:
+async def test_completed_steps_of_a_dead_worker_are_not_repeated(harness: Harness) -> None:
     called: list[str] = []
 
     @harness.queue.task("report")
@@ -86,13 +86,13 @@ def noted(called: list[str], name: str) -> Callable[[], str]:
     return call
 
 
-async def test_a_step_that_raises_is_not_kept_and_its_name_is_free(harness: Harness) -> None:
+async def test_a_step_that_raises_stores_nothing_and_frees_its_name(harness: Harness) -> None:
     tries: list[int] = []
 
     async def flaky() -> int:
         tries.append(len(tries))
         if len(tries) < 2:
-            raise ConnectionError("away")
+            raise ConnectionError("unavailable")
         return len(tries)
 
     @harness.queue.task("report")
@@ -105,7 +105,7 @@ async def test_a_step_that_raises_is_not_kept_and_its_name_is_free(harness: Harn
         assert await (await report.enqueue()).result(timeout=10) == 2
 
 
-async def test_a_name_stands_for_one_step_of_an_attempt(harness: Harness) -> None:
+async def test_a_step_name_is_used_once_in_an_attempt(harness: Harness) -> None:
     @harness.queue.task("report", max_attempts=1)
     async def report(ctx: Context) -> None:
         for page in range(2):
@@ -142,7 +142,7 @@ async def test_a_result_that_cannot_be_stored_is_refused(
     assert task.steps == ()
 
 
-async def test_steps_may_run_side_by_side(harness: Harness) -> None:
+async def test_steps_may_run_concurrently(harness: Harness) -> None:
     both = asyncio.Barrier(2)
 
     async def meet(n: int) -> int:
@@ -157,13 +157,13 @@ async def test_steps_may_run_side_by_side(harness: Harness) -> None:
         assert await (await report.enqueue()).result(timeout=10) == [0, 1]
 
 
-async def test_a_lost_lease_keeps_nothing(harness: Harness) -> None:
-    begun, goes, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+async def test_a_lost_lease_stores_no_step(harness: Harness) -> None:
+    begun, release, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slow() -> int:
         begun.set()
         try:
-            await goes.wait()
+            await release.wait()
         finally:
             stopped.set()
         return 1
@@ -182,8 +182,8 @@ async def test_a_lost_lease_keeps_nothing(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("kind", ["thread", "process"])
-async def test_plain_functions_have_steps_too(harness: Harness, kind: Any) -> None:
-    harness.queue.task("plain", kind=kind, timeout=20)(kinds.steps_by_calls)
+async def test_plain_functions_can_run_steps(harness: Harness, kind: Any) -> None:
+    harness.queue.task("plain", kind=kind, timeout=20)(functions.steps_by_calls)
     handle = await harness.queue.enqueue("plain", {"n": 3})
 
     async with working(harness.queue):
@@ -196,8 +196,8 @@ async def test_plain_functions_have_steps_too(harness: Harness, kind: Any) -> No
     assert (await harness.task(handle.id)).steps == ("late", "on a loop", "plain")
 
 
-async def test_a_coroutine_in_a_process_has_them(harness: Harness) -> None:
-    harness.queue.task("async", kind="process", timeout=20)(kinds.steps_on_a_loop)
+async def test_a_coroutine_in_a_process_can_run_steps(harness: Harness) -> None:
+    harness.queue.task("async", kind="process", timeout=20)(functions.steps_on_a_loop)
     handle = await harness.queue.enqueue("async", {"n": 3})
 
     async with working(harness.queue):

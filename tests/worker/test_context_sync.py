@@ -10,13 +10,13 @@ import pytest
 from rqueue import Context, Retry, State
 from rqueue.errors import ConfigError, LeaseLost, TaskDead
 from tests.harness import Harness
-from tests.worker import kinds
-from tests.worker.working import ended, until, working
+from tests.worker import functions
+from tests.worker.running import ended, until, working
 
 
 @pytest.mark.parametrize("kind", ["thread", "process"])
-async def test_a_plain_function_has_all_calls_of_a_coroutine(harness: Harness, kind: Any) -> None:
-    harness.queue.task("plain", kind=kind, timeout=20)(kinds.reports_blocking)
+async def test_a_plain_function_can_make_all_context_calls(harness: Harness, kind: Any) -> None:
+    harness.queue.task("plain", kind=kind, timeout=20)(functions.reports_blocking)
     handle = await harness.queue.enqueue("plain", {"n": 3})
 
     async with working(harness.queue):
@@ -44,7 +44,7 @@ async def test_many_calls_share_the_connections_of_the_worker(harness: Harness) 
     assert after - before < 5
 
 
-async def test_it_gets_the_time_it_asks_for(harness: Harness) -> None:
+async def test_a_plain_function_can_extend_its_timeout(harness: Harness) -> None:
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -69,12 +69,12 @@ def running(worker: Any) -> list[Any]:
 
 async def test_a_lost_lease_is_raised_in_a_plain_function(harness: Harness) -> None:
     seen: list[Any] = []
-    goes = asyncio.Event()
+    release = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     @harness.queue.task("plain")
     def plain(ctx: Context) -> None:
-        asyncio.run_coroutine_threadsafe(goes.wait(), loop).result()
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
         try:
             ctx.sync.progress("late")
         except LeaseLost as error:
@@ -84,7 +84,7 @@ async def test_a_lost_lease_is_raised_in_a_plain_function(harness: Harness) -> N
         handle = await plain.enqueue()
         await until(lambda: worker.slots.running)
         await harness.queue.cancel(handle.id)
-        goes.set()
+        release.set()
         await until(lambda: seen)
 
     assert seen == [handle.id]
@@ -92,7 +92,7 @@ async def test_a_lost_lease_is_raised_in_a_plain_function(harness: Harness) -> N
 
 @pytest.mark.parametrize("kind", ["async", "process"])
 async def test_a_blocking_call_in_a_coroutine_is_refused(harness: Harness, kind: Any) -> None:
-    harness.queue.task("odd", kind=kind, max_attempts=1)(kinds.calls_on_a_loop)
+    harness.queue.task("odd", kind=kind, max_attempts=1)(functions.calls_on_a_loop)
 
     async with working(harness.queue):
         handle = await harness.queue.enqueue("odd", max_attempts=1)
@@ -100,7 +100,9 @@ async def test_a_blocking_call_in_a_coroutine_is_refused(harness: Harness, kind:
             await handle.result(timeout=30)
 
 
-async def test_a_checkpoint_by_a_call_is_there_in_the_next_attempt(harness: Harness) -> None:
+async def test_the_next_attempt_gets_a_checkpoint_stored_by_a_blocking_call(
+    harness: Harness,
+) -> None:
     @harness.queue.task("plain")
     def plain(ctx: Context) -> Any:
         if ctx.attempt == 1:

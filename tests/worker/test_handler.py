@@ -36,8 +36,8 @@ def shown(id: TaskId) -> Task:
 def test_arguments_become_a_payload_by_their_names() -> None:
     handler = a_handler(typed)
 
-    assert handler.payload_of("a.png") == {"path": "a.png"}
-    assert handler.payload_of("a.png", width=4) == {"path": "a.png", "width": 4}
+    assert handler.parts_of("a.png")[0] == {"path": "a.png"}
+    assert handler.parts_of("a.png", width=4)[0] == {"path": "a.png", "width": 4}
     assert handler.arguments_of({"path": "a.png", "width": "4"}) == {"path": "a.png", "width": 4}
 
 
@@ -55,7 +55,7 @@ def test_arguments_that_do_not_fit_are_refused(
     args: tuple[Any, ...], kwargs: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(InvalidTask, match=what):
-        a_handler(typed).payload_of(*args, **kwargs)
+        a_handler(typed).parts_of(*args, **kwargs)[0]
 
 
 def test_a_payload_with_more_than_the_signature_is_refused() -> None:
@@ -63,21 +63,21 @@ def test_a_payload_with_more_than_the_signature_is_refused() -> None:
         a_handler(typed).arguments_of({"path": "a", "colour": "red"})
 
 
-def test_models_and_dates_travel_as_json() -> None:
+def test_models_and_dates_are_encoded_as_json() -> None:
     def ship(order: Order) -> Order:
         return order
 
     handler = Handler("ship", ship, "thread")
     order = Order(number=1, day=date(2026, 1, 2))
 
-    payload = handler.payload_of(order)
+    payload = handler.parts_of(order)[0]
 
     assert payload == {"order": {"number": 1, "day": "2026-01-02"}}
     assert handler.arguments_of(payload) == {"order": order}
     assert handler.encoded(order, 1000) == b'{"number":1,"day":"2026-01-02"}'
 
 
-def test_a_model_that_is_built_at_first_use_is_promised_as_any_other() -> None:
+def test_a_model_with_deferred_build_can_be_a_result_type() -> None:
     class Late(Order, defer_build=True):
         pass
 
@@ -95,7 +95,7 @@ def test_a_model_that_is_built_at_first_use_is_promised_as_any_other() -> None:
     Registry().add(Handler("look", shown, "thread"))
 
 
-def test_one_parameter_takes_a_payload_that_is_no_object() -> None:
+def test_a_single_parameter_takes_a_payload_that_is_not_an_object() -> None:
     def one(n: int) -> None: ...
 
     assert a_handler(one).arguments_of(5) == {"n": 5}
@@ -113,7 +113,7 @@ def test_context_and_dependencies_are_not_sent() -> None:
     assert (handler.context, list(handler.dependencies)) == ("ctx", ["db"])
 
 
-def test_a_result_must_be_what_was_promised() -> None:
+def test_a_result_must_have_the_declared_type() -> None:
     handler = a_handler(typed)
 
     assert handler.encoded("b.png", 1000) == b'"b.png"'
@@ -123,13 +123,13 @@ def test_a_result_must_be_what_was_promised() -> None:
         handler.encoded("x" * 2000, 1000)
 
 
-def test_nothing_to_return_is_stored_as_nothing() -> None:
+def test_a_none_result_is_stored_as_an_empty_value() -> None:
     def silent() -> None: ...
 
     assert a_handler(silent).encoded(None, 1000) == b""
 
 
-def test_a_type_has_one_handler_and_a_name() -> None:
+def test_a_type_has_one_handler_and_a_valid_name() -> None:
     registry = Registry()
     registry.add(a_handler(typed))
 
@@ -151,7 +151,7 @@ def test_an_invalid_signature_is_refused_at_registration() -> None:
         Registry().add(a_handler(unknown))
 
 
-def test_a_kind_and_an_ack_that_do_not_exist_are_refused() -> None:
+def test_an_unknown_kind_or_ack_is_refused() -> None:
     odd: Any = "proces"
     with pytest.raises(ConfigError, match="kind: is one of async, thread, process, not 'proces'"):
         kind_of(typed, odd)

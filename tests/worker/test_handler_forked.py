@@ -13,8 +13,8 @@ from rqueue.errors import TaskDead
 from rqueue.store.connection import Connection
 from rqueue.worker.children.messages import Begun, Ended
 from tests.harness import Harness, build
-from tests.worker import forking, kinds
-from tests.worker.working import until, working
+from tests.worker import forking, functions
+from tests.worker.running import until, working
 
 HANDLERS: tuple[Any, ...] = (
     forking.forks,
@@ -32,7 +32,7 @@ HANDLERS: tuple[Any, ...] = (
 async def harness(connection: Connection, client: aredis.Redis) -> AsyncIterator[Harness]:
     """A queue with these handlers, whose child processes have a short grace period."""
     harness = build(connection, client, kill_grace_sec=0.3)
-    for function in (kinds.where_on_a_loop, *HANDLERS):
+    for function in (functions.where_on_a_loop, *HANDLERS):
         harness.queue.task(function.__name__, kind="process")(function)
     yield harness
     await harness.queue.aclose()
@@ -64,10 +64,10 @@ async def test_a_fork_may_log_and_cannot_use_the_context(
         assert await handle.result(timeout=30) == "RuntimeError"
 
     assert (await handle.task()).progress is None
-    assert "said by the copy" in capfd.readouterr().err
+    assert "logged by the fork" in capfd.readouterr().err
 
 
-async def test_a_copy_can_be_terminated(harness: Harness) -> None:
+async def test_a_fork_can_be_terminated(harness: Harness) -> None:
     async with working(harness.queue):
         handle = await run(harness, forking.terminates)
 
@@ -112,17 +112,19 @@ async def test_a_process_whose_loop_is_broken_is_not_used_again(
     harness: Harness, function: Any, words: str
 ) -> None:
     async with working(harness.queue, concurrency=1):
-        before = await (await run(harness, kinds.where_on_a_loop)).result(timeout=30)
+        before = await (await run(harness, functions.where_on_a_loop)).result(timeout=30)
         broken = await run(harness, function)
         with pytest.raises(TaskDead, match=words):
             await broken.result(timeout=30)
-        after = [await (await run(harness, kinds.where_on_a_loop)).result(timeout=30) for _ in "12"]
+        after = [
+            await (await run(harness, functions.where_on_a_loop)).result(timeout=30) for _ in "12"
+        ]
 
     assert len(set(after)) == 1
     assert before not in after
 
 
-async def test_a_process_that_takes_no_more_is_soon_gone(harness: Harness) -> None:
+async def test_a_retired_process_ends_soon(harness: Harness) -> None:
     async with working(harness.queue) as worker:
         with pytest.raises(TaskDead):
             await (await run(harness, forking.stops_its_loop)).result(timeout=30)

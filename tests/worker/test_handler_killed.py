@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness import NAME, Harness, build
 from tests.servers import Server
-from tests.worker.working import until
+from tests.worker.running import until
 
 APP = f'''
 import os, re, signal, sys
@@ -25,7 +25,7 @@ queue = Queue("{NAME}")
 
 @queue.task("where", kind="process")
 async def where(path: str) -> None:
-    print("said by the handler")
+    print("printed by the handler")
     Path(path).write_text(str(os.getpid()))
 
 @queue.task("ignores_stop", kind="process")
@@ -100,7 +100,7 @@ async def test_a_process_ends_with_a_worker_that_is_killed(
         await until(lambda: is_gone(pid))
 
 
-async def test_what_a_handler_printed_is_not_lost_with_its_process(
+async def test_output_of_a_handler_is_flushed_before_its_process_ends(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     path = tmp_path / "pid"
@@ -112,10 +112,10 @@ async def test_what_a_handler_printed_is_not_lost_with_its_process(
         parent.kill()
         output, _ = parent.communicate(timeout=20)
 
-    assert output == "said by the handler\n"
+    assert output == "printed by the handler\n"
 
 
-async def test_a_worker_that_ends_lets_its_processes_end_in_order(
+async def test_child_processes_run_their_exit_handlers_when_the_worker_ends(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path) as parent:
@@ -129,4 +129,4 @@ async def test_a_worker_that_ends_lets_its_processes_end_in_order(
     assert parent.returncode == 0
     assert is_gone(int(written(tmp_path / "where")))
     assert written(tmp_path / "last") == "in order"
-    assert output == "said by the handler\n"
+    assert output == "printed by the handler\n"

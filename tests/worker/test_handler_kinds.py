@@ -15,8 +15,8 @@ from rqueue.task.attempt.outcome import Reason
 from rqueue.worker.attempt import described
 from rqueue.worker.handler import Handler, Kind
 from tests.harness import Harness
-from tests.worker import kinds
-from tests.worker.working import ended, working
+from tests.worker import functions
+from tests.worker.running import ended, working
 
 RAISED = {
     "CancelledError": (Reason.CANCELLED, "by its own code"),
@@ -30,14 +30,14 @@ RAISED = {
     "StopIteration": (Reason.ERROR, "StopIteration"),
     "GeneratorExit": (Reason.ERROR, "GeneratorExit"),
 }
-PLAIN_AND_ASYNC = {"plain": kinds.raises, "async": kinds.raises_on_a_loop}
+PLAIN_AND_ASYNC = {"plain": functions.raises, "async": functions.raises_on_a_loop}
 
 
 @pytest.mark.parametrize(
     ("kind", "function"),
     [("async", "async"), ("thread", "plain"), ("process", "plain"), ("process", "async")],
 )
-async def test_whatever_is_raised_fails_the_attempt_and_not_the_worker(
+async def test_any_exception_fails_the_attempt_and_not_the_worker(
     harness: Harness, kind: Kind, function: str
 ) -> None:
     harness.queue.task("raises", kind=kind, max_attempts=1)(PLAIN_AND_ASYNC[function])
@@ -55,7 +55,7 @@ async def test_whatever_is_raised_fails_the_attempt_and_not_the_worker(
             assert len(error) < 10_000
 
 
-def test_of_a_long_text_the_beginning_and_the_end_are_kept() -> None:
+def test_the_beginning_and_the_end_of_a_long_error_are_kept() -> None:
     found = described(ValueError("x" * 10_000_000 + "the end"))
 
     assert found.startswith("ValueError: xxx")
@@ -65,10 +65,10 @@ def test_of_a_long_text_the_beginning_and_the_end_are_kept() -> None:
 
 @pytest.mark.parametrize("kind", ["thread", "process"])
 @pytest.mark.parametrize("what", ["nan", "deep", "huge", "odd"])
-async def test_a_result_that_cannot_be_kept_fails_the_attempt(
+async def test_a_result_that_cannot_be_stored_fails_the_attempt(
     harness: Harness, kind: Kind, what: str
 ) -> None:
-    harness.queue.task("gives", kind=kind)(kinds.gives)
+    harness.queue.task("gives", kind=kind)(functions.gives)
 
     async with working(harness.queue):
         handle = await harness.queue.enqueue("gives", {"what": what}, max_attempts=1)
@@ -94,7 +94,7 @@ class Reading(BaseModel):
         (list[Reading], [Reading(at="noon", value=[float("nan")])]),
     ],
 )
-def test_no_number_is_written_that_json_does_not_have(type: Any, value: Any) -> None:
+def test_nan_and_infinity_are_not_stored(type: Any, value: Any) -> None:
     def gives() -> Any: ...
 
     gives.__annotations__["return"] = type
@@ -105,10 +105,10 @@ def test_no_number_is_written_that_json_does_not_have(type: Any, value: Any) -> 
 
 async def test_a_coroutine_function_does_not_run_in_a_thread(harness: Harness) -> None:
     with pytest.raises(ConfigError, match="plain function"):
-        harness.queue.task("thread", kind="thread")(kinds.where_on_a_loop)
+        harness.queue.task("thread", kind="thread")(functions.where_on_a_loop)
 
 
-async def test_a_function_within_another_cannot_have_a_process(harness: Harness) -> None:
+async def test_a_nested_function_cannot_run_in_a_process(harness: Harness) -> None:
     def within() -> None: ...
 
     with pytest.raises(ConfigError, match="define it with `def` at module level"):
@@ -117,24 +117,24 @@ async def test_a_function_within_another_cannot_have_a_process(harness: Harness)
         harness.queue.task("nameless", kind="process")(lambda: None)
 
 
-async def test_a_function_that_another_name_hides_is_refused_by_the_worker(
+async def test_a_function_hidden_by_another_of_its_name_is_refused_by_the_worker(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness.queue.task("echo", kind="process")(kinds.echo)
-    monkeypatch.setattr(kinds, "echo", kinds.gives)
+    harness.queue.task("echo", kind="process")(functions.echo)
+    monkeypatch.setattr(functions, "echo", functions.gives)
 
     with pytest.raises(ConfigError, match="another function from"):
         harness.queue.worker()
-    monkeypatch.delattr(kinds, "echo")
+    monkeypatch.delattr(functions, "echo")
     with pytest.raises(ConfigError, match="does not exist"):
         harness.queue.worker()
 
 
-async def test_the_main_module_is_refused_by_the_worker_and_says_what_to_do(
+async def test_a_function_of_the_main_module_is_refused_by_the_worker_with_advice(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds.echo, "__module__", "__main__")
-    harness.queue.task("echo", kind="process")(kinds.echo)
+    monkeypatch.setattr(functions.echo, "__module__", "__main__")
+    harness.queue.task("echo", kind="process")(functions.echo)
 
     with pytest.raises(ConfigError, match="rqueue worker MODULE:QUEUE"):
         harness.queue.worker()
@@ -142,7 +142,7 @@ async def test_the_main_module_is_refused_by_the_worker_and_says_what_to_do(
 
 
 async def test_a_decorated_function_is_found_by_its_name(harness: Harness) -> None:
-    handler = harness.queue.task("where", kind="process")(kinds.where).handler
+    handler = harness.queue.task("where", kind="process")(functions.where).handler
 
     assert isinstance(handler, Handler)
-    assert handler.import_path == ("tests.worker.kinds", "where")
+    assert handler.import_path == ("tests.worker.functions", "where")

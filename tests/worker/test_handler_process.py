@@ -20,8 +20,8 @@ from rqueue.store.connection import Connection
 from rqueue.task.attempt.outcome import Completed, Failed, Reason
 from rqueue.worker.worker import Worker
 from tests.harness import Harness, build
-from tests.worker import kinds
-from tests.worker.working import ended, until, working
+from tests.worker import functions
+from tests.worker.running import ended, until, working
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ async def run(harness: Harness, function: Any, payload: Any = None, **options: A
     return await harness.queue.enqueue(function.__name__, payload or {}, max_attempts=1, **options)
 
 
-async def test_processes_are_used_again_and_are_no_more_than_slots(harness: Harness) -> None:
-    harness.queue.task("plain", kind="process")(kinds.where)
-    harness.queue.task("async", kind="process")(kinds.where_on_a_loop)
+async def test_processes_are_reused_and_never_more_than_slots(harness: Harness) -> None:
+    harness.queue.task("plain", kind="process")(functions.where)
+    harness.queue.task("async", kind="process")(functions.where_on_a_loop)
     calls = [harness.queue.call(type) for type in ("plain", "async") * 5]
     handles = await harness.queue.enqueue_many(calls)
 
@@ -88,7 +88,7 @@ async def test_processes_are_used_again_and_are_no_more_than_slots(harness: Harn
 async def test_a_context_sends_its_requests_through_the_worker(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.queue.task("reports", kind="process")(kinds.reports)
+    harness.queue.task("reports", kind="process")(functions.reports)
 
     async with working(harness.queue) as worker:
         handle = await harness.queue.enqueue("reports", {"n": 7}, max_attempts=2)
@@ -114,9 +114,9 @@ async def test_a_context_sends_its_requests_through_the_worker(
     assert vars(lines[0])["task"] == handle.id
 
 
-async def test_a_leftover_of_an_attempt_does_not_report_for_the_next(harness: Harness) -> None:
-    first = await run(harness, kinds.leaves_a_task_behind)
-    second = await run(harness, kinds.waits_for_it)
+async def test_a_leftover_task_of_an_attempt_does_not_report_for_the_next(harness: Harness) -> None:
+    first = await run(harness, functions.leaves_a_task_behind)
+    second = await run(harness, functions.waits_for_it)
 
     async with working(harness.queue, concurrency=1):
         assert await second.result(timeout=30) == [first.id]
@@ -124,8 +124,8 @@ async def test_a_leftover_of_an_attempt_does_not_report_for_the_next(harness: Ha
     assert (await second.task()).progress is None
 
 
-async def test_a_plain_function_may_run_a_loop_of_its_own(harness: Harness) -> None:
-    handle = await run(harness, kinds.prints)
+async def test_a_plain_function_may_run_its_own_event_loop(harness: Harness) -> None:
+    handle = await run(harness, functions.prints)
 
     async with working(harness.queue):
         assert await handle.result(timeout=30) == "w1"
@@ -133,15 +133,15 @@ async def test_a_plain_function_may_run_a_loop_of_its_own(harness: Harness) -> N
     assert (await handle.task()).progress == "half"
 
 
-async def test_it_gets_the_time_it_asks_for(harness: Harness) -> None:
-    handle = await run(harness, kinds.extends, timeout=0.3)
+async def test_a_handler_in_a_process_can_extend_its_timeout(harness: Harness) -> None:
+    handle = await run(harness, functions.extends, timeout=0.3)
 
     async with working(harness.queue):
         assert await handle.result(timeout=30) == "in time"
 
 
-@pytest.mark.parametrize("function", [kinds.provided, kinds.provided_on_a_loop])
-async def test_what_is_provided_is_provided_there(
+@pytest.mark.parametrize("function", [functions.provided, functions.provided_on_a_loop])
+async def test_dependencies_are_provided_in_the_process(
     harness: Harness, tmp_path: Path, function: Callable[..., Any]
 ) -> None:
     handle = await run(harness, function, {"path": str(tmp_path / "end")})
@@ -152,7 +152,7 @@ async def test_what_is_provided_is_provided_there(
     assert (tmp_path / "end").read_text() == "closed"
 
 
-async def test_steps_around_an_attempt_run_in_the_worker(harness: Harness) -> None:
+async def test_hooks_around_an_attempt_run_in_the_worker(harness: Harness) -> None:
     seen: list[object] = []
 
     class Steps(Middleware):
@@ -163,7 +163,7 @@ async def test_steps_around_an_attempt_run_in_the_worker(harness: Harness) -> No
             seen.append(outcome)
 
     harness.queue._internals.hooks.middleware.append(Steps())
-    handle = await run(harness, kinds.echo, {"payload": "abc"})
+    handle = await run(harness, functions.echo, {"payload": "abc"})
 
     async with working(harness.queue):
         await handle.result(timeout=30)
@@ -182,8 +182,8 @@ async def test_steps_around_an_attempt_run_in_the_worker(harness: Harness) -> No
 async def test_a_process_that_dies_fails_its_attempt_and_is_replaced(
     harness: Harness, how: str, words: str
 ) -> None:
-    harness.queue.task("where", kind="process")(kinds.where)
-    harness.queue.task("dies", kind="process")(kinds.dies)
+    harness.queue.task("where", kind="process")(functions.where)
+    harness.queue.task("dies", kind="process")(functions.dies)
     async with working(harness.queue, concurrency=1):
         before = await (await harness.queue.enqueue("where")).result(timeout=30)
         handle = await harness.queue.enqueue("dies", {"how": how}, max_attempts=1)
@@ -196,7 +196,7 @@ async def test_a_process_that_dies_fails_its_attempt_and_is_replaced(
 
 
 async def test_a_process_that_was_killed_while_idle_costs_no_attempt(harness: Harness) -> None:
-    harness.queue.task("where", kind="process")(kinds.where)
+    harness.queue.task("where", kind="process")(functions.where)
     async with working(harness.queue) as worker:
         first: Any = await (await harness.queue.enqueue("where", max_attempts=1)).result(timeout=30)
         os.kill(first, signal.SIGKILL)
@@ -205,12 +205,12 @@ async def test_a_process_that_was_killed_while_idle_costs_no_attempt(harness: Ha
         assert await (await harness.queue.enqueue("where", max_attempts=1)).result(timeout=30)
 
 
-async def test_a_signal_to_all_processes_is_the_workers_to_answer(
+async def test_a_signal_to_all_processes_is_handled_by_the_worker(
     harness: Harness, tmp_path: Path
 ) -> None:
     path = tmp_path / "pid"
-    handle = await run(harness, kinds.stops, {"path": str(path)})
-    harness.queue.task("where", kind="process")(kinds.where)
+    handle = await run(harness, functions.stops, {"path": str(path)})
+    harness.queue.task("where", kind="process")(functions.where)
 
     async with working(harness.queue) as worker:
         pid = await pid_in(path)
@@ -223,13 +223,18 @@ async def test_a_signal_to_all_processes_is_the_workers_to_answer(
         assert await handle.status() is State.RUNNING
 
 
-async def test_what_does_not_stop_is_killed_with_all_it_started(
+async def test_a_handler_that_does_not_stop_is_killed_with_its_subprocesses(
     harness: Harness, tmp_path: Path
 ) -> None:
     ignores_stop = await run(
-        harness, kinds.ignores_stop, {"path": str(tmp_path / "ignores_stop")}, timeout=0.5
+        harness,
+        functions.ignores_stop,
+        {"path": str(tmp_path / "ignores_stop")},
+        timeout=0.5,
     )
-    parent = await run(harness, kinds.has_a_child, {"path": str(tmp_path / "child")}, timeout=0.5)
+    parent = await run(
+        harness, functions.has_a_child, {"path": str(tmp_path / "child")}, timeout=0.5
+    )
 
     async with working(harness.queue) as worker:
         pid, orphan = [await pid_in(tmp_path / name) for name in ("ignores_stop", "child")]
@@ -242,12 +247,12 @@ async def test_what_does_not_stop_is_killed_with_all_it_started(
         await until(lambda: is_gone(orphan) or is_zombie(orphan))
 
 
-async def test_a_slot_is_free_when_the_code_is_gone_and_not_before(
+async def test_a_slot_is_freed_only_when_the_code_has_ended(
     harness: Harness, tmp_path: Path
 ) -> None:
     path = tmp_path / "pid"
-    handle = await run(harness, kinds.ignores_stop, {"path": str(path)}, timeout=0.5)
-    harness.queue.task("where", kind="process")(kinds.where)
+    handle = await run(harness, functions.ignores_stop, {"path": str(path)}, timeout=0.5)
+    harness.queue.task("where", kind="process")(functions.where)
 
     async with working(harness.queue, concurrency=1):
         pid = await pid_in(path)
@@ -257,11 +262,11 @@ async def test_a_slot_is_free_when_the_code_is_gone_and_not_before(
         assert await handle.status() is State.DEAD_LETTERED
 
 
-@pytest.mark.parametrize("function", [kinds.stops, kinds.cancelled_on_a_loop])
+@pytest.mark.parametrize("function", [functions.stops, functions.cancelled_on_a_loop])
 async def test_a_cancelled_attempt_stops_and_its_process_is_reused(
     harness: Harness, tmp_path: Path, function: Callable[..., Awaitable[Any] | str]
 ) -> None:
-    path = tmp_path / "told"
+    path = tmp_path / "stopped"
     handle = await run(harness, function, {"path": str(path)})
 
     async with working(harness.queue) as worker:
@@ -270,7 +275,7 @@ async def test_a_cancelled_attempt_stops_and_its_process_is_reused(
         await worker.beat.tick()
         with pytest.raises(TaskCancelled):
             await handle.result(timeout=30)
-        await until(lambda: read(path) == "told" and not worker.slots.running)
+        await until(lambda: read(path) == "stopped" and not worker.slots.running)
 
         assert children(worker) == {pid}
 
@@ -279,7 +284,7 @@ async def test_a_worker_that_stops_releases_its_tasks_and_leaves_no_process(
     harness: Harness, tmp_path: Path
 ) -> None:
     path = tmp_path / "pid"
-    handle = await run(harness, kinds.ignores_stop, {"path": str(path)})
+    handle = await run(harness, functions.ignores_stop, {"path": str(path)})
     async with working(harness.queue) as worker:
         worker.executor.runners.children.grace_sec = 60
         pid = await pid_in(path)
@@ -289,8 +294,8 @@ async def test_a_worker_that_stops_releases_its_tasks_and_leaves_no_process(
     assert (found.state, found.attempts) == (State.READY, 0)
 
 
-async def test_a_worker_that_drains_lets_it_end(harness: Harness, tmp_path: Path) -> None:
-    handle = await run(harness, kinds.extends)
+async def test_a_draining_worker_waits_for_a_process(harness: Harness, tmp_path: Path) -> None:
+    handle = await run(harness, functions.extends)
     worker = harness.queue.worker(name="w1")
     running = asyncio.create_task(worker.run())
     await until(lambda: children(worker))
@@ -302,31 +307,31 @@ async def test_a_worker_that_drains_lets_it_end(harness: Harness, tmp_path: Path
     assert not children(worker)
 
 
-async def test_logs_reach_the_workers_own(
+async def test_log_records_reach_the_worker(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "rqueue.task")
     caplog.set_level(logging.DEBUG, "rqueue")
-    handle = await run(harness, kinds.logs)
+    handle = await run(harness, functions.logs)
 
     async with working(harness.queue):
         await handle.result(timeout=30)
 
     names = ("app", "rqueue.task.logs")
     lines = [(line.name, line.getMessage()) for line in caplog.records if line.name in names]
-    assert lines == [("app", "number 7"), ("rqueue.task.logs", "asked for")]
+    assert lines == [("app", "number 7"), ("rqueue.task.logs", "at the level")]
 
 
-async def test_large_arguments_pass(harness: Harness) -> None:
-    handle = await run(harness, kinds.echo, {"payload": "x" * 200_000})
+async def test_large_arguments_reach_a_process(harness: Harness) -> None:
+    handle = await run(harness, functions.echo, {"payload": "x" * 200_000})
 
     async with working(harness.queue):
         assert await handle.result(timeout=30) == 200_000
 
 
 async def test_nothing_is_left_open_after_many_tasks(harness: Harness) -> None:
-    harness.queue.task("where", kind="process")(kinds.where)
-    harness.queue.task("dies", kind="process")(kinds.dies)
+    harness.queue.task("where", kind="process")(functions.where)
+    harness.queue.task("dies", kind="process")(functions.dies)
     async with working(harness.queue, concurrency=2) as worker:
         await (await harness.queue.enqueue("where")).result(timeout=30)
         await until(lambda: len(children(worker)) == 1)

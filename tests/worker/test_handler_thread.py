@@ -16,7 +16,7 @@ from rqueue import Context, State
 from rqueue.errors import TaskCancelled
 from rqueue.worker.threads import Threads
 from tests.harness import Harness
-from tests.worker.working import ended, until, working
+from tests.worker.running import ended, until, working
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
@@ -48,13 +48,13 @@ async def abandon(threads: Threads, function: Callable[[], Any]) -> None:
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_a_thread_is_used_again(threads: Threads) -> None:
+async def test_a_thread_is_reused(threads: Threads) -> None:
     names = {await threads.run(threading.get_ident) for _ in range(20)}
 
     assert len(names) == 1
 
 
-async def test_there_are_as_many_as_are_needed_at_once(threads: Threads) -> None:
+async def test_there_are_as_many_threads_as_concurrent_calls(threads: Threads) -> None:
     together = threading.Barrier(30)
 
     await asyncio.gather(*(threads.run(lambda: together.wait(10)) for _ in range(30)))
@@ -76,13 +76,13 @@ async def test_an_exception_reaches_the_caller(threads: Threads) -> None:
     assert (threads.idle, threads.abandoned) == (1, 0)
 
 
-async def test_a_call_sees_the_variables_of_its_caller(threads: Threads) -> None:
+async def test_a_call_sees_the_context_variables_of_its_caller(threads: Threads) -> None:
     NAME.set("somebody")
 
     assert await threads.run(NAME.get) == "somebody"
 
 
-async def test_a_stopped_call_leaves_its_place_to_another(
+async def test_another_thread_replaces_that_of_a_stopped_call(
     threads: Threads, hold: threading.Event
 ) -> None:
     await abandon(threads, hold.wait)
@@ -165,7 +165,7 @@ async def test_a_cancelled_handler_sees_its_flag(harness: Harness) -> None:
         await until(stopped.is_set)
 
 
-async def test_a_worker_that_grows_runs_more_at_once(harness: Harness) -> None:
+async def test_a_worker_with_more_slots_runs_more_tasks_immediately(harness: Harness) -> None:
     together = threading.Barrier(5)
 
     @harness.queue.task("meets")

@@ -16,7 +16,7 @@ from rqueue.process.monitor import ServedQueue
 from rqueue.worker import heartbeat
 from rqueue.worker.stats import attempt_name, attempt_of
 from tests.harness import Harness
-from tests.worker.working import until, working
+from tests.worker.running import until, working
 
 BLOCKED = "event loop blocked"
 
@@ -38,7 +38,7 @@ class LoopLines(logging.Handler):
 @pytest.fixture
 def loop_lines(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Collects the lines about the loop, which is checked more often than by default."""
-    monkeypatch.setattr(heartbeat, "LOOK_SEC", 0.02)
+    monkeypatch.setattr(heartbeat, "CHECK_SEC", 0.02)
     monkeypatch.setattr(heartbeat, "BLOCKED_SEC", 1.0)
     found = LoopLines()
     logging.getLogger("rqueue.worker").addHandler(found)
@@ -46,24 +46,24 @@ def loop_lines(monkeypatch: pytest.MonkeyPatch) -> Any:
     logging.getLogger("rqueue.worker").removeHandler(found)
 
 
-async def test_a_handler_that_blocks_the_loop_is_named(
+async def test_a_handler_that_blocks_the_loop_is_logged_with_its_task(
     harness: Harness, loop_lines: LoopLines
 ) -> None:
-    @harness.queue.task("greedy")
-    async def greedy(word: str) -> bool:
+    @harness.queue.task("blocking")
+    async def blocking(word: str) -> bool:
         return loop_lines.reported.wait(10)
 
     async with working(harness.queue):
-        handle = await greedy.enqueue("hush")
+        handle = await blocking.enqueue("hush")
         assert await handle.result(timeout=20)
 
     (line,) = loop_lines.lines
-    assert (line["task"], line["type"]) == (handle.id, "greedy")
-    assert "in greedy" in line["by"]
+    assert (line["task"], line["type"]) == (handle.id, "blocking")
+    assert "in blocking" in line["by"]
     assert "hush" not in str(line)
 
 
-async def test_what_blocks_the_loop_and_is_no_attempt_is_shown(
+async def test_other_code_that_blocks_the_loop_is_logged_with_its_stack(
     harness: Harness, loop_lines: LoopLines
 ) -> None:
     async with working(harness.queue) as worker:
@@ -71,24 +71,24 @@ async def test_what_blocks_the_loop_and_is_no_attempt_is_shown(
         assert loop_lines.reported.wait(10)
 
     (line,) = loop_lines.lines
-    assert "test_what_blocks_the_loop" in line["by"]
+    assert "test_other_code_that_blocks_the_loop" in line["by"]
     assert "type" not in line
 
 
-def test_only_names_of_ours_are_read() -> None:
+def test_only_the_names_of_attempts_are_parsed() -> None:
     ulid = "01K0000000000000000000000A"
 
     assert attempt_of(attempt_name("a.b", ulid)) == {"task": f"task_{ulid}", "type": "a.b"}
     assert attempt_of("Task-7") == attempt_of("") == attempt_of("my own task") == {}
 
 
-async def test_a_renewal_that_fails_is_counted_and_the_next_is_tried(
+async def test_a_failed_renewal_is_counted_and_repeated_at_the_next_beat(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ends = asyncio.Event()
     renew = leases.renew
 
-    async def away(*_: Any) -> Any:
+    async def unavailable(*_: Any) -> Any:
         raise StoreUnavailable("here")
 
     @harness.queue.task("held")
@@ -98,11 +98,11 @@ async def test_a_renewal_that_fails_is_counted_and_the_next_is_tried(
     async with working(harness.queue) as worker:
         handle = await held.enqueue()
         await until(lambda: worker.slots.running)
-        monkeypatch.setattr(leases, "renew", away)
+        monkeypatch.setattr(leases, "renew", unavailable)
         await worker.beat.tick()
         monkeypatch.setattr(leases, "renew", renew)
         await worker.beat.tick()
-        found = gather([ServedQueue("house", harness.queue._internals.shard, worker)])
+        found = gather([ServedQueue("sales", harness.queue._internals.shard, worker)])
         ends.set()
         await handle.result(timeout=10)
 

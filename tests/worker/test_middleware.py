@@ -16,7 +16,7 @@ from rqueue.errors import ConfigError
 from rqueue.task.attempt.outcome import Completed, Failed
 from rqueue.worker import settle
 from tests.harness import Harness
-from tests.worker.working import ended, until, working
+from tests.worker.running import ended, until, working
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
@@ -52,7 +52,7 @@ class Settled(Middleware):
         self.settled[ctx.id] = (outcome, state)
 
 
-async def test_the_outermost_comes_first_before_and_last_after(harness: Harness) -> None:
+async def test_the_first_middleware_runs_first_before_and_last_after(harness: Harness) -> None:
     seen: list[Any] = []
     harness.queue.use(Steps("outer", seen), Steps("inner", seen))
 
@@ -69,7 +69,7 @@ async def test_the_outermost_comes_first_before_and_last_after(harness: Harness)
     ]  # fmt: skip
 
 
-async def test_the_hook_runs_when_the_server_has_written_the_settle(harness: Harness) -> None:
+async def test_after_settle_runs_when_redis_has_confirmed_the_settle(harness: Harness) -> None:
     found: list[Any] = []
 
     class Looking(Middleware):
@@ -109,7 +109,7 @@ async def test_the_hook_runs_when_the_server_has_written_the_settle(harness: Har
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_settle_that_came_too_late_is_reported_as_lost(
+async def test_a_late_settle_is_reported_as_lost(
     harness: Harness, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps, running, go = Settled(), asyncio.Event(), asyncio.Event()
@@ -174,7 +174,9 @@ async def test_a_released_task_runs_no_hook(harness: Harness) -> None:
     assert (steps.settled, worker.executor.settle_hooks.ended) == ({}, {})
 
 
-async def test_the_hook_of_a_task_acknowledged_before_runs_after_it_ran(harness: Harness) -> None:
+async def test_after_settle_of_a_task_acknowledged_before_runs_after_its_handler(
+    harness: Harness,
+) -> None:
     steps = Settled()
 
     @harness.queue.task("once", ack="before")
@@ -190,7 +192,7 @@ async def test_the_hook_of_a_task_acknowledged_before_runs_after_it_ran(harness:
     assert (type(outcome), state) == (Failed, State.COMPLETED)
 
 
-async def test_what_is_raised_after_an_attempt_is_logged_and_changes_nothing(
+async def test_an_exception_after_an_attempt_is_logged_and_changes_nothing(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[Any] = []
@@ -221,7 +223,7 @@ async def test_what_is_raised_after_an_attempt_is_logged_and_changes_nothing(
     assert "after_settle of Failing failed" in caplog.text
 
 
-async def test_what_is_raised_before_an_attempt_fails_it(harness: Harness) -> None:
+async def test_an_exception_before_an_attempt_fails_it(harness: Harness) -> None:
     class Closed(Middleware):
         async def before_attempt(self, ctx: Context) -> None:
             raise Reject("not on Sundays")
@@ -240,10 +242,10 @@ async def test_what_is_raised_before_an_attempt_fails_it(harness: Harness) -> No
     assert (ran, task.last_error) == ([], "not on Sundays")
 
 
-async def test_steps_that_hang_do_not_hold_the_worker(
+async def test_hooks_that_hang_do_not_delay_the_worker(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(settle, "PATIENCE_SEC", 0.2)
+    monkeypatch.setattr(settle, "HOOKS_SEC", 0.2)
 
     class Hanging(Middleware):
         async def after_settle(
@@ -296,7 +298,7 @@ async def test_a_drained_worker_has_run_all_hooks(harness: Harness) -> None:
     assert worker.executor.settle_hooks.ended == {}
 
 
-async def test_what_is_sent_along_with_a_submit_is_there_in_each_attempt(harness: Harness) -> None:
+async def test_headers_set_at_submit_reach_each_attempt(harness: Harness) -> None:
     seen: list[Any] = []
 
     class Tracing(Middleware):
@@ -321,7 +323,7 @@ async def test_what_is_sent_along_with_a_submit_is_there_in_each_attempt(harness
     assert seen == [(1, "00-abc-01"), (2, "00-abc-01")]
 
 
-async def test_handlers_see_the_context_variables_of_the_steps(harness: Harness) -> None:
+async def test_handlers_see_the_context_variables_of_hooks(harness: Harness) -> None:
     class Naming(Middleware):
         async def before_attempt(self, ctx: Context) -> None:
             NAME.set(f"attempt {ctx.attempt}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from rqueue import Context, depends
 from tests.harness import Harness
-from tests.worker.working import working
+from tests.worker.running import working
 
 
 class Scale:
@@ -35,7 +35,7 @@ async def priced(n: int, unit: Annotated[str, depends(euro)]) -> str:
     return f"{n} {unit}"
 
 
-async def test_objects_methods_and_partials_run(harness: Harness) -> None:
+async def test_callable_objects_methods_and_partials_run(harness: Harness) -> None:
     queue = harness.queue
     queue.task("object")(Scale(2))
     queue.task("method")(Scale(3).plainly)

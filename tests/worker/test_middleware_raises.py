@@ -12,7 +12,7 @@ from rqueue import Context, Middleware, State
 from rqueue.log import JsonFormatter
 from rqueue.task.attempt.outcome import Completed, Failed
 from tests.harness import Harness
-from tests.worker.working import ended, until, working
+from tests.worker.running import ended, until, working
 
 RAISED = [
     asyncio.CancelledError,
@@ -35,7 +35,7 @@ class Raising(Middleware):
 
 
 @pytest.mark.parametrize("kind", RAISED)
-async def test_a_finished_task_stays_finished_whatever_a_step_raises(
+async def test_an_exception_of_a_hook_does_not_change_the_outcome(
     harness: Harness, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
     harness.queue.use(Raising(kind))
@@ -55,7 +55,7 @@ async def test_a_finished_task_stays_finished_whatever_a_step_raises(
     assert "hush" not in JsonFormatter().format(line)
 
 
-async def test_a_cancel_of_what_a_step_awaits_is_not_the_attempts(harness: Harness) -> None:
+async def test_a_cancel_inside_a_hook_does_not_cancel_the_attempt(harness: Harness) -> None:
     class Awaiting(Middleware):
         async def after_attempt(self, ctx: Context, outcome: Completed | Failed) -> None:
             inner = asyncio.create_task(asyncio.Event().wait())
@@ -73,7 +73,7 @@ async def test_a_cancel_of_what_a_step_awaits_is_not_the_attempts(harness: Harne
         assert await (await job.enqueue()).result(timeout=10) == 7
 
 
-async def test_an_attempt_whose_time_is_up_within_a_step_is_ended(
+async def test_an_attempt_that_times_out_in_a_hook_is_ended(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun: list[Any] = []
@@ -99,7 +99,7 @@ async def test_an_attempt_whose_time_is_up_within_a_step_is_ended(
     assert caplog.records == []
 
 
-async def test_a_step_sees_the_result_as_it_is_written(harness: Harness) -> None:
+async def test_a_hook_gets_the_result_as_it_is_stored(harness: Harness) -> None:
     seen: list[Any] = []
 
     class Seeing(Middleware):

@@ -23,30 +23,30 @@ SPEC = TaskSpec.of(type="code", model_preferences=["best", "good"], fallback_mod
         (2, ["best", "cheap"], "cheap"),
     ],
 )
-def test_the_first_that_would_do_and_is_there(
+def test_the_first_preferred_model_that_the_worker_offers_is_used(
     attempts: int, offered: list[str], model: str
 ) -> None:
     assert model_for(SPEC, attempts, offered) == model
 
 
-def test_a_task_that_names_none_gets_none() -> None:
+def test_a_task_without_preferences_gets_no_model() -> None:
     assert model_for(TaskSpec.of(type="code"), 7, ["best"]) is None
 
 
-def test_without_others_to_fall_back_on_it_stays_with_its_own() -> None:
+def test_without_fallback_models_the_preferred_model_is_used_for_all_attempts() -> None:
     spec = TaskSpec.of(type="code", model_preferences=["best"])
 
     assert model_for(spec, 9, []) == "best"
 
 
-def test_only_others_to_fall_back_on_hold_from_the_third_attempt_on() -> None:
+def test_fallback_models_without_preferences_apply_from_the_third_attempt() -> None:
     spec = TaskSpec.of(type="code", fallback_models=["cheap"])
 
     assert [model_for(spec, attempts, []) for attempts in (0, 1, 2)] == [None, None, "cheap"]
 
 
 @pytest.mark.parametrize(("attempts", "wanted"), [(0, "best, good"), (2, "cheap")])
-def test_a_worker_that_has_none_of_them_fails_the_attempt_and_says_so(
+def test_a_worker_without_the_models_fails_the_attempt_with_a_message(
     attempts: int, wanted: str
 ) -> None:
     found = model_for(SPEC, attempts, ["other", "another"])

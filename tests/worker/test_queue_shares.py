@@ -27,15 +27,15 @@ def served(shares: list[QueueShare], rounds: int, slots: int) -> Counter[int]:
     """The slots of each queue after so many rounds, all of them having work."""
     given: Counter[int] = Counter()
     for _ in range(rounds):
-        rooms = [claimable(at, shares, slots) for at in range(len(shares))]
-        for at, room in enumerate(rooms):
-            for _ in range(room):
+        claimed = [claimable(at, shares, slots) for at in range(len(shares))]
+        for at, number in enumerate(claimed):
+            for _ in range(number):
                 count_start(at, shares)
-            given[at] += room
+            given[at] += number
     return given
 
 
-def test_in_a_strict_order_the_second_waits_while_the_first_may_have_work() -> None:
+def test_in_strict_order_the_second_queue_waits_while_the_first_may_have_work() -> None:
     shares = shares_of(0, 0)
 
     assert (claimable(0, shares, 10), claimable(1, shares, 10)) == (10, 0)
@@ -48,13 +48,13 @@ def test_in_a_strict_order_the_second_waits_while_the_first_may_have_work() -> N
 
 
 @pytest.mark.parametrize("slots", [1, 2, 7, 100])
-def test_by_weight_each_gets_its_share_whatever_the_slots(slots: int) -> None:
+def test_by_weight_each_queue_gets_its_share_for_any_number_of_slots(slots: int) -> None:
     given = served(shares_of(5, 1), 600 // slots + 1, slots)
 
     assert given[0] / given[1] == pytest.approx(5, rel=0.05)
 
 
-def test_nothing_is_kept_free_for_who_has_nothing_to_do() -> None:
+def test_no_slot_is_reserved_for_a_queue_without_work() -> None:
     shares = shares_of(5, 1)
 
     set_idle(0, shares)
@@ -73,7 +73,7 @@ def test_an_unused_share_is_not_carried_over() -> None:
     assert (claimable(0, shares, 10), claimable(1, shares, 10)) == (5, 5)
 
 
-def test_a_share_used_alone_is_not_counted_later() -> None:
+def test_a_share_used_while_others_had_no_work_is_not_counted_later() -> None:
     shares = shares_of(1, 1)
     set_idle(0, shares)
     set_idle(1, shares)
@@ -87,17 +87,17 @@ def test_a_share_used_alone_is_not_counted_later() -> None:
     st.lists(st.tuples(st.integers(1, 9), st.booleans(), st.floats(0, 50)), min_size=1, max_size=5),
     st.integers(0, 40),
 )
-def test_no_free_slot_is_given_twice_or_kept(
+def test_each_free_slot_is_assigned_exactly_once(
     queues: list[tuple[int, bool, float]], free: int
 ) -> None:
     shares = [QueueShare(*queue) for queue in queues]
 
-    rooms = [claimable(at, shares, free) for at, share in enumerate(shares) if share.has_work]
+    claimed = [claimable(at, shares, free) for at, share in enumerate(shares) if share.has_work]
 
-    assert sum(rooms) == (free if rooms else 0)
+    assert sum(claimed) == (free if claimed else 0)
 
 
-def test_a_queue_out_of_reach_is_not_waited_for_until_it_answers() -> None:
+def test_no_queue_waits_for_an_unreachable_queue_until_it_answers() -> None:
     shares = [QueueShare(), QueueShare()]
 
     set_unreachable(0, shares)
@@ -109,7 +109,7 @@ def test_a_queue_out_of_reach_is_not_waited_for_until_it_answers() -> None:
     assert claimable(1, shares, free=4) == 0
 
 
-def test_one_that_claims_no_more_is_waited_for_never_again() -> None:
+def test_no_queue_waits_for_a_retired_queue() -> None:
     queues = [QueueShare(), QueueShare()]
 
     retire(0, queues)

@@ -14,7 +14,7 @@ from rqueue import Context, RateLimited, State
 from rqueue.gauges import gather_queues
 from rqueue.process.monitor import ServedQueue
 from tests.harness import Harness, opened
-from tests.worker.working import until_counts, working
+from tests.worker.running import until_counts, working
 
 
 async def settled(harness: Harness, task: str, state: State) -> Any:
@@ -45,7 +45,7 @@ async def test_a_rate_limited_task_is_parked(harness: Harness, raised: Exception
     assert await harness.queue.limits.breakers() == []
 
 
-async def test_without_a_time_it_waits_for_about_a_minute(harness: Harness) -> None:
+async def test_a_rate_limit_without_a_time_parks_for_about_a_minute(harness: Harness) -> None:
     @harness.queue.task("call")
     async def call() -> None:
         raise RateLimited
@@ -79,13 +79,15 @@ async def test_one_rate_limited_call_of_many_parks_the_task(server: Any) -> None
         assert await harness.queue.limits.breakers() == []
 
 
-@pytest.mark.parametrize("asked", [1e308, 1_790_000_000, timedelta(days=1)])
-async def test_one_long_wait_does_not_stop_the_fleet_for_as_long(server: Any, asked: Any) -> None:
+@pytest.mark.parametrize("wait", [1e308, 1_790_000_000, timedelta(days=1)])
+async def test_a_long_wait_of_one_task_slows_its_type_for_a_bounded_time(
+    server: Any, wait: Any
+) -> None:
     async with opened(server, max_slowdown_sec=600) as harness:
 
         @harness.queue.task("call")
         async def call() -> None:
-            raise RateLimited(asked)
+            raise RateLimited(wait)
 
         async with working(harness.queue):
             handle = await call.enqueue()
@@ -97,7 +99,7 @@ async def test_one_long_wait_does_not_stop_the_fleet_for_as_long(server: Any, as
         assert (slow.type, slow.over_at - slow.until) == ("call", timedelta(seconds=600))
 
 
-async def test_scrapes_show_slowdowns(harness: Harness) -> None:
+async def test_metrics_show_slowdowns(harness: Harness) -> None:
     @harness.queue.task("call")
     async def call() -> None:
         raise RateLimited(90)
@@ -107,10 +109,10 @@ async def test_scrapes_show_slowdowns(harness: Harness) -> None:
     await call.options(limit_key="acme").enqueue()
     async with working(harness.queue):
         await until_counts(harness, State.RETRYING, 2)
-        figures = await gather_queues([ServedQueue("house", harness.queue._internals.shard)])
+        figures = await gather_queues([ServedQueue("sales", harness.queue._internals.shard)])
 
     cells = figures.cells["rqueue_slowdowns"]
-    assert cells == {("house", "type"): [1], ("house", "key"): [1]}
+    assert cells == {("sales", "type"): [1], ("sales", "key"): [1]}
 
 
 async def test_a_task_parked_too_often_fails(server: Any) -> None:
@@ -127,7 +129,7 @@ async def test_a_task_parked_too_often_fails(server: Any) -> None:
         assert (task.attempts, task.parks) == (1, 0)
 
 
-async def test_where_it_counts_it_is_an_attempt(server: Any) -> None:
+async def test_with_rate_limit_counts_a_rate_limit_spends_an_attempt(server: Any) -> None:
     async with opened(server, rate_limit_counts=True) as harness:
 
         @harness.queue.task("call")

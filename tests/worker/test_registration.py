@@ -22,8 +22,8 @@ from rqueue.worker.shared_slots import SharedSlots
 from rqueue.worker.worker import Worker
 from tests.harness import Harness, opened
 from tests.servers import Server
+from tests.worker.running import ended, until, working
 from tests.worker.test_shared_slots import noting, queues_of
-from tests.worker.working import ended, until, working
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ async def test_a_worker_is_listed_with_what_it_offers(harness: Harness) -> None:
     assert (found.status, found.runs, found.held) == ("active", 1, ())
 
 
-async def test_when_it_has_ended_it_is_offline(harness: Harness) -> None:
+async def test_a_worker_that_has_ended_is_offline(harness: Harness) -> None:
     async with at_work(harness.queue):
         assert await status(harness.queue) == "active"
 
@@ -66,7 +66,7 @@ async def test_when_it_has_ended_it_is_offline(harness: Harness) -> None:
         await harness.queue.fleet.drain("w1")
 
 
-async def test_one_that_is_silent_for_longer_than_a_lease_is_offline(harness: Harness) -> None:
+async def test_a_worker_that_is_silent_for_longer_than_a_lease_is_offline(harness: Harness) -> None:
     async with at_work(harness.queue) as (worker, _):
         key, field = harness.keys.worker("w1"), f"run:{worker.registrar.run}"
         await harness.client.hset(key, field, f"1 2 {worker.registrar.registration().text()}")
@@ -154,20 +154,20 @@ async def test_a_missed_drain_request_arrives_with_the_next_registration(harness
 async def test_changed_failure_statistics_are_sent_soon_and_once(server: Server) -> None:
     async with opened(server, lease_sec=0.6) as harness:
         worker = harness.queue.worker(name="w1")
-        worker.executor.failure_stats.news = True
+        worker.executor.failure_stats.changed = True
 
         async with asyncio.timeout(10):
             await worker.registrar.rest(60)
             assert await worker.registrar.register()
 
-        assert not worker.executor.failure_stats.news
+        assert not worker.executor.failure_stats.changed
         resting = asyncio.create_task(worker.registrar.rest(60))
         assert await asyncio.wait({resting}, timeout=0.5) == (set(), {resting})
         worker.drain()
         await asyncio.wait_for(resting, 10)
 
 
-async def test_a_server_that_lost_its_data_knows_its_workers_again(harness: Harness) -> None:
+async def test_workers_register_again_after_redis_lost_its_data(harness: Harness) -> None:
     async with at_work(harness.queue) as (worker, _):
         await harness.client.flushall()
 
@@ -176,18 +176,18 @@ async def test_a_server_that_lost_its_data_knows_its_workers_again(harness: Harn
         assert await status(harness.queue) == "active"
 
 
-async def test_without_its_server_it_tries_again_and_leaves_without_a_word(
+async def test_a_worker_that_never_registered_does_not_unregister(
     alone: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = 0
 
-    async def away(*args: object) -> bool:
+    async def unavailable(*args: object) -> bool:
         nonlocal tried
         tried += 1
-        raise StoreUnavailable("it is away")
+        raise StoreUnavailable("redis is unavailable")
 
-    monkeypatch.setattr(registered, "register", away)
-    monkeypatch.setattr(registered, "leave", away)
+    monkeypatch.setattr(registered, "register", unavailable)
+    monkeypatch.setattr(registered, "leave", unavailable)
     worker = alone.queue.worker(name="w1")
     registrar = Registrar(worker)
 
@@ -207,7 +207,7 @@ async def test_both_workers_under_one_name_are_drained(harness: Harness) -> None
         await asyncio.wait_for(asyncio.gather(first, second), 5)
 
 
-async def test_a_star_means_all_whose_names_fit(harness: Harness) -> None:
+async def test_a_drain_with_a_star_drains_all_matching_workers(harness: Harness) -> None:
     async with (
         at_work(harness.queue, name="crawl-1") as (_, first),
         at_work(harness.queue, name="crawl-2") as (_, second),

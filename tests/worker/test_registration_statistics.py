@@ -102,7 +102,7 @@ def test_long_statistics_are_shortened(hours: Hours) -> None:
     assert list(found.items())[:2] == [("bad", (0, MOST_TASKS)), ("t199", (199, 0))]
 
 
-def test_who_failed_what_was_then_completed_is_blamed(hours: Hours) -> None:
+def test_workers_that_failed_a_task_completed_elsewhere_are_blamed(hours: Hours) -> None:
     failure_stats = stats_of({})
     failure_stats.retried = {"a": ("w2", "?w3"), "b": ("w2", "w1"), "c": ("w2",), "d": ("w1",)}
 
@@ -120,11 +120,11 @@ def test_relevant_changes_are_sent_early(hours: Hours) -> None:
     failure_stats = stats_of({}, tasks=2)
     failure_stats.failed("code", "a", SUSPECTS)
     failure_stats.completed(settled("a"), ["OK"])
-    assert not failure_stats.news
+    assert not failure_stats.changed
 
     failure_stats.failed("code", "b", SUSPECTS)
     other = stats_of({})
     other.retried = {"c": ("w2",)}
     other.completed(settled("c"), ["OK"])
 
-    assert (failure_stats.news, other.news) == (True, True)
+    assert (failure_stats.changed, other.changed) == (True, True)

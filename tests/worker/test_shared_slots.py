@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from rqueue import Queue
-from rqueue.core.mailbox import Delivery
+from rqueue.core.claim import Delivery
 from rqueue.errors import StoreUnavailable
 from rqueue.gauges import GAUGES
 from rqueue.process.worker_process import WorkerProcess
 from rqueue.runtime import assemble
 from rqueue.worker.shared_slots import SharedSlots
 from tests.harness import Harness
-from tests.worker.working import until
+from tests.worker.running import until
 
 COUNT = 60
 
@@ -71,7 +71,7 @@ async def running_process(
         await asyncio.wait_for(running, 10)
 
 
-async def test_in_a_strict_order_the_first_queue_is_emptied_first(alone: Harness) -> None:
+async def test_in_strict_order_the_first_queue_is_emptied_first(alone: Harness) -> None:
     queues = queues_of(alone)
     ran = noting(queues)
     for queue in queues:
@@ -84,7 +84,7 @@ async def test_in_a_strict_order_the_first_queue_is_emptied_first(alone: Harness
     assert Counter(ran[: COUNT + 4])["critical"] == COUNT
 
 
-async def test_by_weight_both_go_on_and_share(alone: Harness) -> None:
+async def test_by_weight_both_queues_share_the_slots(alone: Harness) -> None:
     queues = queues_of(alone)
     ran = noting(queues)
     await fill(queues[0], 500)
@@ -116,7 +116,7 @@ async def test_a_queue_without_work_reserves_no_slot(alone: Harness) -> None:
         await until(lambda: len(ran) == 2 and inside == 5)
 
 
-async def test_no_more_run_at_once_than_there_are_slots(alone: Harness) -> None:
+async def test_no_more_tasks_run_at_once_than_there_are_slots(alone: Harness) -> None:
     queues = queues_of(alone)
     shared_slots = SharedSlots(3, (1, 1))
     most = ended = 0
@@ -153,18 +153,18 @@ async def test_a_process_drains_all_its_queues(alone: Harness) -> None:
 
 @pytest.mark.parametrize("weights", [(), (5, 1)])
 @pytest.mark.parametrize("how", ["hangs", "refuses"])
-async def test_a_queue_that_cannot_be_reached_reserves_no_slot(
+async def test_an_unreachable_queue_reserves_no_slot(
     alone: Harness, monkeypatch: pytest.MonkeyPatch, how: str, weights: tuple[int, ...]
 ) -> None:
-    gone, here = queues = queues_of(alone)
+    unreachable, reachable = queues = queues_of(alone)
     ran = noting(queues)
     back = asyncio.Event()
 
-    async def away(*_: Any) -> Any:
+    async def unavailable(*_: Any) -> Any:
         if how == "refuses":
-            raise StoreUnavailable("here")
+            raise StoreUnavailable("reachable")
         await back.wait()
-        raise StoreUnavailable("here")
+        raise StoreUnavailable("reachable")
 
     async def no_mail(_: float) -> Delivery:
         await asyncio.sleep(0.01)
@@ -176,12 +176,12 @@ async def test_a_queue_that_cannot_be_reached_reserves_no_slot(
         )
         first = worker_process.workers[0].session
         with monkeypatch.context() as patch:
-            patch.setattr(first, "exchange", away)
+            patch.setattr(first, "exchange", unavailable)
             patch.setattr(first, "next_delivery", no_mail)
             worker_process.workers[0].waiting_claim.end()
             for number in range(1, 6):
-                await fill(here, 2)
+                await fill(reachable, 2)
                 await until(lambda number=number: len(ran) == 2 * number, within_sec=2)
         back.set()
-        await fill(gone, 4)
+        await fill(unreachable, 4)
         await until(lambda: Counter(ran)["critical"] == 4)

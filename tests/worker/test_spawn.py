@@ -17,8 +17,8 @@ from rqueue.task.attempt.outcome import Completed, Failed
 from rqueue.worker.context import Suspended
 from tests.dags.planted_queue import settled
 from tests.harness import Harness
-from tests.worker import kinds
-from tests.worker.working import ended, until, working
+from tests.worker import functions
+from tests.worker.running import ended, until, working
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def double(harness: Harness) -> Any:
     return double
 
 
-async def test_one_that_is_not_waited_for_runs_on_its_own(harness: Harness, double: Any) -> None:
+async def test_without_wait_a_spawned_task_is_independent(harness: Harness, double: Any) -> None:
     @harness.queue.task("parent")
     async def parent(ctx: Context) -> str:
         return await ctx.spawn(double.call(4))
@@ -88,7 +88,7 @@ async def test_a_suspended_task_has_no_lease(harness: Harness, double: Any) -> N
     }  # fmt: skip
 
 
-async def test_branches_that_wait_side_by_side_end_all_the_same(
+async def test_concurrent_branches_that_wait_all_end(
     harness: Harness, double: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     @harness.queue.task("parent", max_attempts=1)
@@ -104,7 +104,7 @@ async def test_branches_that_wait_side_by_side_end_all_the_same(
     assert (await harness.queue.counts())[State.COMPLETED] == 4
 
 
-async def test_a_key_means_the_same_task_whatever_came_before(
+async def test_a_key_means_the_same_task_in_each_run_of_the_handler(
     harness: Harness, double: Any
 ) -> None:
     found: list[str] = []
@@ -142,7 +142,7 @@ async def test_a_key_that_could_be_an_ordinal_is_refused(
         await (await parent.enqueue()).result(timeout=10)
 
 
-async def test_none_is_gathered_at_once(harness: Harness) -> None:
+async def test_gathering_no_tasks_returns_immediately(harness: Harness) -> None:
     @harness.queue.task("parent")
     async def parent(ctx: Context) -> Any:
         return await ctx.gather()
@@ -151,7 +151,7 @@ async def test_none_is_gathered_at_once(harness: Harness) -> None:
         assert await (await parent.enqueue()).result(timeout=10) == []
 
 
-async def test_a_thousand_are_gathered(harness: Harness, double: Any) -> None:
+async def test_a_thousand_tasks_are_gathered(harness: Harness, double: Any) -> None:
     @harness.queue.task("parent", max_attempts=1)
     async def parent(ctx: Context) -> Any:
         return sum(await ctx.gather(*[double.call(n) for n in range(1000)]))
@@ -164,7 +164,7 @@ async def test_a_thousand_are_gathered(harness: Harness, double: Any) -> None:
     assert (dag.total, dag.open, dag.status) == (1001, 0, "completed")
 
 
-async def test_those_that_are_spawned_spawn_others(harness: Harness) -> None:
+async def test_spawned_tasks_can_spawn_others(harness: Harness) -> None:
     @harness.queue.task("level", max_attempts=1)
     async def level(ctx: Context, depth: int) -> Any:
         if depth == 0:
@@ -183,7 +183,7 @@ async def test_those_that_are_spawned_spawn_others(harness: Harness) -> None:
 async def test_a_plain_function_spawns_and_waits(
     harness: Harness, kind: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.queue.task("plain", kind=kind, max_attempts=1, timeout=30)(kinds.spawns)
+    harness.queue.task("plain", kind=kind, max_attempts=1, timeout=30)(functions.spawns)
     handle = await harness.queue.enqueue("plain", {"n": 3})
 
     async with working(harness.queue):
@@ -195,15 +195,17 @@ async def test_a_plain_function_spawns_and_waits(
     assert "task lost" not in caplog.text
 
 
-async def test_a_coroutine_in_a_process_does_too(harness: Harness) -> None:
-    harness.queue.task("odd", kind="process", max_attempts=1, timeout=30)(kinds.spawns_on_a_loop)
+async def test_a_coroutine_in_a_process_spawns_and_waits(harness: Harness) -> None:
+    harness.queue.task("odd", kind="process", max_attempts=1, timeout=30)(
+        functions.spawns_on_a_loop
+    )
 
     async with working(harness.queue):
         handle = await harness.queue.enqueue("odd", {"n": 3})
         assert await handle.result(timeout=30) == [6, "InvalidTask"]
 
 
-async def test_what_a_step_raises_before_the_submit_reaches_a_process_by_its_name(
+async def test_an_exception_of_before_submit_reaches_a_process_by_its_name(
     harness: Harness,
 ) -> None:
     class Raises(Middleware):
@@ -212,7 +214,7 @@ async def test_what_a_step_raises_before_the_submit_reaches_a_process_by_its_nam
                 raise ValueError("not to be told")
 
     harness.queue.use(Raises())
-    harness.queue.task("plain", kind="process", max_attempts=1, timeout=30)(kinds.spawns)
+    harness.queue.task("plain", kind="process", max_attempts=1, timeout=30)(functions.spawns)
 
     async with working(harness.queue):
         handle = await harness.queue.enqueue("plain", {"n": 3})
@@ -220,7 +222,7 @@ async def test_what_a_step_raises_before_the_submit_reaches_a_process_by_its_nam
             await handle.result(timeout=30)
 
 
-async def test_what_was_provided_is_closed_each_time(harness: Harness, double: Any) -> None:
+async def test_dependencies_are_closed_at_each_suspension(harness: Harness, double: Any) -> None:
     seen: list[str] = []
 
     async def opened() -> Any:
@@ -242,7 +244,7 @@ async def test_what_was_provided_is_closed_each_time(harness: Harness, double: A
     assert sorted(seen) == ["closed", "closed", "opened", "opened"]
 
 
-async def test_no_exception_of_a_handler_catches_it(harness: Harness, double: Any) -> None:
+async def test_an_except_clause_does_not_catch_a_suspension(harness: Harness, double: Any) -> None:
     @harness.queue.task("parent", max_attempts=1)
     async def parent(ctx: Context) -> Any:
         try:
@@ -298,7 +300,7 @@ async def test_a_suspension_is_logged_and_counted(
     async with working(harness.queue) as worker:
         handle = await parent.enqueue()
         await handle.result(timeout=10)
-        counted = worker.executor.stats.figures.cell("rqueue_suspended_total", "house", "parent")
+        counted = worker.executor.stats.figures.cell("rqueue_suspended_total", "sales", "parent")
 
     (line,) = [record for record in caplog.records if record.getMessage() == "task suspended"]
     assert (vars(line)["task"], vars(line)["type"], vars(line)["attempt"]) == (
@@ -308,7 +310,7 @@ async def test_a_suspension_is_logged_and_counted(
     assert "task lost" not in {record.getMessage() for record in caplog.records}
 
 
-async def test_the_steps_after_an_attempt_wait_for_its_end(harness: Harness, double: Any) -> None:
+async def test_after_attempt_does_not_run_at_a_suspension(harness: Harness, double: Any) -> None:
     seen: list[Any] = []
 
     class Steps(Middleware):
@@ -343,7 +345,7 @@ async def test_the_steps_after_an_attempt_wait_for_its_end(harness: Harness, dou
     assert (await harness.task(child)).spec.headers == {"by": "steps"}
 
 
-async def test_the_time_it_waits_is_not_its_own(harness: Harness) -> None:
+async def test_the_time_of_a_suspension_does_not_count_for_the_timeout(harness: Harness) -> None:
     @harness.queue.task("slow")
     async def slow() -> None:
         await asyncio.sleep(0.8)
@@ -357,7 +359,7 @@ async def test_the_time_it_waits_is_not_its_own(harness: Harness) -> None:
         assert await (await parent.enqueue()).result(timeout=10) == "in time"
 
 
-async def test_the_identity_of_its_type_does_not_bind_what_is_spawned(harness: Harness) -> None:
+async def test_deduplication_of_a_type_does_not_apply_to_spawned_tasks(harness: Harness) -> None:
     @harness.queue.task("unique", dedupe="content")
     async def unique(n: int) -> int:
         return n
@@ -373,9 +375,7 @@ async def test_the_identity_of_its_type_does_not_bind_what_is_spawned(harness: H
     assert (await harness.queue.counts())[State.COMPLETED] == 3
 
 
-async def test_one_that_was_acknowledged_first_has_no_right_to_spawn(
-    harness: Harness, double: Any
-) -> None:
+async def test_a_task_acknowledged_before_cannot_spawn(harness: Harness, double: Any) -> None:
     refused: list[str] = []
 
     @harness.queue.task("parent", ack="before")
@@ -390,7 +390,7 @@ async def test_one_that_was_acknowledged_first_has_no_right_to_spawn(
         await until(lambda: refused == ["LeaseLost"])
 
 
-async def test_an_unhandled_mistake_in_a_call_fails_the_attempt(harness: Harness) -> None:
+async def test_an_invalid_call_fails_the_attempt(harness: Harness) -> None:
     @harness.queue.task("parent", max_attempts=1)
     async def parent(ctx: Context) -> None:
         await ctx.spawn({"type": "no name!"})

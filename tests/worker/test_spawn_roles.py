@@ -9,7 +9,7 @@ import pytest
 from rqueue import Call, Context, State
 from rqueue.errors import Forbidden, RQueueError
 from tests.harness import opened
-from tests.worker.working import ended, working
+from tests.worker.running import ended, working
 
 AGENT, HUMAN = "agent:coder", "human:ada"
 
@@ -50,7 +50,7 @@ async def enqueue(_: Context, queue: Any) -> Any:
 
 
 @pytest.mark.parametrize("work", [spawn, spawn_as_itself])
-async def test_an_agent_spawns_in_its_own_name(server: Any, work: Any) -> None:
+async def test_an_agent_spawns_under_its_own_name(server: Any, work: Any) -> None:
     found, creators = await tried(server, "agent", work)
 
     assert not isinstance(found, RQueueError)
@@ -58,7 +58,9 @@ async def test_an_agent_spawns_in_its_own_name(server: Any, work: Any) -> None:
 
 
 @pytest.mark.parametrize("work", [spawn_as_another, enqueue])
-async def test_it_creates_nothing_else_and_in_no_other_name(server: Any, work: Any) -> None:
+async def test_an_agent_cannot_create_other_tasks_or_use_another_name(
+    server: Any, work: Any
+) -> None:
     found, creators = await tried(server, "agent", work)
 
     assert isinstance(found, Forbidden)
@@ -67,7 +69,7 @@ async def test_it_creates_nothing_else_and_in_no_other_name(server: Any, work: A
 
 
 @pytest.mark.parametrize(("work", "by"), [(spawn_as_another, HUMAN), (enqueue, AGENT)])
-async def test_an_orchestrator_does(server: Any, work: Any, by: str) -> None:
+async def test_an_orchestrator_can_create_other_tasks(server: Any, work: Any, by: str) -> None:
     found, creators = await tried(server, "orchestrator", work)
 
     assert not isinstance(found, RQueueError)

@@ -12,12 +12,12 @@ from rqueue.errors import InvalidGraph, RQueueError, SpawnRefused
 from tests.dags.planted_queue import planted
 from tests.harness import Harness, opened
 from tests.servers import Server
-from tests.worker.working import ended, working
+from tests.worker.running import ended, working
 
 CODE = Call("code")
 
 
-def asks(harness: Harness, *wishes: dict[str, Any], **options: Any) -> list[Any]:
+def register_parent(harness: Harness, *spawns: dict[str, Any], **options: Any) -> list[Any]:
     """Registers `parent`, which makes these spawns; returns the outcome of each, with the number of
     keys that it added.
     """
@@ -25,10 +25,10 @@ def asks(harness: Harness, *wishes: dict[str, Any], **options: Any) -> list[Any]
 
     @harness.queue.task("parent", max_attempts=1, **options)
     async def parent(ctx: Context) -> None:
-        for wish in wishes:
+        for spawn in spawns:
             before = await keys_of(harness)
             try:
-                found.append(await ctx.spawn(wish.pop("call", CODE), **wish))
+                found.append(await ctx.spawn(spawn.pop("call", CODE), **spawn))
             except RQueueError as error:
                 found.append((error, await keys_of(harness) - before))
 
@@ -53,13 +53,15 @@ RIGHTS = {
 
 @pytest.mark.parametrize(("rule", "agent"), RIGHTS)
 @pytest.mark.parametrize("set_by", ["queue", "dag"])
-async def test_a_task_may_spawn_what_the_rule_permits(
+async def test_a_task_may_spawn_tasks_that_its_role_permits(
     valkey: Server, set_by: str, rule: str, agent: str | None
 ) -> None:
     # The limit of the DAG overrides that of the queue.
     of_queue = rule if set_by == "queue" else {"none": "own_dag"}.get(rule, "none")
     async with opened(valkey, spawn_policy=of_queue) as harness:
-        found = asks(harness, {"call": Call("code", None, {"agent_name": agent} if agent else {})})
+        found = register_parent(
+            harness, {"call": Call("code", None, {"agent_name": agent} if agent else {})}
+        )
         facts = {"spawn": rule} if set_by == "dag" else {}
         tasks = {"one": {"type": "parent", "agent_name": "coder"}}
 
@@ -78,11 +80,11 @@ async def test_a_task_may_spawn_what_the_rule_permits(
 @pytest.mark.parametrize(
     ("given", "rule"), [({}, "same_agent"), ({"spawn_policy": "none"}, "none")]
 )
-async def test_the_rule_of_the_profile_holds_where_the_queue_has_none(
+async def test_the_profile_sets_the_rule_of_a_queue_without_one(
     valkey: Server, given: dict[str, Any], rule: str
 ) -> None:
     async with opened(valkey, profile="automechanica", **given) as harness:
-        found = asks(harness, {"call": Call("code", None, {"agent_name": "tester"})})
+        found = register_parent(harness, {"call": Call("code", None, {"agent_name": "tester"})})
 
         async with working(harness.queue, agents=["coder"]):
             handle = await harness.queue.enqueue("parent", agent_name="coder")
@@ -92,9 +94,9 @@ async def test_the_rule_of_the_profile_holds_where_the_queue_has_none(
         assert (error.rule, added) == (f"its DAG's rule is {rule}", 0)
 
 
-async def test_a_full_dag_takes_no_more(valkey: Server) -> None:
+async def test_a_full_dag_takes_no_more_tasks(valkey: Server) -> None:
     async with opened(valkey, max_dag_nodes=2) as harness:
-        found = asks(harness, {}, {}, {"key": "again"})
+        found = register_parent(harness, {}, {}, {"key": "again"})
 
         async with working(harness.queue):
             handle = await harness.queue.enqueue("parent")
@@ -128,7 +130,7 @@ async def test_a_full_dag_still_returns_its_existing_tasks(valkey: Server) -> No
             assert await (await parent.enqueue()).result(timeout=10) == "done"
 
 
-async def test_a_dag_that_is_given_up_takes_no_more(harness: Harness) -> None:
+async def test_a_dag_that_is_being_cancelled_takes_no_more_tasks(harness: Harness) -> None:
     found: list[Any] = []
 
     @harness.queue.task("parent", max_attempts=1)
@@ -149,13 +151,13 @@ async def test_a_dag_that_is_given_up_takes_no_more(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 200])
-async def test_a_circle_is_refused_through_chains_of_any_length(
+async def test_a_cycle_is_refused_through_chains_of_any_length(
     harness: Harness, length: int
 ) -> None:
     """The parent would wait for a task after D, and D waits for the parent."""
     chain: list[str] = []
-    wish: dict[str, Any] = {"wait": True, "key": "s", "after": chain}
-    found = asks(harness, wish)
+    spawn: dict[str, Any] = {"wait": True, "key": "s", "after": chain}
+    found = register_parent(harness, spawn)
     handle = await harness.queue.enqueue("parent", delay=3600)
     chain.append(handle.id)
     for _ in range(length):
@@ -171,9 +173,13 @@ async def test_a_circle_is_refused_through_chains_of_any_length(
     assert error.path == (handle.id, "s")
 
 
-async def test_one_that_is_not_waited_for_may_come_after_its_parent(harness: Harness) -> None:
+async def test_a_spawned_task_may_depend_on_its_parent_unless_the_parent_waits(
+    harness: Harness,
+) -> None:
     after: list[str] = []
-    found = asks(harness, {"after": after, "key": "s"}, {"after": after, "key": "s", "wait": True})
+    found = register_parent(
+        harness, {"after": after, "key": "s"}, {"after": after, "key": "s", "wait": True}
+    )
     handle = await harness.queue.enqueue("parent", delay=3600)
     after.append(handle.id)
 
@@ -187,8 +193,8 @@ async def test_one_that_is_not_waited_for_may_come_after_its_parent(harness: Har
     assert (type(error), error.path, added) == (InvalidGraph, (handle.id, "s"), 0)
 
 
-async def test_what_it_comes_after_must_be_there(harness: Harness) -> None:
-    found = asks(harness, {"after": ["never-seen"]}, {"after": []})
+async def test_the_dependencies_of_a_spawned_task_must_exist(harness: Harness) -> None:
+    found = register_parent(harness, {"after": ["never-seen"]}, {"after": []})
 
     async with working(harness.queue):
         handle = await harness.queue.enqueue("parent")
@@ -196,12 +202,12 @@ async def test_what_it_comes_after_must_be_there(harness: Harness) -> None:
 
     error, added = found[0]
     assert (type(error), added) == (InvalidGraph, 0)
-    assert error.rule == "depends on a task that is not there or was cancelled"
+    assert error.rule == "depends on a task that does not exist or was cancelled"
 
 
-async def test_one_of_the_same_own_id_is_there_already(harness: Harness) -> None:
+async def test_a_spawned_task_with_a_used_external_id_is_refused(harness: Harness) -> None:
     named = Call("code", None, {"external_id": "mine"})
-    found = asks(harness, {"call": named}, {"call": named})
+    found = register_parent(harness, {"call": named}, {"call": named})
 
     async with working(harness.queue, types=["parent"]):
         handle = await harness.queue.enqueue("parent")

@@ -15,10 +15,12 @@ from rqueue.errors import Reject, TaskDead
 from rqueue.task.attempt.outcome import Completed, Failed
 from rqueue.worker.context import Context
 from tests.harness import Harness
-from tests.worker.working import ended, until, until_counts, working
+from tests.worker.running import ended, until, until_counts, working
 
 
-async def test_it_runs_tasks_with_their_arguments_and_keeps_their_results(harness: Harness) -> None:
+async def test_a_worker_runs_tasks_with_their_arguments_and_stores_their_results(
+    harness: Harness,
+) -> None:
     @harness.queue.task("add")
     async def add(ctx: Context, a: int, b: int = 1) -> int:
         return a + b
@@ -63,7 +65,7 @@ async def test_a_plain_function_runs_in_a_thread(harness: Harness) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_whatever_a_handler_raises_fails_its_attempt_and_not_the_worker(
+async def test_any_exception_of_a_handler_fails_its_attempt_and_not_the_worker(
     harness: Harness, error: BaseException
 ) -> None:
     @harness.queue.task("bad", max_attempts=1)
@@ -83,7 +85,7 @@ async def test_whatever_a_handler_raises_fails_its_attempt_and_not_the_worker(
     assert len(found.last_error) <= 8192
 
 
-async def test_a_handler_asks_for_a_retry_or_gives_up(harness: Harness) -> None:
+async def test_a_handler_can_request_a_retry_or_reject(harness: Harness) -> None:
     @harness.queue.task("again", retry=RetryPolicy.fixed(3600))
     async def again(ctx: Context) -> int:
         if ctx.attempt == 1:
@@ -103,7 +105,7 @@ async def test_a_handler_asks_for_a_retry_or_gives_up(harness: Harness) -> None:
             await (await never.enqueue()).result(timeout=10)
 
 
-async def test_arguments_that_do_not_fit_are_dead_at_once(harness: Harness) -> None:
+async def test_a_task_with_invalid_arguments_is_dead_immediately(harness: Harness) -> None:
     @harness.queue.task("typed")
     async def typed(n: int) -> None: ...
 
@@ -113,7 +115,7 @@ async def test_arguments_that_do_not_fit_are_dead_at_once(harness: Harness) -> N
             await handle.result(timeout=10)
 
 
-async def test_a_result_that_is_not_what_was_promised_fails_the_attempt(harness: Harness) -> None:
+async def test_a_result_of_another_type_fails_the_attempt(harness: Harness) -> None:
     @harness.queue.task("lies", max_attempts=1)
     async def lies() -> int:
         return "text"  # type: ignore[return-value]
@@ -123,7 +125,7 @@ async def test_a_result_that_is_not_what_was_promised_fails_the_attempt(harness:
             await (await lies.enqueue()).result(timeout=10)
 
 
-async def test_what_runs_too_long_is_stopped(harness: Harness) -> None:
+async def test_an_attempt_that_exceeds_its_timeout_is_stopped(harness: Harness) -> None:
     stopped = asyncio.Event()
 
     @harness.queue.task("slow", timeout=0.2, max_attempts=1)
@@ -141,7 +143,7 @@ async def test_what_runs_too_long_is_stopped(harness: Harness) -> None:
     assert found.failure_reason == "timeout"
 
 
-async def test_long_tasks_are_not_claimed_ahead(harness: Harness) -> None:
+async def test_long_tasks_are_not_prefetched(harness: Harness) -> None:
     hold = asyncio.Event()
 
     @harness.queue.task("long")
@@ -174,7 +176,7 @@ async def test_many_short_tasks_are_all_run_once(harness: Harness) -> None:
     assert sorted(seen) == list(range(1000))
 
 
-async def test_a_worker_that_drains_ends_what_it_has_and_takes_no_more(harness: Harness) -> None:
+async def test_a_draining_worker_finishes_its_tasks_and_claims_no_more(harness: Harness) -> None:
     hold = asyncio.Event()
 
     @harness.queue.task("held")
@@ -245,7 +247,9 @@ async def test_a_task_acknowledged_before_it_runs_is_never_run_again(harness: Ha
     assert (task.state, task.attempts) == (State.COMPLETED, 0)
 
 
-async def test_steps_dependencies_and_lifespans_stand_around_the_handler(harness: Harness) -> None:
+async def test_middleware_dependencies_and_lifespans_run_around_the_handler(
+    harness: Harness,
+) -> None:
     seen: list[str] = []
 
     class Steps(Middleware):

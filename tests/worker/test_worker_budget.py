@@ -15,7 +15,7 @@ from rqueue.gauges import gather_queues
 from rqueue.process.monitor import ServedQueue
 from tests.harness import Harness
 from tests.queue.until import until
-from tests.worker.working import ended, working
+from tests.worker.running import ended, working
 
 
 async def test_an_overrun_ends_the_task_without_a_retry(harness: Harness) -> None:
@@ -31,7 +31,7 @@ async def test_an_overrun_ends_the_task_without_a_retry(harness: Harness) -> Non
     assert "max_cost_usd" in found.last_error
 
 
-async def test_an_overrun_in_a_group_of_tasks_is_one(harness: Harness) -> None:
+async def test_an_overrun_in_a_task_group_ends_the_task(harness: Harness) -> None:
     @harness.queue.task("wide", max_cost_usd=0.5)
     async def wide(ctx: Context) -> None:
         async with asyncio.TaskGroup() as group:
@@ -44,7 +44,7 @@ async def test_an_overrun_in_a_group_of_tasks_is_one(harness: Harness) -> None:
     assert (found.failure_reason, found.attempts) == ("budget_exceeded", 1)
 
 
-async def test_a_handler_that_does_not_listen_has_failed_all_the_same(harness: Harness) -> None:
+async def test_a_handler_that_catches_budget_exceeded_has_failed(harness: Harness) -> None:
     @harness.queue.task("ignores_stop", max_cost_usd=0.5)
     async def ignores_stop(ctx: Context) -> str:
         for _ in range(3):
@@ -59,7 +59,7 @@ async def test_a_handler_that_does_not_listen_has_failed_all_the_same(harness: H
     assert (found.failure_reason, found.result) == ("budget_exceeded", None)
 
 
-async def test_code_that_goes_on_is_stopped(harness: Harness) -> None:
+async def test_a_handler_that_continues_after_an_overrun_is_stopped(harness: Harness) -> None:
     stopped = asyncio.Event()
 
     @harness.queue.task("stubborn", max_cost_usd=0.5)
@@ -79,7 +79,7 @@ async def test_code_that_goes_on_is_stopped(harness: Harness) -> None:
     assert found.failure_reason == "budget_exceeded"
 
 
-async def test_one_that_costs_too_much_cannot_leave_to_wait(harness: Harness) -> None:
+async def test_a_run_that_exceeds_its_budget_cannot_be_suspended(harness: Harness) -> None:
     @harness.queue.task("leaf")
     async def leaf() -> None: ...
 
@@ -97,7 +97,7 @@ async def test_one_that_costs_too_much_cannot_leave_to_wait(harness: Harness) ->
     assert found.failure_reason == "budget_exceeded"
 
 
-async def test_what_ends_before_it_runs_has_no_price(harness: Harness) -> None:
+async def test_a_task_acknowledged_before_cannot_have_a_cost_limit(harness: Harness) -> None:
     with pytest.raises(ConfigError, match="ack='before'"):
         harness.queue.task("early", ack="before", max_cost_usd=0.5)(spender)
 
@@ -182,7 +182,7 @@ async def test_a_suspended_handler_still_reports_its_cost(harness: Harness) -> N
     assert costs == {("whole", "any", "unknown"): [1.0]}
 
 
-async def test_workers_and_scrapes_know_what_is_left(harness: Harness) -> None:
+async def test_workers_and_metrics_show_the_remaining_budgets(harness: Harness) -> None:
     @harness.queue.task("work")
     async def work(ctx: Context) -> None:
         await ctx.spend(0.25)
@@ -193,17 +193,17 @@ async def test_workers_and_scrapes_know_what_is_left(harness: Harness) -> None:
         task = await work.enqueue()
         await task.result(10)
         (info,) = await harness.queue.fleet.workers()
-        figures = await gather_queues([ServedQueue("house", harness.queue._internals.shard)])
+        figures = await gather_queues([ServedQueue("sales", harness.queue._internals.shard)])
 
     assert info.budget_remaining_usd == 0.75
     cells = figures.cells
     assert cells["daily_spend_usd"] == {(): [0.25]}
     assert cells["budget_remaining_usd"] == {("w1",): [0.75]}
-    assert cells["rqueue_day_budget_remaining_usd"] == {("house",): [1.75]}
-    assert cells["rqueue_unpaid_tasks"] == {("house",): [0]}
+    assert cells["rqueue_day_budget_remaining_usd"] == {("sales",): [1.75]}
+    assert cells["rqueue_unpaid_tasks"] == {("sales",): [0]}
 
 
-async def test_why_names_the_budget_that_cannot_pay(harness: Harness) -> None:
+async def test_why_names_the_budget_that_is_exceeded(harness: Harness) -> None:
     @harness.queue.task("work")
     async def work() -> None: ...
 
@@ -221,7 +221,7 @@ async def test_why_names_the_budget_that_cannot_pay(harness: Harness) -> None:
         assert worker.name == "w1"
 
 
-async def test_why_does_not_hope_for_a_day_that_cannot_pay_either(harness: Harness) -> None:
+async def test_why_names_no_day_if_no_day_can_cover_the_cost(harness: Harness) -> None:
     task = await harness.queue.enqueue("work", {}, estimated_cost_usd=0.5)
     await harness.queue.budgets.set(0.2)
     never = await harness.queue.why(task.id)

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from rqueue import State
-from rqueue.core.claim import Exchanged
+from rqueue.core.claim import Delivery, Exchanged, read_mailbox
 from rqueue.core.leases import HeldLease, Settled
-from rqueue.core.mailbox import Delivery, read_mailbox
 from rqueue.worker.worker import Worker, withdraw
 from tests.harness import Harness
-from tests.worker.working import until, working
+from tests.worker.running import until, working
 
 
 @pytest.fixture
@@ -40,25 +39,25 @@ async def delivered(harness: Harness, worker: Worker) -> Delivery:
     return mail
 
 
-async def test_a_delivery_that_overtakes_the_reply_of_its_exchange_runs_on(
+async def test_a_delivery_that_overtakes_the_reply_of_its_exchange_keeps_running(
     harness: Harness, worker: Worker
 ) -> None:
-    turn = worker.session.waiter.exchange
+    exchange = worker.session.waiter.exchange
 
     async def overtaken(done: list[Settled], n: int, **options: Any) -> Exchanged:
-        turned = await turn(done, n, **options)
+        reply = await exchange(done, n, **options)
         worker.take_delivery(await delivered(harness, worker))
-        return turned
+        return reply
 
     worker.session.clock_offset_ms = (
-        await turn([], 0)
+        await exchange([], 0)
     ).now_ms - asyncio.get_running_loop().time() * 1000
     worker.session.waiter.exchange = overtaken  # type: ignore[method-assign, assignment]
     await worker.exchange()
     (running,) = worker.slots.running.values()
     assert (running.stopped, list(worker.session.unconfirmed)) == ("", [running.grant.task])
 
-    worker.session.waiter.exchange = turn  # type: ignore[method-assign]
+    worker.session.waiter.exchange = exchange  # type: ignore[method-assign]
     await worker.exchange()
 
     assert (running.stopped, worker.session.unconfirmed) == ("", {})
@@ -110,7 +109,7 @@ async def test_a_task_lost_before_its_first_step_frees_its_slot(
     assert (worker.slots.shared_slots.taken, worker.held) == (0, {})
 
 
-async def test_a_cancelled_task_is_stopped_at_once(harness: Harness) -> None:
+async def test_a_cancelled_task_is_stopped_immediately(harness: Harness) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
     @harness.queue.task("long")
@@ -152,7 +151,7 @@ async def test_an_old_delivery_is_not_run(harness: Harness, worker: Worker) -> N
     assert not worker.slots.running
 
 
-async def test_a_lost_lease_that_waits_for_a_slot_does_not_begin(
+async def test_a_ready_task_whose_lease_was_lost_does_not_start(
     harness: Harness, worker: Worker
 ) -> None:
     worker.slots.shared_slots.size = 0

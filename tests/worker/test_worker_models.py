@@ -10,8 +10,8 @@ from rqueue import Context, State
 from rqueue.errors import InvalidTask, TaskDead
 from rqueue.task.task import model_of
 from tests.harness import Harness
-from tests.worker import kinds
-from tests.worker.working import ended, working
+from tests.worker import functions
+from tests.worker.running import ended, working
 
 MODELS: dict[str, Any] = {
     "model_preferences": ["best", "good"],
@@ -30,7 +30,7 @@ async def test_a_handler_falls_back_after_two_failed_attempts(harness: Harness) 
     @harness.queue.task("code", **MODELS)
     async def code(ctx: Context) -> str | None:
         if ctx.attempt < 3:
-            raise ConnectionError("away")
+            raise ConnectionError("unavailable")
         return ctx.model
 
     async with working(harness.queue, models=["good", "cheap"]):
@@ -65,7 +65,9 @@ async def test_a_worker_without_the_model_fails_the_attempt_and_another_may_have
 
 
 @pytest.mark.parametrize("options", [{}, MODELS])
-async def test_a_worker_that_names_none_has_any(harness: Harness, options: dict[str, Any]) -> None:
+async def test_a_worker_without_models_offers_any(
+    harness: Harness, options: dict[str, Any]
+) -> None:
     @harness.queue.task("code", **options)
     async def code(ctx: Context) -> str | None:
         return ctx.model
@@ -77,7 +79,7 @@ async def test_a_worker_that_names_none_has_any(harness: Harness, options: dict[
 
 
 async def test_a_child_process_gets_its_model(harness: Harness) -> None:
-    harness.queue.task("code", kind="process", **MODELS)(kinds.which_model)
+    harness.queue.task("code", kind="process", **MODELS)(functions.which_model)
 
     async with working(harness.queue, models=["good"]):
         handle = await harness.queue.enqueue("code")
@@ -117,7 +119,7 @@ async def test_a_handler_may_name_the_model_that_its_cost_is_for(harness: Harnes
 
 
 @pytest.mark.parametrize("model", ["", "a b", 7, "x" * 257])
-async def test_what_a_cost_is_for_is_a_label(harness: Harness, model: Any) -> None:
+async def test_the_model_of_a_cost_must_be_a_label(harness: Harness, model: Any) -> None:
     lease = await harness.running()
 
     with pytest.raises(InvalidTask, match="model"):
@@ -127,12 +129,12 @@ async def test_what_a_cost_is_for_is_a_label(harness: Harness, model: Any) -> No
 
 
 @pytest.mark.parametrize("models", ["best", [""], [7], None])
-async def test_models_are_labels(harness: Harness, models: Any) -> None:
+async def test_offered_models_must_be_labels(harness: Harness, models: Any) -> None:
     with pytest.raises(InvalidTask, match="models"):
         harness.queue.worker(models=models)
 
 
-async def test_a_word_that_a_worker_does_not_know_is_an_error(harness: Harness) -> None:
+async def test_an_unknown_worker_option_is_an_error(harness: Harness) -> None:
     with pytest.raises(TypeError, match="'model'"):
         harness.queue.worker(model=["best"])  # type: ignore[call-arg]
 
@@ -144,11 +146,11 @@ async def test_the_next_attempt_gets_the_failures_of_the_earlier_ones(
     @harness.queue.task("code", **options)
     async def code(ctx: Context, context: dict[str, Any]) -> Any:
         if ctx.attempt == 1:
-            raise ConnectionError("away")
+            raise ConnectionError("unavailable")
         in_task = ctx.task.payload["context"]
         return [context, in_task, await ctx.previous_attempts()]
 
-    line = "attempt 1 failed, error: ConnectionError: away"
+    line = "attempt 1 failed, error: ConnectionError: unavailable"
     async with working(harness.queue):
         handle = await code.enqueue({"previousAttempts": "none yet"})
         await again(harness, handle.id)
@@ -159,13 +161,13 @@ async def test_the_next_attempt_gets_the_failures_of_the_earlier_ones(
     assert (await harness.task(handle.id)).payload == {"context": {"previousAttempts": "none yet"}}
 
 
-async def test_a_handler_that_has_no_place_for_it_is_not_given_it(harness: Harness) -> None:
+async def test_a_payload_with_another_context_type_gets_no_failures(harness: Harness) -> None:
     @harness.queue.task("code", max_attempts=2)
     async def code(ctx: Context, context: dict[str, int]) -> None:
-        raise ConnectionError("away")
+        raise ConnectionError("unavailable")
 
     async with working(harness.queue):
         handle = await code.enqueue({"a": 1})
         await again(harness, handle.id)
-        with pytest.raises(TaskDead, match="ConnectionError: away"):
+        with pytest.raises(TaskDead, match="ConnectionError: unavailable"):
             await handle.result(timeout=10)

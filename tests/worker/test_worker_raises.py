@@ -12,7 +12,7 @@ from rqueue import Reject, Retry, State
 from rqueue.task.attempt import retry, verdict
 from rqueue.task.attempt.outcome import Failed
 from tests.harness import Harness
-from tests.worker.working import ended, working
+from tests.worker.running import ended, working
 
 
 def changed(error: Any, **facts: Any) -> BaseException:
@@ -42,7 +42,7 @@ WRONG: dict[str, Callable[[], BaseException]] = {
 
 
 @pytest.mark.parametrize("error_name", WRONG)
-async def test_an_end_that_cannot_be_is_a_failure_with_its_reason(
+async def test_an_unusual_exception_is_a_failure_with_its_text(
     harness: Harness, error_name: str
 ) -> None:
     @harness.queue.task("wrong", max_attempts=1)
@@ -70,7 +70,9 @@ async def test_an_end_that_cannot_be_is_a_failure_with_its_reason(
     assert "as ever" in dead[1].failure_history[0].error
 
 
-async def test_what_cannot_be_judged_comes_again_as_any_error_does(harness: Harness) -> None:
+async def test_a_failure_that_breaks_the_retry_policy_is_retried_as_a_plain_error(
+    harness: Harness,
+) -> None:
     @harness.queue.task("wrong")
     async def wrong() -> None:
         raise changed(Retry(), after="soon")
@@ -82,7 +84,7 @@ async def test_what_cannot_be_judged_comes_again_as_any_error_does(harness: Harn
     assert task.failure_history[0].error.startswith("the retry policy failed: Traceback")
 
 
-async def test_a_retry_after_a_timedelta_waits_so_long(harness: Harness) -> None:
+async def test_a_retry_accepts_a_timedelta(harness: Harness) -> None:
     @harness.queue.task("later")
     async def later() -> None:
         raise Retry(after=timedelta(hours=2))
@@ -95,7 +97,7 @@ async def test_a_retry_after_a_timedelta_waits_so_long(harness: Harness) -> None
     assert abs(wait - timedelta(hours=2)) < timedelta(minutes=1)
 
 
-async def test_a_policy_that_breaks_buries_its_task_and_holds_no_other(
+async def test_a_policy_that_raises_fails_its_task_and_delays_no_other(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = retry.decide

@@ -16,7 +16,7 @@ from rqueue.errors import ConfigError
 from rqueue.task.attempt.outcome import Completed, Failed
 from rqueue.worker.handler import Kind
 from tests.harness import Harness
-from tests.worker.working import ended, until, working
+from tests.worker.running import ended, until, working
 
 
 def counts() -> Any:
@@ -54,7 +54,7 @@ ITERATORS: list[tuple[Kind, Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "function"), ITERATORS)
-async def test_an_iterator_is_no_result(
+async def test_an_iterator_is_not_a_result(
     harness: Harness, kind: Kind, function: Callable[[], Any]
 ) -> None:
     harness.queue.task("gives", kind=kind, max_attempts=1)(function)
@@ -81,7 +81,7 @@ async def resource() -> AsyncIterator[int]:
     await asyncio.sleep(0)
 
 
-async def test_a_generator_exit_of_a_plain_handler_ends_its_attempt_quietly(
+async def test_a_generator_exit_in_a_plain_handler_ends_its_attempt_without_a_log_line(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     @harness.queue.task("plain", max_attempts=1)
@@ -105,7 +105,7 @@ async def test_a_generator_exit_of_a_plain_handler_ends_its_attempt_quietly(
     assert [line for line in caplog.records if line.name == "asyncio"] == []
 
 
-async def test_a_generator_exit_of_a_sub_task_ends_its_attempt_quietly(
+async def test_a_generator_exit_of_a_gathered_coroutine_ends_its_attempt_without_a_log_line(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def leaving() -> None:
@@ -128,7 +128,7 @@ async def test_a_generator_exit_of_a_sub_task_ends_its_attempt_quietly(
 
 
 @pytest.mark.parametrize("value", [None, "5", float("nan"), float("inf")])
-async def test_what_is_no_time_cannot_be_added_to_an_attempt(harness: Harness, value: Any) -> None:
+async def test_an_extension_must_be_a_finite_number(harness: Harness, value: Any) -> None:
     @harness.queue.task("odd", max_attempts=1)
     async def odd(ctx: Context) -> str:
         with pytest.raises(ConfigError, match=r"use ctx\.extend"):

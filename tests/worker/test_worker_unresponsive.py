@@ -10,12 +10,11 @@ import pytest
 
 from rqueue import Context, State
 from rqueue.core.leases import HeldLease
-from rqueue.process.http_probe import check_health
-from rqueue.process.monitor import ServedQueue
+from rqueue.process.monitor import ServedQueue, check_health
 from rqueue.worker import worker as worker_module
 from tests.harness import Harness, opened
 from tests.servers import Server
-from tests.worker.working import ended, until, working
+from tests.worker.running import ended, until, working
 
 TOLD = "handler does not stop, slot lost"
 
@@ -44,7 +43,7 @@ def ignoring_stop(harness: Harness, **options: Any) -> tuple[Any, asyncio.Event]
     return ignores_stop, over
 
 
-async def test_its_attempt_ends_as_a_timeout_and_is_logged_once(
+async def test_an_unresponsive_attempt_times_out_and_is_logged_once(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     ignores_stop, over = ignoring_stop(harness, max_attempts=1)
@@ -64,7 +63,9 @@ async def test_its_attempt_ends_as_a_timeout_and_is_logged_once(
     assert not [line for line in caplog.records if line.getMessage() == "task lost"]
 
 
-async def test_with_all_slots_held_it_claims_no_more_and_is_not_ready(harness: Harness) -> None:
+async def test_a_worker_whose_slots_are_all_stuck_claims_nothing_and_is_not_ready(
+    harness: Harness,
+) -> None:
     ignores_stop, over = ignoring_stop(harness, max_attempts=2, retry={"strategy": "immediate"})
 
     @harness.queue.task("good")
@@ -72,7 +73,7 @@ async def test_with_all_slots_held_it_claims_no_more_and_is_not_ready(harness: H
         return 8
 
     async with working(harness.queue, concurrency=2) as worker:
-        served_queues = [ServedQueue("house", harness.queue._internals.shard, worker)]
+        served_queues = [ServedQueue("sales", harness.queue._internals.shard, worker)]
         handle = await ignores_stop.enqueue()
         await ended(harness.queue, handle.id, State.RETRYING)
         assert (await check_health(served_queues, 0.0)).ready
@@ -90,7 +91,7 @@ async def test_with_all_slots_held_it_claims_no_more_and_is_not_ready(harness: H
         assert (await check_health(served_queues, 0.0)).ready
 
 
-async def test_one_whose_lease_was_lost_is_logged_too_and_settles_nothing(
+async def test_an_unresponsive_attempt_with_a_lost_lease_is_logged_and_settles_nothing(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     ignores_stop, over = ignoring_stop(harness, max_attempts=1)
@@ -109,7 +110,7 @@ async def test_one_whose_lease_was_lost_is_logged_too_and_settles_nothing(
     assert (line["task"], line["why"]) == (handle.id, "lost")
 
 
-async def test_one_that_was_acknowledged_before_is_logged_and_not_failed(
+async def test_an_unresponsive_attempt_acknowledged_before_is_logged_and_not_failed(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     ignores_stop, over = ignoring_stop(harness, ack="before")
@@ -125,7 +126,9 @@ async def test_one_that_was_acknowledged_before_is_logged_and_not_failed(
     assert [line.getMessage() for line in caplog.records if line.levelname == "ERROR"] == [TOLD]
 
 
-async def test_a_worker_that_ends_does_not_wait_for_it(harness: Harness) -> None:
+async def test_a_worker_that_ends_does_not_wait_for_an_unresponsive_handler(
+    harness: Harness,
+) -> None:
     ignores_stop, over = ignoring_stop(harness, max_attempts=1)
     worker = harness.queue.worker(name="w1")
     running = asyncio.create_task(worker.run())

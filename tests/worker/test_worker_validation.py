@@ -13,8 +13,8 @@ from rqueue.errors import ConfigError, StoreUnavailable, TaskDead
 from rqueue.task.attempt.outcome import Completed, Failed, Reason
 from tests.harness import Harness, opened
 from tests.servers import Server
-from tests.worker import kinds
-from tests.worker.working import ended, until, working
+from tests.worker import functions
+from tests.worker.running import ended, until, working
 
 REGEX: dict[str, Any] = {"validation": "regex", "validation_schema": "[0-9]+"}
 
@@ -53,13 +53,13 @@ async def test_an_output_that_does_not_pass_is_retried_with_the_reason(harness: 
     assert record.error == "regex: the result does not match '[0-9]+'"
 
 
-async def test_while_it_is_checked_a_task_is_validating_under_its_lease(harness: Harness) -> None:
-    begun, goes = asyncio.Event(), asyncio.Event()
+async def test_a_task_is_validating_under_its_lease_during_the_checks(harness: Harness) -> None:
+    begun, release = asyncio.Event(), asyncio.Event()
 
     @harness.queue.judge
     async def judge(ctx: Context, output: Any, criteria: Any) -> bool:
         begun.set()
-        await goes.wait()
+        await release.wait()
         return True
 
     @harness.queue.task("code", validation="llm-judge")
@@ -72,14 +72,16 @@ async def test_while_it_is_checked_a_task_is_validating_under_its_lease(harness:
         task = await harness.task(handle.id)
         held = [leases.HeldLease(*one) for one in worker.held.items()]
         renewed = await leases.renew(harness.queue._internals.shard, "w1", held)
-        goes.set()
+        release.set()
         await handle.result(timeout=10)
 
     assert (task.state, task.claim and task.claim.agent_id) == (State.VALIDATING, "w1")
     assert renewed == ["OK"]
 
 
-async def test_a_plain_task_pays_no_call(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_without_validators_makes_no_validation_call(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @harness.queue.task("code")
     async def code() -> int:
         return 1
@@ -93,7 +95,7 @@ async def test_a_plain_task_pays_no_call(harness: Harness, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("how", ["cancel", "timeout", "lost", "release"])
-async def test_a_check_is_stopped_as_its_handler_would_be(harness: Harness, how: str) -> None:
+async def test_a_check_is_stopped_by_the_timeout_of_its_attempt(harness: Harness, how: str) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
     @harness.queue.judge
@@ -130,7 +132,7 @@ async def test_a_check_is_stopped_as_its_handler_would_be(harness: Harness, how:
 
 
 async def test_a_lease_that_is_lost_before_the_checks_writes_nothing(harness: Harness) -> None:
-    begun, goes, judged = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    begun, release, judged = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @harness.queue.judge
     async def judge(ctx: Context, output: Any, criteria: Any) -> bool:
@@ -140,28 +142,28 @@ async def test_a_lease_that_is_lost_before_the_checks_writes_nothing(harness: Ha
     @harness.queue.task("code", validation="llm-judge")
     async def code() -> int:
         begun.set()
-        await goes.wait()
+        await release.wait()
         return 1
 
     async with working(harness.queue) as worker:
         handle = await code.enqueue()
         await begun.wait()
         await harness.client.hset(harness.keys.task(handle.id.ulid), "token", "9:other")
-        goes.set()
+        release.set()
         await until(lambda: not worker.slots.running)
 
     assert not judged.is_set()
     assert (await harness.task(handle.id)).state is State.RUNNING
 
 
-async def test_a_server_that_is_away_is_waited_for(
+async def test_validation_waits_while_redis_is_unavailable(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, asked = leases.validate, []
+    real, calls = leases.validate, []
 
     async def away_at_first(*args: Any) -> list[str]:
-        asked.append(args)
-        if len(asked) == 1:
+        calls.append(args)
+        if len(calls) == 1:
             # The call was carried out, and its reply lost.
             await real(*args)
             raise StoreUnavailable("away")
@@ -176,7 +178,7 @@ async def test_a_server_that_is_away_is_waited_for(
     async with working(harness.queue):
         assert await (await code.enqueue()).result(timeout=20) == "42"
 
-    assert len(asked) == 2
+    assert len(calls) == 2
 
 
 async def test_a_worker_that_dies_while_it_checks_spends_an_attempt(harness: Harness) -> None:
@@ -190,12 +192,12 @@ async def test_a_worker_that_dies_while_it_checks_spends_an_attempt(harness: Har
     assert (task.state, task.attempts) == (State.RETRYING, 1)
 
 
-async def test_several_are_checked_in_a_row_until_one_fails(harness: Harness) -> None:
-    asked: list[Any] = []
+async def test_validators_run_in_order_until_one_fails(harness: Harness) -> None:
+    judged_outputs: list[Any] = []
 
     @harness.queue.judge
     async def judge(ctx: Context, output: Any, criteria: Any) -> tuple[bool, str]:
-        asked.append((ctx.task.type, output, criteria))
+        judged_outputs.append((ctx.task.type, output, criteria))
         await ctx.spend(0.25)
         return False, "too short"
 
@@ -214,14 +216,14 @@ async def test_several_are_checked_in_a_row_until_one_fails(harness: Harness) ->
         with pytest.raises(TaskDead, match="llm-judge: too short"):
             await handle.result(timeout=20)
 
-    assert asked == [("code", "42", {"words": 100})]
+    assert judged_outputs == [("code", "42", {"words": 100})]
     assert (await harness.task(handle.id)).cost_usd == 0.25
 
 
 @pytest.mark.parametrize(
     "settings", [{"profile": "reference"}, {"validation": {"code": ["decision-report"]}}]
 )
-async def test_a_queue_asks_for_decision_reports(server: Server, settings: Any) -> None:
+async def test_a_queue_can_require_decision_reports(server: Server, settings: Any) -> None:
     async with opened(server, **settings) as harness:
 
         @harness.queue.task("code", max_attempts=1)
@@ -239,9 +241,9 @@ async def test_a_queue_asks_for_decision_reports(server: Server, settings: Any) 
     assert record.error == "decision-report: decisionReport must be an object that is not empty"
 
 
-async def test_of_a_handler_in_a_process_the_output_is_checked_too(harness: Harness) -> None:
+async def test_the_output_of_a_handler_in_a_process_is_checked(harness: Harness) -> None:
     harness.queue.task("code", kind="process", validation="regex", validation_schema="x")(
-        kinds.where
+        functions.where
     )
 
     async with working(harness.queue):
@@ -272,7 +274,9 @@ async def test_middleware_gets_the_outcome_after_the_validation(
     assert [type(one) for one in seen] == [Failed]
 
 
-async def test_what_a_worker_cannot_check_fails_before_the_work(harness: Harness) -> None:
+async def test_an_output_that_the_worker_cannot_check_fails_before_the_handler_runs(
+    harness: Harness,
+) -> None:
     ran: list[int] = []
 
     @harness.queue.task("code")
@@ -280,14 +284,14 @@ async def test_what_a_worker_cannot_check_fails_before_the_work(harness: Harness
         ran.append(1)
 
     async with working(harness.queue):
-        asked = await code.options(validation="llm-judge", max_attempts=1).enqueue()
+        handle = await code.options(validation="llm-judge", max_attempts=1).enqueue()
         with pytest.raises(TaskDead, match="llm-judge could not be checked: this worker has no ju"):
-            await asked.result(timeout=10)
+            await handle.result(timeout=10)
 
     assert ran == []
 
 
-async def test_a_worker_does_not_start_that_could_not_check_its_own_tasks(harness: Harness) -> None:
+async def test_a_worker_that_cannot_check_its_own_tasks_does_not_start(harness: Harness) -> None:
     @harness.queue.task("code", validation="test-pass", validation_schema=["make", "test"])
     async def code() -> None: ...
 
@@ -295,7 +299,7 @@ async def test_a_worker_does_not_start_that_could_not_check_its_own_tasks(harnes
         harness.queue.worker()
 
 
-async def test_a_proof_comes_too_late_for_a_task_that_is_completed_first(harness: Harness) -> None:
+async def test_a_task_acknowledged_before_cannot_have_validators(harness: Harness) -> None:
     with pytest.raises(ConfigError, match="ack='before'"):
 
         @harness.queue.task("code", ack="before", **REGEX)

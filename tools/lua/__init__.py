@@ -1,1 +1,1 @@
-"""Reads the Lua of the moves: what each touches in Redis, and by which commands."""
+"""Static analysis of the Lua code: the keys that each move touches, and by which commands."""

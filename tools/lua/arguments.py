@@ -1,4 +1,4 @@
-"""What a move is called with, as its header names it: its KEYS and ARGV."""
+"""The arguments of a move, read from its header: KEYS and ARGV."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tools.keys import pattern_of, patterns
 from tools.lua.values import NOTHING, ROOT, SOMETHING, Cell, Table, Text, Value, Values
 
 NUMBERED = re.compile(r"(\d+) (\w+)\s*(.*)")
-# How a header says that an argument is the name of a key, and of which patterns.
+# How a header declares that an argument is the name of a key, and of which patterns.
 GIVEN = re.compile(r"after the root: (.*)", re.DOTALL)
-# `lane:<n>` or `dead`, not what stands in a sentence as in `of all lanes`.
+# `lane:<n>` or `dead`, but not the words of a sentence, as in `of all lanes`.
 NAME = re.compile(r"(?<!of )(?<!all )\b[a-z]+(?::<)?")
 
 
 class UnknownKeys(Exception):
-    """Keys or commands that could not be told, each with its file and line."""
+    """Keys or commands that could not be determined, each with its file and line."""
 
 
 def arguments(text: str, file: str) -> dict[str, Value]:
@@ -31,13 +31,13 @@ def arguments(text: str, file: str) -> dict[str, Value]:
 
 
 def table(named: list[Values], rows: Values) -> Table:
-    """The arguments that have names, and behind them what comes in rows."""
+    """The named arguments, followed by the rows."""
     fields = {f"#{at}": Cell(values) for at, values in enumerate(named, 1)}
     return Table(len(named), arguments=True, fields=fields, behind=Cell(rows))
 
 
 def numbered(section: str) -> Iterator[tuple[str, str]]:
-    """Name and explanation of each line, which may go on in the next ones."""
+    """Name and explanation of each line, with its continuation lines."""
     found: list[tuple[str, str]] = []
     for line in section.splitlines():
         start = NUMBERED.match(line)
@@ -50,20 +50,20 @@ def numbered(section: str) -> Iterator[tuple[str, str]]:
 
 
 def key_named(name: str, file: str) -> Values:
-    """The key that a header names: a method of Keys without parameters."""
+    """The key of this name: a method of Keys without parameters."""
     known = next((one for one in patterns() if one.name == name and "<" not in one.key), None)
     if known is None:
-        raise UnknownKeys(f"{file}: KEYS names {name}, which rqueue/store/keys.py does not know")
+        raise UnknownKeys(f"{file}: KEYS names {name}, which is not in rqueue/store/keys.py")
     return frozenset({Text(rooted=True, text=known.short, open=False)})
 
 
 def argument(name: str, explanation: str) -> Values:
-    """What an argument may be: the root, the name of a key, or anything."""
+    """The values of an argument: the root, names of keys, or anything."""
     return frozenset({ROOT}) if name == "root" else given(explanation) or SOMETHING
 
 
 def given(explanation: str) -> Values:
-    """The names of keys that a caller may give, where a header says so."""
+    """The names of keys that an argument may have, if the header declares them."""
     found = GIVEN.search(explanation)
     words = NAME.findall(found[1]) if found else []
     texts = (Text(rooted=False, text=word.rstrip("<"), open=word[-1] == "<") for word in words)

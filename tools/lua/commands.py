@@ -1,4 +1,4 @@
-"""The Redis commands that moves call: where their keys stand, and what they do to them."""
+"""The Redis commands that moves call: the positions of their keys, and whether they write."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Command:
 
     kind: str | None
     writes: bool
-    # How many keys come first after the command's name, or one of the ways above.
+    # The number of keys after the command's name, or one of the forms above.
     keys: int | str = 1
-    # Whether the first word after its name is a part of its name.
+    # Whether the word after the name is a subcommand.
     has_subcommands: bool = False
 
 
 def several(kind: str | None, reads: str = "", writes: str = "") -> dict[str, Command]:
-    """Commands with one key each, which comes first."""
+    """Commands with one key, which is the first argument."""
     found = {name: Command(kind, writes=False) for name in reads.split()}
     return found | {name: Command(kind, writes=True) for name in writes.split()}
 
@@ -58,7 +58,7 @@ COMMANDS = {
 
 
 def keys_of(words: Sequence[str]) -> list[str]:
-    """The keys of a command as the server was sent it."""
+    """The keys of a command as it was sent."""
     command = COMMANDS[words[0].upper()]
     rest: Sequence[Any] = words[1:]
     match command.keys:
@@ -74,7 +74,7 @@ def keys_of(words: Sequence[str]) -> list[str]:
 
 
 def name_of(words: Sequence[str]) -> str:
-    """A command's name as ACL rules spell it: `xgroup|create`."""
+    """A command's name as in ACL rules, in upper case: `XGROUP|CREATE`."""
     name = words[0].upper()
     if COMMANDS[name].has_subcommands:
         return f"{name}|{words[1].upper()}"

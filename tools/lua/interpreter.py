@@ -1,9 +1,9 @@
-"""Follows the values of Lua code without running it: which functions a move calls, and with which
-keys it sends commands.
+"""Abstract interpretation of Lua code: which functions a move calls, and with which keys it sends
+commands.
 
-A variable has all values that are ever assigned to it, whatever the order. A function is followed
-once for each of the last calls that lead to it, so that a helper which is handed a key has in one
-caller only the keys of that caller. Functions are followed anew until nothing changes.
+A variable has all values that are ever assigned to it, in any order. A function is evaluated
+separately for each chain of its last DEPTH calls, so that a helper which gets a key as argument has
+only the keys of that caller. Functions are evaluated again until nothing changes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tools.lua.values import (
     together,
 )
 
-# How many calls tell two uses of a function apart.
+# How many calls distinguish two uses of a function.
 DEPTH = 2
 NONE: Mapping[str, Value] = {}
 
 
 @dataclass(slots=True)
 class Frame:
-    """A function as it is called by some callers."""
+    """A function, evaluated for one chain of calls."""
 
     number: int
     function: tree.Function
@@ -58,7 +58,7 @@ class Frame:
 
 
 class Sent(NamedTuple):
-    """A call of redis.call or redis.pcall: where it stands, and the values of its words."""
+    """A call of redis.call or redis.pcall: its place, and the values of its words."""
 
     frame: Frame
     line: int
@@ -66,7 +66,7 @@ class Sent(NamedTuple):
 
 
 class Interpreter:
-    """All files of a library, and what is known of every variable in them."""
+    """All files of a library, and the values of every variable in them."""
 
     def __init__(self, modules: Mapping[str, tuple[str, tree.Function]]) -> None:
         """Modules by name, each with its file."""
@@ -83,22 +83,22 @@ class Interpreter:
             self.chunk(file, function)
 
     def chunk(self, file: str, function: tree.Function, own: Mapping[str, Value] = NONE) -> Frame:
-        """A file that is followed from its first line, with globals of its own."""
+        """Adds a file that is evaluated from its first line, with globals of its own."""
         frame = self.frame(function, None, (), file)
         self.globals[frame.number] = own
         return frame
 
     def settle(self) -> None:
-        """Follows every function until nothing changes any more."""
+        """Evaluates functions until nothing changes."""
         while self.waiting:
-            # The one that has waited longest: its callees have told all that they can by then.
+            # The one that has waited longest: its callees are most likely evaluated by then.
             number = next(iter(self.waiting))
             del self.waiting[number]
             self.current = self.frames[number]
             self.block(self.current.function.body)
 
     def reached(self, start: Frame) -> list[Frame]:
-        """A frame and all that it leads to."""
+        """A frame and all frames that it calls, directly or not."""
         seen, stack = {start.number}, [start.number]
         while stack:
             for callee in self.frames[stack.pop()].callees - seen:
@@ -125,12 +125,12 @@ class Interpreter:
         return self.known[key]
 
     def read(self, cell: Cell) -> Values:
-        """The values of a variable; this function is followed anew when it has more."""
+        """The values of a variable. The current function is evaluated again when there are more."""
         cell.readers.add(self.current.number)
         return cell.values
 
     def add(self, cell: Cell, values: Values) -> None:
-        """Gives a variable more values."""
+        """Adds values to a variable."""
         if not values <= cell.values:
             after = bounded(cell.values | values)
             if after != cell.values:
@@ -138,7 +138,7 @@ class Interpreter:
                 self.waiting.update(dict.fromkeys(cell.readers))
 
     def cell(self, local: tree.Local) -> Cell:
-        """A local variable, of this function or of one around it."""
+        """A local variable of this function or of an enclosing one."""
         frame: Frame | None = self.current
         while frame is not None and frame.function is not local.function:
             frame = frame.outer
@@ -146,7 +146,7 @@ class Interpreter:
         return frame.locals[local]
 
     def record(self, node: tree.Call, words: Several) -> None:
-        """A command is sent here, with these words."""
+        """Records a command with these words."""
         self.sent[self.current.number, node] = Sent(self.current, node.line, words)
 
     def problem(self, line: int, why: str) -> None:
@@ -164,7 +164,7 @@ class Interpreter:
             self.store(target, found.at(at))
 
     def store(self, target: tree.Expression, values: Values) -> None:
-        """Gives what stands left of a `=` these values."""
+        """Assigns values to the left side of a `=`."""
         if isinstance(target, tree.Name) and target.local is not None:
             self.add(self.cell(target.local), values)
         elif isinstance(target, tree.Index):
@@ -176,13 +176,13 @@ class Interpreter:
             self.problem(target.line, "sets a global")
 
     def keys(self, node: tree.Expression) -> Values:
-        """The values of an index; a place in order is a text with a `#`."""
+        """The values of an index; a position is a text with the prefix `#`."""
         if isinstance(node, tree.Number):
             return frozenset({literal(f"#{node.value:.0f}")})
         return self.value(node)
 
     def put(self, table: Table, key: tree.Expression, keys: Values, values: Values) -> None:
-        """Sets a value of a table."""
+        """Sets values of a table."""
         names = literals(keys)
         if names is not None:
             for name in names:
@@ -233,7 +233,7 @@ class Interpreter:
     # Expressions
 
     def several(self, nodes: list[tree.Expression]) -> Several:
-        """The values of a list; only its last expression may stand for several."""
+        """The values of a list; only its last expression may have several."""
         front, rest = [], NOTHING
         for node in nodes:
             if node is nodes[-1] and isinstance(node, tree.Call | tree.Rest):
@@ -266,7 +266,7 @@ class Interpreter:
         if node.name in self.modules:
             return frozenset({self.modules[node.name]})
         if node.name not in LIBRARIES:
-            self.problem(node.line, f"reads {node.name}, which is not known")
+            self.problem(node.line, f"reads {node.name}, which is not defined")
         return frozenset({Builtin(node.name)})
 
     def outermost(self) -> int:
@@ -288,7 +288,7 @@ class Interpreter:
         return frozenset(found)
 
     def get(self, table: Table, names: list[str]) -> Values:
-        """What stands in a table under one of these names."""
+        """The values of a table under these names."""
         found = self.read(table.anywhere)
         for name in names:
             cell = table.fields.get(name)
@@ -301,7 +301,7 @@ class Interpreter:
         return found
 
     def contents(self, table: Table) -> Values:
-        """All that stands in a table, of arguments what has no name."""
+        """All values of a table; of KEYS or ARGV, those without a name."""
         found = self.read(table.behind)
         if table.arguments:
             return found
@@ -309,7 +309,7 @@ class Interpreter:
         return found.union(self.read(table.anywhere), *map(self.read, fields))
 
     def names(self, table: Table) -> list[str]:
-        """The fields that a table has."""
+        """The fields of a table."""
         table.readers.add(self.current.number)
         return list(table.fields)
 
@@ -377,11 +377,11 @@ class Interpreter:
         if isinstance(function, Builtin):
             handler = HANDLERS.get(function.name, opaque)
             return handler(self, node, words)
-        self.problem(node.line, "calls what is not known to be a function")
+        self.problem(node.line, "calls a value that is not a known function")
         return Several([], SOMETHING)
 
     def enter(self, closure: Closure, node: tree.Call, words: Several) -> Several:
-        """Calls a function of ours: its parameters have these values, too."""
+        """Calls a Lua function: adds these values to its parameters."""
         function, maker = closure.function, self.frames[closure.made_in]
         calls = (*self.current.calls, node)[-DEPTH:]
         callee = self.frame(function, maker, calls, maker.file)
@@ -393,13 +393,13 @@ class Interpreter:
 
 
 def member(library: str, name: str) -> Value:
-    """A function of a library of Lua or of Redis; what else there is in one is just a value."""
+    """A function of a library of Lua or Redis; other members are unknown values."""
     is_function = "." not in library and (library, name) != ("math", "huge")
     return Builtin(f"{library}.{name}") if is_function else UNKNOWN
 
 
 def is_behind(key: tree.Expression, items: int) -> bool:
-    """Whether an index stands behind so many: `#list + 1`, or `i + items`."""
+    """Whether an index is after the items: `#list + 1`, or `i + items`."""
     if not isinstance(key, tree.Operation) or key.operator != "+":
         return False
     added = key.right.value if isinstance(key.right, tree.Number) else 0
@@ -407,12 +407,12 @@ def is_behind(key: tree.Expression, items: int) -> bool:
 
 
 def results(function: tree.Function) -> int:
-    """How many results of a function are told apart."""
+    """How many results of a function are distinguished."""
     return max(map(width, function.returns), default=0)
 
 
 def width(node: tree.Return) -> int:
-    """The same of one return: a call at its end may have a few."""
+    """The same of one return: a call at its end may have several."""
     more = 4 if node.values and isinstance(node.values[-1], tree.Call) else 0
     return len(node.values) + more
 

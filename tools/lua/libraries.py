@@ -1,4 +1,4 @@
-"""What the functions of Lua and of Redis give, as far as keys come of it."""
+"""The results of the functions of Lua and Redis, as far as keys depend on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIBRARIES = frozenset({
 
 
 def opaque(run: Interpreter, node: Call, words: Several) -> Several:
-    """A function of which nothing needs to be known; it may call those that it is handed."""
+    """Any other function: its result is unknown, and it may call its arguments."""
     for one in words.all():
         if isinstance(one, Closure):
             run.enter(one, node, Several([], SOMETHING))
@@ -38,14 +38,14 @@ def opaque(run: Interpreter, node: Call, words: Several) -> Several:
 
 
 def send(run: Interpreter, node: Call, words: Several) -> Several:
-    """redis.call and redis.pcall: a command is sent; SCAN gives names of keys."""
+    """redis.call and redis.pcall: records the command; the result of SCAN has keys."""
     run.record(node, words)
     names = literals(words.at(0)) or []
     return Several([], frozenset({ANY_KEY}) if "SCAN" in names else SOMETHING)
 
 
 def unpack(run: Interpreter, node: Call, words: Several) -> Several:
-    """What stands in a list: one by one what its constructor has, then the others."""
+    """The items of a list: those of its constructor one by one, then the others together."""
     found = []
     for one in words.at(0):
         if isinstance(one, Table):
@@ -58,7 +58,7 @@ def unpack(run: Interpreter, node: Call, words: Several) -> Several:
 
 
 def pairs(run: Interpreter, node: Call, words: Several) -> Several:
-    """Keys of a table, and what stands under them."""
+    """The keys and the values of a table."""
     keys, values = NOTHING, NOTHING
     for one in words.at(0):
         if isinstance(one, Table):
@@ -71,31 +71,31 @@ def pairs(run: Interpreter, node: Call, words: Several) -> Several:
     return Several([keys, values])
 
 
-def in_order(run: Interpreter, node: Call, words: Several) -> Several:
-    """Places, and what stands in them."""
+def ipairs(run: Interpreter, node: Call, words: Several) -> Several:
+    """ipairs: unknown positions and the values of a table."""
     return Several([SOMETHING, pairs(run, node, words).at(1)])
 
 
-def taken(run: Interpreter, node: Call, words: Several) -> Several:
-    """table.remove: any of what stands in the table."""
+def removed(run: Interpreter, node: Call, words: Several) -> Several:
+    """table.remove: any value of the table."""
     return Several([pairs(run, node, words).at(1)])
 
 
 def inserted(run: Interpreter, node: Call, words: Several) -> Several:
-    """table.insert: it stands behind what is there."""
+    """table.insert: adds a value behind the items."""
     for one in words.at(0):
         if isinstance(one, Table):
             run.add(one.behind, words.rest.union(*words.front[1:]))
     return Several([])
 
 
-def same(run: Interpreter, node: Call, words: Several) -> Several:
-    """tostring, and what hands out its arguments."""
+def arguments_of(run: Interpreter, node: Call, words: Several) -> Several:
+    """tostring and select: the arguments."""
     return Several([], words.all())
 
 
 def formatted(run: Interpreter, node: Call, words: Several) -> Several:
-    """string.format: what stands before the first place to fill."""
+    """string.format: the text before the first placeholder."""
     found = set()
     for one in words.at(0):
         known = isinstance(one, Text) and not one.open
@@ -104,8 +104,8 @@ def formatted(run: Interpreter, node: Call, words: Several) -> Several:
     return Several([frozenset(found)])
 
 
-def guarded(run: Interpreter, node: Call, words: Several) -> Several:
-    """pcall: behind whether it went well what the function gives."""
+def pcall(run: Interpreter, node: Call, words: Several) -> Several:
+    """pcall: whether it succeeded, then the results of the function."""
     rest = Several(words.front[1:], words.rest)
     found = together([run.apply(one, node, rest) for one in words.at(0)])
     return Several([SOMETHING, *found.front], found.rest)
@@ -116,12 +116,12 @@ HANDLERS: dict[str, Callable[[Interpreter, Call, Several], Several]] = {
     "redis.pcall": send,
     "unpack": unpack,
     "pairs": pairs,
-    "ipairs": in_order,
+    "ipairs": ipairs,
     "next": pairs,
-    "table.remove": taken,
+    "table.remove": removed,
     "table.insert": inserted,
-    "tostring": same,
-    "select": same,
+    "tostring": arguments_of,
+    "select": arguments_of,
     "string.format": formatted,
-    "pcall": guarded,
+    "pcall": pcall,
 }

@@ -1,4 +1,4 @@
-"""A parser of Lua 5.1: the text of a file as a tree whose nodes know their lines."""
+"""A parser of Lua 5.1: the text of a file as a tree whose nodes have line numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KEYWORDS = frozenset({
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local",
     "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
 })  # fmt: skip
-# Left and right binding power of each operator of two operands.
+# Left and right binding power of each binary operator.
 POWERS = {
     "or": (1, 1), "and": (2, 2),
     "<": (3, 3), ">": (3, 3), "<=": (3, 3), ">=": (3, 3), "~=": (3, 3), "==": (3, 3),
@@ -59,7 +59,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f"
 
 
 class LuaSyntaxError(Exception):
-    """The text is not the Lua that this parser reads."""
+    """The text is not Lua that this parser supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def parse(text: str, label: str) -> Function:
 
 
 def tokens(text: str, label: str) -> Iterator[Token]:
-    """The words of a text, without blanks and comments."""
+    """The tokens of a text, without blanks and comments."""
     at, line = 0, 1
     while at < len(text):
         found = TOKEN.match(text, at)
@@ -92,14 +92,14 @@ def tokens(text: str, label: str) -> Iterator[Token]:
 
 
 def unquoted(word: str) -> str:
-    """What a string token stands for."""
+    """The value of a string token."""
     if word.startswith("[["):
         return word[2:-2].removeprefix("\n")
     return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[1]), word[1:-1])
 
 
 def number(word: str) -> float:
-    """What a number token stands for."""
+    """The value of a number token."""
     return float(int(word, 16)) if word[:2] in ("0x", "0X") else float(word)
 
 
@@ -132,7 +132,7 @@ class Parser:
         return self.word.kind != "string" and self.word.text in texts
 
     def take(self, text: str) -> bool:
-        """Passes over a word, if it is the next one."""
+        """Consumes the next token if it has this text."""
         found = self.is_word(text)
         self.at += found
         return found
@@ -162,14 +162,14 @@ class Parser:
     # Statements
 
     def scoped(self, *ends: str) -> list[Statement]:
-        """A block with locals of its own."""
+        """A block with its own scope."""
         self.scopes.append({})
         body = self.block(*ends)
         self.scopes.pop()
         return body
 
     def block(self, *ends: str) -> list[Statement]:
-        """Statements up to one of these words, which stays."""
+        """Statements up to one of these words, which is not consumed."""
         found: list[Statement] = []
         while not self.is_word(*ends):
             if self.word.kind == "end":
@@ -199,7 +199,7 @@ class Parser:
         while self.take(","):
             names.append(self.identifier())
         values = self.expressions() if self.take("=") else []
-        # Declared after its values: in `local x = x` the second is another.
+        # Declared after its values: in `local x = x` the second x is another variable.
         targets: list[Expression] = [Name(line, name, self.declare(name)) for name in names]
         return Assign(line, targets, values)
 
@@ -319,7 +319,7 @@ class Parser:
         return self.simple()
 
     def simple(self) -> Expression:
-        """A literal, a function, a table, or a name with what follows it."""
+        """A literal, a function, a table, or a name with its suffixes."""
         word = self.word
         if word.kind in ("number", "string") or word.text in ("nil", "false", "true", "..."):
             return self.literal(self.next())
@@ -328,7 +328,7 @@ class Parser:
         return self.table() if self.is_word("{") else self.suffixed()
 
     def literal(self, word: Token) -> Expression:
-        """What one word stands for by itself."""
+        """The expression of one literal token."""
         if word.kind == "string":
             return String(word.line, unquoted(word.text))
         if word.kind == "number":
@@ -338,7 +338,7 @@ class Parser:
         return Anything(word.line, []) if word.text == "true" else Nothing(word.line)
 
     def suffixed(self) -> Expression:
-        """A name or a parenthesis, with all that follows it: fields, indexes, calls."""
+        """A name or a parenthesis with its suffixes: fields, indexes, calls."""
         line = self.word.line
         if self.take("("):
             found: Expression = Paren(line, self.expression())
@@ -387,7 +387,7 @@ class Parser:
         return found
 
     def body_of(self, name: str, line: int) -> Function:
-        """A function from its parameters on."""
+        """A function, from its parameter list on."""
         function = Function(line, name, outer=self.function)
         self.function = function
         self.scopes.append({})

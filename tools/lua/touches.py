@@ -1,7 +1,7 @@
-"""What each move touches: key patterns, and the commands that it sends to them.
+"""The key patterns that each move touches, and the commands that it sends to them.
 
-A move is followed into the functions of all modules that it calls. A key that cannot be told is an
-error that names its line: a page that says less than a move does would be worth nothing.
+The analysis follows a move into all functions that it calls. A key that cannot be determined is an
+error with its line, so that the page of functions is complete.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ EVERY_KEY = "*"
 
 @dataclass(slots=True)
 class Touched:
-    """What one move touches: by name of a pattern the commands, `*` for whatever key there is; and
-    the commands that have no key.
+    """The keys that one move touches: the commands by name of the pattern, `*` for any key; and the
+    commands without a key.
     """
 
     keys: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -36,34 +36,34 @@ class Touched:
 
     @property
     def commands(self) -> set[str]:
-        """All commands that it sends."""
+        """All commands of the move."""
         return self.keyless.union(*self.keys.values())
 
     def allows(self, pattern: str, command: str) -> bool:
-        """Whether it may send a command to such a key."""
+        """Whether the move may send a command to a key of this pattern."""
         return command in self.keys.get(pattern, ()) or command in self.keys.get(EVERY_KEY, ())
 
 
 class Use(NamedTuple):
-    """One command that a function sends, to one kind of key; None where it has no key."""
+    """One command that a function sends to a pattern; None for a command without a key."""
 
     command: str
     pattern: str | None
 
 
 def writes(command: str) -> bool:
-    """Whether a command changes its keys, by its name as `name_of` spells it."""
+    """Whether a command writes, by its name as `name_of` returns it."""
     return COMMANDS[command.partition("|")[0]].writes
 
 
 @cache
 def touches() -> Mapping[str, Touched]:
-    """What the moves of this tree touch."""
+    """The keys that the moves of this tree touch, by move."""
     return touched_in(LUA)
 
 
 def touched_in(folder: Path) -> dict[str, Touched]:
-    """What the moves of a folder touch, by name."""
+    """The keys that the moves of a folder touch, by move."""
     modules = {
         path.stem: (label(path, folder), parse(path.read_text("utf-8"), label(path, folder)))
         for path in sorted((folder / "lib").glob("*/*.lua"))
@@ -87,7 +87,7 @@ def label(path: Path, folder: Path) -> str:
 
 
 def collected(frames: Iterable[Frame], uses: Mapping[int, set[Use]]) -> Touched:
-    """What the functions that a move reaches send, together."""
+    """The uses of all functions that a move reaches."""
     found = Touched()
     for frame in frames:
         for use in uses.get(frame.number, ()):
@@ -99,13 +99,13 @@ def collected(frames: Iterable[Frame], uses: Mapping[int, set[Use]]) -> Touched:
 
 
 def found_uses(interpreter: Interpreter) -> tuple[dict[int, set[Use]], list[str]]:
-    """What each frame sends, and what could not be told."""
+    """The uses of each frame, and what could not be determined."""
     uses: dict[int, set[Use]] = defaultdict(set)
     problems = set(interpreter.problems.values())
     for sent in interpreter.sent.values():
         names = literals(sent.words.at(0)) or []
         if not names:
-            problems.add(f"{place(sent)}: a command that is not written out")
+            problems.add(f"{place(sent)}: the command is not a literal")
         for name in names:
             try:
                 uses[sent.frame.number] |= set(uses_of(sent, name))
@@ -115,25 +115,25 @@ def found_uses(interpreter: Interpreter) -> tuple[dict[int, set[Use]], list[str]
 
 
 def place(sent: Sent) -> str:
-    """Where a command is sent."""
+    """File and line of a command."""
     return f"{sent.frame.file}:{sent.line}"
 
 
 def uses_of(sent: Sent, name: str) -> Iterator[Use]:
-    """What one call of a command touches."""
+    """The uses of one call of a command."""
     command = COMMANDS.get(name)
     if command is None:
         raise UnknownKeys(f"{name} is not in tools/lua/commands.py")
     parts = literals(sent.words.at(1)) if command.has_subcommands else [""]
     if not parts:
-        raise UnknownKeys(f"{name} of what is not written out")
+        raise UnknownKeys(f"the subcommand of {name} is not a literal")
     found = key_values(sent, command)
     for spelled in (name_of([name, part]) for part in parts):
         if not found:
             yield Use(spelled, None)
         for values in found:
             if not values:
-                raise UnknownKeys(f"{name} of a key that nothing gives a value")
+                raise UnknownKeys(f"{name} of a key that has no value")
             for value in values:
                 yield Use(spelled, named(value, name, command))
 
@@ -154,26 +154,26 @@ def key_values(sent: Sent, command: Command) -> list[Values]:
 
 
 def has_key(values: Values) -> bool:
-    """Whether a word is a key: the number of them is not followed."""
+    """Whether a word is a key; the number of keys is not evaluated."""
     return any(isinstance(one, Text) and one.rooted for one in values)
 
 
 def named(value: Value, name: str, command: Command) -> str:
-    """The name of the pattern that a value of a key belongs to."""
+    """The name of the pattern of a key."""
     if value == ANY_KEY:
         return EVERY_KEY
     if not isinstance(value, Text) or not value.rooted:
         raise UnknownKeys(f"{name} of a key that does not begin with the root: {shown(value)}")
     pattern = pattern_of(value.text, begins=value.open)
     if pattern is None:
-        raise UnknownKeys(f"{name} of {shown(value)}, which rqueue/store/keys.py does not know")
+        raise UnknownKeys(f"{name} of {shown(value)}, which is not in rqueue/store/keys.py")
     if command.kind not in (None, pattern.kind):
         raise UnknownKeys(f"{name} of {pattern.short}, which is a {pattern.kind}")
     return pattern.name
 
 
 def shown(value: Value) -> str:
-    """A value in a message."""
+    """A value as text for a message."""
     if not isinstance(value, Text):
         return type(value).__name__.lower()
     return (QUEUE.root if value.rooted else "") + value.text + ("..." if value.open else "")

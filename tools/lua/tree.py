@@ -1,7 +1,7 @@
-"""The nodes of a Lua file, as the parser makes them.
+"""The syntax tree of a Lua file.
 
-A local points at its declaration, so that what reads the tree needs no scopes of its own.
-Operators of one operand, arithmetic and comparisons keep their operands only.
+A local refers to its declaration, so readers of the tree need no scopes. Of unary operators,
+arithmetic and comparisons only the operands are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """Anything in the tree; two nodes are equal only where they are the same one."""
+    """A node of the tree; nodes are compared by identity."""
 
     line: int
 
@@ -41,7 +41,7 @@ class Nothing(Node):
 
 @dataclass(slots=True, eq=False)
 class Anything(Node):
-    """A value of which only its operands matter: true, arithmetic, a comparison."""
+    """A value that is not evaluated: true, arithmetic, a comparison."""
 
     operands: list[Expression]
 
@@ -81,7 +81,7 @@ class Method(Node):
 
 @dataclass(slots=True, eq=False)
 class Paren(Node):
-    """An expression in parentheses: of several values only the first."""
+    """An expression in parentheses: only the first of several values."""
 
     inner: Expression
 
@@ -102,7 +102,7 @@ class Length(Node):
 
 @dataclass(slots=True, eq=False)
 class Table(Node):
-    """A constructor: fields with their keys, and what stands in order."""
+    """A constructor: fields with keys, and items without."""
 
     fields: list[tuple[Expression, Expression]]
     items: list[Expression]

@@ -1,4 +1,4 @@
-"""What the analysis knows of a Lua value: the beginning of a text, a table, a function."""
+"""Abstract Lua values: a text or its beginning, a table, a function."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tools.lua.tree import Function
 
-# Longer texts are no keys, or are built in a loop.
+# A longer text is not a key, or is built in a loop.
 LONGEST = 48
 MOST = 16
 
 
 class Text(NamedTuple):
-    """A text, or a number: whether the prefix of the queue's keys stands first, what follows it,
-    and whether more may follow that nobody knows.
+    """A text or number: whether it begins with the root of the queue's keys, the text after that,
+    and whether unknown text may follow.
     """
 
     rooted: bool
@@ -23,7 +23,7 @@ class Text(NamedTuple):
     open: bool
 
     def joined(self, other: Text) -> Text:
-        """This text with another one behind it."""
+        """This text followed by another one."""
         if self.open or other.rooted:
             return Text(self.rooted, self.text, open=True)
         text = self.text + other.text
@@ -34,7 +34,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Cell:
-    """All values of one variable, and the calls that have read them."""
+    """All values of one variable, and the frames that have read them."""
 
     values: Values = frozenset()
     readers: set[int] = field(default_factory=set)
@@ -42,25 +42,25 @@ class Cell:
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """All tables that one constructor makes. `anywhere` is what was set under a key that is not
-    known, `named` such keys, `behind` what was set behind the `items` of the constructor.
+    """All tables of one constructor. `anywhere` has the values that were set under unknown keys,
+    `named` those keys, `behind` the values that were added after the `items` of the constructor.
     """
 
     items: int = 0
-    # Whether it is KEYS or ARGV: an index that is worked out means a row, behind those with names.
+    # Whether it is KEYS or ARGV: a computed index refers to the rows after the named ones.
     arguments: bool = False
-    # By name; a place in order has a `#` before it.
+    # By name; a position has the prefix `#`.
     fields: dict[str, Cell] = field(default_factory=dict)
     anywhere: Cell = field(default_factory=Cell)
     named: Cell = field(default_factory=Cell)
     behind: Cell = field(default_factory=Cell)
-    # Who has asked which fields there are, or for one that there was not.
+    # Frames that have listed the fields, or read one that did not exist.
     readers: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A function, and the call in which it was made."""
+    """A function, and the frame in which it was created."""
 
     function: Function
     made_in: int
@@ -76,7 +76,7 @@ Value = Text | Table | Closure | Builtin
 Values = frozenset[Value]
 
 ROOT = Text(rooted=True, text="", open=False)
-# Any key of the queue, as SCAN names them.
+# Any key of the queue, as returned by SCAN.
 ANY_KEY = Text(rooted=True, text="*", open=False)
 UNKNOWN = Text(rooted=False, text="", open=True)
 
@@ -85,12 +85,12 @@ SOMETHING: Values = frozenset({UNKNOWN})
 
 
 def literal(text: str) -> Text:
-    """A text that is known whole."""
+    """A text that is known completely."""
     return Text(rooted=False, text=text, open=False)
 
 
 def literals(values: Values) -> list[str] | None:
-    """What the values are where each is a known text, else None."""
+    """The texts of the values if all are known, else None."""
     found = []
     for value in values:
         if not isinstance(value, Text) or value.open or value.rooted:
@@ -100,8 +100,8 @@ def literals(values: Values) -> list[str] | None:
 
 
 def bounded(values: Values) -> Values:
-    """The same values; one unknown text stands for all that do not begin with the root, and where
-    there are very many of them, as a loop makes them.
+    """The same values, where one unknown text replaces all texts that do not begin with the root,
+    if one of them is unknown or there are more than MOST.
     """
     plain = frozenset(one for one in values if isinstance(one, Text) and not one.rooted)
     if UNKNOWN in plain or len(plain) > MOST:
@@ -110,7 +110,7 @@ def bounded(values: Values) -> Values:
 
 
 class Several(NamedTuple):
-    """The values of a list of expressions: those in front one by one, the others together."""
+    """The values of a list of expressions: the first ones one by one, the others together."""
 
     front: list[Values]
     rest: Values = NOTHING
@@ -123,7 +123,7 @@ class Several(NamedTuple):
 
 
 def together(found: list[Several]) -> Several:
-    """What any of these lists may be."""
+    """The union of these lists."""
     if len(found) == 1:
         return found[0]
     width = max((len(one.front) for one in found), default=0)
@@ -132,8 +132,8 @@ def together(found: list[Several]) -> Several:
 
 
 def concatenated(left: Values, right: Values) -> Values:
-    """Each of these with each of those behind it. One that nothing has given a value yet is
-    unknown, but for the beginning of a key: that is worth waiting for.
+    """The concatenations of two sets of values. A right side without values yet counts as unknown,
+    except after the bare root, where the result would match any key.
     """
     if not right:
         return frozenset(joined(one, UNKNOWN) for one in left if isinstance(one, Text) and one.text)
@@ -141,12 +141,12 @@ def concatenated(left: Values, right: Values) -> Values:
 
 
 def joined(one: Value, other: Value) -> Text:
-    """Two values as one text."""
+    """The concatenation of two values."""
     if isinstance(one, Text):
         return one.joined(other if isinstance(other, Text) else UNKNOWN)
     return UNKNOWN
 
 
 def is_late(name: str, table: Table) -> bool:
-    """Whether a field is a place behind those of the constructor."""
+    """Whether a field is a position after those of the constructor."""
     return name[0:1] == "#" and int(name[1:]) > table.items

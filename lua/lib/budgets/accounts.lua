@@ -89,23 +89,23 @@ end
 
 -- Adds the expected cost of a task, by its row, to the `sums` of the accounts that pay it. Returns
 -- the reservation that is stored with the task: "<micro-USD>", and its worker if that has an
--- account. `who` caches what is the same for all tasks of a call or of a price.
-function accounts.reserve_for(root, row, who, sums)
-  if who.account == nil then
-    local account = "budget:worker=" .. who.consumer
-    who.account = redis.call("EXISTS", root .. account) == 1 and account
-    who.kept = {}
+-- account. `claim` caches what is the same for all tasks of a call or of a price.
+function accounts.reserve_for(root, row, claim, sums)
+  if claim.account == nil then
+    local account = "budget:worker=" .. claim.consumer
+    claim.account = redis.call("EXISTS", root .. account) == 1 and account
+    claim.kept = {}
   end
-  local kept = who.kept[row[8]]
+  local kept = claim.kept[row[8]]
   if not kept then
     local text = string.match(row[8], "^%d+") or "0"
-    kept = { tonumber(text), who.account and text .. " " .. who.consumer or text }
-    who.kept[row[8]] = kept
+    kept = { tonumber(text), claim.account and text .. " " .. claim.consumer or text }
+    claim.kept[row[8]] = kept
   end
   local dag, price = tasks.dag_of(row[3]), kept[1]
   sums["budget:day"] = (sums["budget:day"] or 0) + price
-  if who.account then
-    sums[who.account] = (sums[who.account] or 0) + price
+  if claim.account then
+    sums[claim.account] = (sums[claim.account] or 0) + price
   end
   if dag then
     sums["dag:" .. dag] = (sums["dag:" .. dag] or 0) + price

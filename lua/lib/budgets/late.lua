@@ -1,8 +1,8 @@
 -- Costs that a run reports after it lost its lease.
 
 -- Records a run whose lease ends while its code may continue: it may still report its cost once,
--- see settle_debt. The last ten of these runs are kept, each with the number of its last note.
-function late.owe(root, id, token)
+-- see take_expected. The last ten of these runs are kept, each with the number of its last note.
+function late.expect_report(root, id, token)
   local key = root .. "task:" .. id
   local known = redis.call("HMGET", key, "holder", "owed")
   local _, _, owner = tasks.split_holder(known[1] or "")
@@ -16,10 +16,10 @@ function late.owe(root, id, token)
 end
 
 -- Returns the worker that ran a task under a token whose lease has ended, if that run has not
--- reported its cost since, and removes the record: the run reports now, in its note `seq`, or "" by
--- hand, and not again. An earlier note that is sent again reports nothing. Also returns the life
--- that the run belonged to, where that is an earlier one, see close_costs.
-local function settle_debt(root, id, token, seq)
+-- reported its cost since, and removes the record: the run reports now, in its note `seq`, or ""
+-- for a manual one, and not again. An earlier note that is sent again reports nothing. Also returns
+-- the life that the run belonged to, where that is an earlier one, see close_costs.
+local function take_expected(root, id, token, seq)
   local key, owner, past, lines = root .. "task:" .. id, nil, nil, {}
   for line in string.gmatch(redis.call("HGET", key, "owed") or "", "[^\n]+") do
     local of, last, life, name = string.match(line, "^(%S+) (%d+)%*?(%d*) (.*)$")
@@ -38,13 +38,13 @@ local function settle_debt(root, id, token, seq)
 end
 
 -- Sends the cost that a `run` has reported late to the archive, in full, since the task may be
--- deleted before the archive reads it. The token of the run and the number of its note, 0 by hand,
--- identify the cost: a run reports one.
+-- deleted before the archive reads it. The token of the run and the number of its note, 0 for a
+-- manual one, identify the cost: a run reports one.
 local function send_to_archive(root, now, run, cost, archive)
-  local told = cjson.encode({ at = string.format("%.0f", now), token = run.token,
+  local facts = cjson.encode({ at = string.format("%.0f", now), token = run.token,
     seq = run.seq ~= "" and run.seq or "0", owner = run.owner, model = run.model,
     micro_usd = cost[1], tokens_in = cost[2], tokens_out = cost[3] })
-  event.send_to_outbox(root, archive, { run.id, run.life .. " COST " .. told })
+  event.send_to_outbox(root, archive, { run.id, run.life .. " COST " .. facts })
 end
 
 -- Records the cost that a `run` { id, token, flags, seq, model } reports after its lease has ended,
@@ -57,10 +57,10 @@ function late.record(root, now, run, cost, archive)
   if cost[1] == "0" and cost[2] == "0" and cost[3] == "0" then
     return false
   end
-  local said = run.token .. " " .. run.seq
-  local owner, past = settle_debt(root, id, run.token, run.seq)
+  local note = run.token .. " " .. run.seq
+  local owner, past = take_expected(root, id, run.token, run.seq)
   if not owner then
-    return run.seq ~= "" and redis.call("HGET", notes, "told") == said
+    return run.seq ~= "" and redis.call("HGET", notes, "told") == note
   end
   run.owner = owner
   run.life = past or string.format("%.0f", tasks.more(root, id, run.flags).life or 1)
@@ -72,7 +72,7 @@ function late.record(root, now, run, cost, archive)
   -- The record of this attempt is written: the cost must not appear in that of the next one.
   redis.call("HINCRBY", notes, "recorded_usd", cost[1])
   redis.call("HINCRBY", notes, "recorded_tokens", cost[2] + cost[3])
-  redis.call("HSET", notes, "told", said)
+  redis.call("HSET", notes, "told", note)
   tasks.add_flag(root, id, "n")
   -- An ended task is kept for a limited time, and its notes for as long.
   local left = redis.call("PTTL", root .. "task:" .. id)
@@ -84,14 +84,14 @@ function late.record(root, now, run, cost, archive)
 end
 
 -- Closes the costs of a `life` when the next one begins: neither the cost so far nor what its runs
--- report late, see settle_debt, counts for the new life. Each of those runs is marked with its
+-- report late, see take_expected, counts for the new life. Each of those runs is marked with its
 -- life.
 function late.close_costs(root, id, flags, life)
   local key, notes = root .. "task:" .. id, root .. "notes:" .. id
   if tasks.has_flag(flags, "n") then
-    local said = redis.call("HMGET", notes, "micro_usd", "tokens_in", "tokens_out")
-    redis.call("HSET", notes, "before", said[1] or 0, "before_in", said[2] or 0,
-      "before_out", said[3] or 0)
+    local costs = redis.call("HMGET", notes, "micro_usd", "tokens_in", "tokens_out")
+    redis.call("HSET", notes, "before", costs[1] or 0, "before_in", costs[2] or 0,
+      "before_out", costs[3] or 0)
     redis.call("HDEL", notes, "late", "late_in", "late_out")
   end
   local owed = redis.call("HGET", key, "owed")
@@ -121,7 +121,7 @@ function late.is_overrun(root, now, id, flags, owner)
   return math.min(unpack(lefts)) < 0
 end
 
--- Whether a note of a run is not stored yet: `seq` is its number in the attempt. A note by hand has
+-- Whether a note of a run is not stored yet: `seq` is its number in the attempt. A manual note has
 -- none; the name of its call identifies it.
 function late.is_new_note(root, id, token, seq)
   if seq == "" then

@@ -47,7 +47,7 @@ local function waiting_profiles(root, lane, found, seen)
 end
 
 -- Answers waiting claims that these lanes can serve, the longest waiting first, until the lanes are
--- empty. Looks at `tries` claims at most. Returns whether another call may answer more; false when
+-- empty. Checks `tries` claims at most. Returns whether another call may answer more; false when
 -- this call answered no claim and ended no wait, since the next call would find the same.
 local function answer_all(root, now, lanes, tries)
   local profiles, seen, moved = {}, {}, false

@@ -25,7 +25,7 @@ function exclusive.reserved_by(root, now, number)
   return until_ms and tonumber(until_ms) > now and worker or nil
 end
 
--- What a worker holds: "alone" while it runs an exclusive task, "none" without any lease, else
+-- What a worker holds: "exclusive" while it runs an exclusive task, "none" without any lease, else
 -- "some".
 function exclusive.state_of(root, consumer)
   local worker = root .. "worker:" .. consumer
@@ -34,7 +34,7 @@ function exclusive.state_of(root, consumer)
     local row = redis.call("HMGET", root .. "task:" .. id, "state", "holder")
     local is_leased = row[1] == "CLAIMED" or row[1] == "RUNNING" or row[1] == "VALIDATING"
     if is_leased and select(3, tasks.split_holder(row[2])) == consumer then
-      return "alone"
+      return "exclusive"
     end
     redis.call("HDEL", worker, "alone")
   end

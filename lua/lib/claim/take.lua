@@ -257,7 +257,7 @@ local function only_ready(root, open, picks)
   return kept
 end
 
--- Leases the picks of a claim that has also looked at lanes of tenants. Returns the rows, and the
+-- Leases the picks of a claim that has also checked lanes of tenants. Returns the rows, and the
 -- number of picks that were held or are not READY.
 local function lease_turns(root, now, picks, open, claim)
   local given, held, ready = {}, 0, only_ready(root, open, picks)
@@ -281,12 +281,12 @@ local function take_heads(root, now, lanes, n, claim)
     return {}, 0
   end
   -- The worker's leases matter only where a lane is exclusive or the worker runs an exclusive task.
-  local look = worker[1]
+  local check_leases = worker[1]
   for _, lane in ipairs(lanes) do
-    look = look or lane[4]
+    check_leases = check_leases or lane[4]
   end
-  local holding = look and exclusive.state_of(root, claim.consumer)
-  if holding == "alone" then
+  local holding = check_leases and exclusive.state_of(root, claim.consumer)
+  if holding == "exclusive" then
     return {}, 0
   end
   if holding then
@@ -307,7 +307,7 @@ local function take_heads(root, now, lanes, n, claim)
 end
 
 -- Returns the rows of up to `n` tasks for `claim` from `lanes`, in exact order. Used by new claims
--- and for the answers to waiting ones. When heads were held, looks at the tasks behind them, up to
+-- and for the answers to waiting ones. When heads were held, checks the tasks behind them, up to
 -- ten times 250 heads whatever `n` is. Such heads belong to DAGs that have just been paused or
 -- cancelled: tasks that become READY later do not enter their lanes.
 function take.take(root, now, lanes, n, claim)

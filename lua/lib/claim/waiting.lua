@@ -31,21 +31,22 @@ end
 
 -- Writes the memo of a claim, so that the same claim sent again gets the same answer. Lets the
 -- claim wait for the `missing` tasks if it wants to. Returns how long it waits, in ms.
-local function remember_claim(root, now, ask, given, missing, served)
-  local memo = root .. "waiter:" .. ask.waiter
-  local wait_ms = missing > 0 and ask.wait_ms or 0
+local function remember_claim(root, now, claim, given, missing, served)
+  local memo = root .. "waiter:" .. claim.waiter
+  local wait_ms = missing > 0 and claim.wait_ms or 0
   -- Zeros as text: Redis formats numbers slowly.
-  redis.call("HSET", memo, "seq", ask.seq, "bits", ask.bits, "consumer", ask.consumer,
+  redis.call("HSET", memo, "seq", claim.seq, "bits", claim.bits, "consumer", claim.consumer,
     "given", line_of(given), "mailed", "", "n", missing == 0 and "0" or missing,
-    "profile", ask.profile, "box", ask.box, "handoff", ask.delivery_ms,
-    "until", wait_ms > 0 and now + wait_ms or "0", "start", ask.started and "1" or "0",
-    "begin", ask.begin == 0 and "0" or ask.begin)
-  if ask.memo_ms ~= "0" then
-    redis.call("PEXPIRE", memo, ask.memo_ms)
+    "profile", claim.profile, "box", claim.box, "handoff", claim.delivery_ms,
+    "until", wait_ms > 0 and now + wait_ms or "0", "start", claim.started and "1" or "0",
+    "begin", claim.begin == 0 and "0" or claim.begin)
+  if claim.memo_ms ~= "0" then
+    redis.call("PEXPIRE", memo, claim.memo_ms)
   end
-  redis.call("ZADD", root .. "workers", ask.at, ask.consumer)
+  redis.call("ZADD", root .. "workers", claim.at, claim.consumer)
   if wait_ms > 0 then
-    start_waiting(root, now, ask.waiter, { profile = ask.profile }, ask.lanes, served, wait_ms * 12)
+    start_waiting(root, now, claim.waiter, { profile = claim.profile }, claim.lanes, served,
+      wait_ms * 12)
   end
   return wait_ms
 end
@@ -66,14 +67,14 @@ end
 -- The delivered tasks in `line` ("id token ...") that are still held, as rows of the claim that
 -- follows; this confirms their delivery. For a claim that is `started`, CLAIMED tasks become
 -- RUNNING.
-local function carry_over(root, ask, line)
+local function carry_over(root, claim, line)
   local carried = {}
   for id, token in string.gmatch(line, "(%S+) (%S+)") do
     local held, row = lease.held(root, id, token, "holder")
     if held then
       redis.call("ZREM", root .. "handoffs", tasks.delivery_member(id, token))
-      if ask.started and row[1] == "CLAIMED" then
-        lease.start(root, ask.at, id, token, row)
+      if claim.started and row[1] == "CLAIMED" then
+        lease.start(root, claim.at, id, token, row)
       end
       carried[#carried + 1] = tasks.holder_row(root, id, token, row[4])
     end
@@ -81,36 +82,36 @@ local function carry_over(root, ask, line)
   return carried
 end
 
--- Answers the claim `ask` { waiter, seq, consumer, bits, n, started, version, lanes, profile, box,
--- wait_ms, delivery_ms, memo_ms, begin, at } with the reply of lua/task/claim.lua. `ask` is also
+-- Answers a `claim` { waiter, seq, consumer, bits, n, started, version, lanes, profile, box,
+-- wait_ms, delivery_ms, memo_ms, begin, at } with the reply of lua/task/claim.lua. It is also
 -- the claim that take.take leases to.
-function waiting.claim(root, now, ask)
-  local memo = root .. "waiter:" .. ask.waiter
+function waiting.claim(root, now, claim)
+  local memo = root .. "waiter:" .. claim.waiter
   local record = redis.call("HMGET", memo, "seq", "mailed", "until", "profile")
-  local seq, last, delivered = tonumber(ask.seq), tonumber(record[1] or 0), record[2] or ""
+  local seq, last, delivered = tonumber(claim.seq), tonumber(record[1] or 0), record[2] or ""
   if seq < last then
     return { "STALE" }
   elseif seq == last then
     local held = still_held(root, redis.call("HGET", memo, "given") .. " " .. delivered)
-    return { "OK", ask.version, math.max(0, tonumber(record[3]) - now), unpack(held) }
+    return { "OK", claim.version, math.max(0, tonumber(record[3]) - now), unpack(held) }
   end
   local known = redis.call("HGET", root .. "lanes", "version") or "0"
-  if known ~= ask.version then
+  if known ~= claim.version then
     return { "LANES", known, unpack(redis.call("HGETALL", root .. "lanes")) }
   end
-  local carried = delivered ~= "" and carry_over(root, ask, delivered) or {}
+  local carried = delivered ~= "" and carry_over(root, claim, delivered) or {}
   if record[4] and record[3] ~= "0" then
-    redis.call("ZREM", root .. "waiting:" .. record[4], ask.waiter)
+    redis.call("ZREM", root .. "waiting:" .. record[4], claim.waiter)
   end
-  local served, begin = cjson.decode(ask.lanes), ask.begin and ask.begin - #carried
-  ask.begin = begin
-  local given = take.take(root, now, served, ask.n - #carried, ask)
-  ask.begin = begin and begin - #given or ""
-  local missing = ask.n - #carried - #given
+  local served, begin = cjson.decode(claim.lanes), claim.begin and claim.begin - #carried
+  claim.begin = begin
+  local given = take.take(root, now, served, claim.n - #carried, claim)
+  claim.begin = begin and begin - #given or ""
+  local missing = claim.n - #carried - #given
   for _, row in ipairs(carried) do
     given[#given + 1] = row
   end
-  local wait_ms = remember_claim(root, now, ask, given, missing, served)
+  local wait_ms = remember_claim(root, now, claim, given, missing, served)
   return { "OK", known, wait_ms, unpack(given) }
 end
 

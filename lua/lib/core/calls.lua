@@ -1,20 +1,20 @@
--- What a call may do and what it was answered: memos, refusals, options, registered runs.
+-- Bookkeeping of calls: stored replies, options, permissions, registered runs.
 
--- What the call by hand of this name was answered, if it was heard before; see keep_answer.
+-- The stored reply to the call of this name, nil where there is none; see calls.remember.
 function calls.remembered(root, request)
   local kept = redis.call("GET", root .. "req:" .. request)
   return kept and cjson.decode(kept) or nil
 end
 
--- Keeps for so long what a call by hand is answered, and returns it: sent again it is told the same
--- and changes nothing, whatever came between.
+-- Stores the reply to a named call for `memo_ms` and returns it: the same call sent again gets the
+-- same reply and changes nothing.
 function calls.remember(root, request, memo_ms, reply)
   redis.call("SET", root .. "req:" .. request, cjson.encode(reply), "PX", memo_ms)
   return reply
 end
 
--- How a call ends tasks, from its JSON {archive, ttl, events, reviews}: `archive` is whether there
--- is one, whoever said so. Then no review is trimmed that the archive has not got yet.
+-- Decodes the options of a call that ends tasks, JSON {archive, ttl, events, reviews}. `archive`
+-- becomes whether the queue has an archive; with one, no review is trimmed before it is archived.
 function calls.read_options(root, text)
   local how = cjson.decode(text)
   how.archive = calls.has_archive(root, how.archive)
@@ -22,30 +22,32 @@ function calls.read_options(root, text)
   return how
 end
 
--- Whether the queue has an archive, asked once a call: the caller `said` "1", or somebody has
--- joined one to it. Who does not know of an archive must not end tasks behind its back.
-function calls.has_archive(root, said)
-  return said == "1" or redis.call("EXISTS", root .. "archiving") == 1
+-- Whether the queue has an archive: the caller is `configured` with one ("1"), or another client
+-- has joined one. A client that is configured without it must not end tasks that the archive would
+-- miss.
+function calls.has_archive(root, configured)
+  return configured == "1" or redis.call("EXISTS", root .. "archiving") == 1
 end
 
--- Who may not create tasks of those that ask for them: "<principal> <role>" of the first, nil
--- where all may. `who` is JSON { by, may }: pairs of a principal and the role it has where none is
--- kept, and the roles that may.
+-- The first principal that may not create tasks, as "<principal> <role>"; nil where all may. `who`
+-- is JSON {by, may}: pairs of a principal and its role where none is stored, and the roles that
+-- may.
 function calls.role_refused(root, who)
-  local asked = cjson.decode(who)
-  for _, pair in ipairs(asked.by) do
+  local check = cjson.decode(who)
+  for _, pair in ipairs(check.by) do
     local role = redis.call("HGET", root .. "roles", pair[1]) or pair[2]
-    if not values.contains(asked.may, role) then
+    if not values.contains(check.may, role) then
       return pair[1] .. " " .. role
     end
   end
   return nil
 end
 
--- Why nothing new is taken now, as a word and its detail; nil where it is, and then whether the
--- queue has an archive. `who` is "" or who asks, see role_refused; `most` is how many ended tasks
--- may wait for the archive, 0 for any number; "" where the caller knows of none: then it is as
--- many as who has joined one says.
+-- Why new tasks are refused now, as a word and a detail; nil where they are accepted, and then as
+-- third result whether the queue has an archive. `who` is "" or the principals, see
+-- calls.role_refused. `most` is how many ended tasks may wait for the archive, 0 for any number; ""
+-- where the caller is configured without an archive: then the number that archive/join stored
+-- counts.
 function calls.refusal(root, who, most)
   local forbidden = who ~= "" and calls.role_refused(root, who)
   local limit = most ~= "" and most or redis.call("GET", root .. "archiving")
@@ -58,14 +60,14 @@ function calls.refusal(root, who, most)
   return nil, nil, limit and true
 end
 
--- Whether this very token ended its lease by this very move: a call that was sent again. Others
--- may hold the task since; the answer is the same until one of them settles it in turn.
+-- Whether this token ended its lease by this move: the call is a repetition. Other workers may have
+-- held the task since; the reply stays the same until one of them settles it.
 function calls.settled_by(root, id, token, move)
   return redis.call("HGET", root .. "task:" .. id, "settled") == move .. " " .. token
 end
 
--- Who is registered under a worker's name: run -> until when that holds. The value of each is
--- `<ms of its last sign of life> <ms> <facts>`.
+-- The registered runs of a worker name: run -> until when its registration holds. The stored value
+-- of a run is `<ms of its last heartbeat> <ms> <facts>`.
 function calls.registered_runs(root, worker)
   local runs = {}
   for field, value in pairs((values.fields_of(root .. "worker:" .. worker))) do

@@ -1,4 +1,4 @@
--- A task's immutable definition: small ones stand in its hash, long ones in a key.
+-- A task's immutable definition: a short one is in its hash, a long one in a key of its own.
 
 -- The definition of a task, from the fields of its hash or from its own key.
 function definition.read(root, id, fields)
@@ -11,14 +11,15 @@ function definition.read(root, id, fields)
     fields.def4 or "", fields.def5 or "", fields.def6 or "", fields.def7 or "" })
 end
 
--- Adds a definition to a flat list of hash fields: in pieces of 64 bytes, so that the hash stays
--- a listpack and a small task is one key. A larger one is left to a key of its own: true then.
+-- Adds a definition to a flat list of hash fields, in pieces of 64 bytes, so that the hash stays a
+-- listpack and a small task is one key. Returns true for a longer one, which the caller stores in
+-- its own key.
 function definition.add_fields(list, def)
   local size = #def
   if size > 512 then
     return true
   end
-  -- The names are def0, def1 ...: a digit by its code is quicker than a number made text.
+  -- The names are def0, def1 ...: string.char is faster than formatting a number.
   local n, at = #list, 48
   for from = 1, size, 64 do
     list[n + 1] = "def" .. string.char(at)
@@ -28,8 +29,8 @@ function definition.add_fields(list, def)
   return false
 end
 
--- The definition of a task of which def0 to def2 stand in `row` 4 to 6: more than two pieces of its
--- hash, or a key of its own.
+-- The definition of a task that has more than two pieces in its hash, or a key of its own. `row`
+-- has def0 to def2 at 4 to 6.
 function definition.read_long(root, id, row)
   if not row[4] then
     return redis.call("GET", root .. "def:" .. id) or ""

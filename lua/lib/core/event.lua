@@ -1,7 +1,8 @@
--- Events, and the outbox entries that the archive reads.
+-- Events, notices, and the outbox entries that the archive reads.
 
--- Appends one event to the capped stream of what happened; whom it is about stands under the first
--- word of its name. What some sink wants to be told is a notice as well, and stays until it was.
+-- Appends an event to the capped stream of events, with its subject under the first word of its
+-- name. An event that some sink wants is also appended to the notices, where it stays until it is
+-- delivered.
 function event.emit(root, cap, name, subject, detail)
   local kind = string.match(name, "^%a+")
   local id = redis.call("XADD", root .. "events", "MAXLEN", "~", cap, "*",
@@ -12,14 +13,15 @@ function event.emit(root, cap, name, subject, detail)
   end
 end
 
--- Tells of the tasks that became READY because what they waited for is there: one event a call.
+-- Emits task.ready for the tasks that a call has made READY: one event for all of them.
 function event.emit_ready(root, cap, ids)
   if #ids > 0 then
     event.emit(root, cap, "task.ready", table.concat(ids, " "), #ids)
   end
 end
 
--- Says that a lease was taken from a worker, and counts it in `lost`, which keeps their order.
+-- Emits that a worker lost its lease on a task, and counts it in `lost`: a list of the workers, and
+-- the count of each.
 function event.note_lost(root, id, worker, lost, events)
   if not lost[worker] then
     lost[#lost + 1] = worker
@@ -28,8 +30,8 @@ function event.note_lost(root, id, worker, lost, events)
   event.emit(root, events, "task.reaped", id, worker)
 end
 
--- Of the workers that leases were taken from, says which are lost: nothing was heard of them
--- `since`. One that was is only slow, or there again.
+-- Emits worker.lost for the workers in `lost` that have sent no heartbeat after `since`. One that
+-- has is slow, not lost.
 function event.emit_lost(root, since, lost, events)
   for _, worker in ipairs(lost) do
     local seen = redis.call("ZSCORE", root .. "workers", worker)
@@ -39,9 +41,9 @@ function event.emit_lost(root, since, lost, events)
   end
 end
 
--- One outbox entry for all tasks that ended in this call: id -> "<life> <state> [snapshot]", or for
--- a cost that was told late: id -> "<life> COST <facts>".
--- `ended` is that flat list; without an archive nothing is written, see has_archive.
+-- Writes one outbox entry for all tasks that ended in this call. `ended` is a flat list: id,
+-- "<life> <state> [snapshot]", or id, "<life> COST <facts>" for a cost that was reported late.
+-- Without an archive nothing is written, see calls.has_archive.
 function event.send_to_outbox(root, archive, ended)
   if not archive or #ended == 0 then
     return
@@ -50,7 +52,8 @@ function event.send_to_outbox(root, archive, ended)
   redis.call("HINCRBY", root .. "stats", "outbox", #ended / 2)
 end
 
--- All that the archive needs of a task that may live again: its hash and definition, as JSON.
+-- All that the archive needs of a dead task, as JSON: the task may be retried before it is
+-- archived.
 function event.snapshot(root, id)
   local fields = values.fields_of(root .. "task:" .. id)
   return cjson.encode({ task = fields, def = definition.read(root, id, fields),

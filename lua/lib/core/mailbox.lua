@@ -1,13 +1,15 @@
--- Mailboxes: lists that a worker or a waiting client blocks on.
+-- Mailboxes: lists that a worker or a waiting client reads with BLPOP.
 
--- Puts one line into a box. A box outlives its last mail by two minutes, longer than any wait.
+-- Appends a line to a mailbox. A mailbox expires two minutes after its last line, which is longer
+-- than any wait.
 function mailbox.put(root, box, line)
   local key = root .. "mail:" .. box
   redis.call("RPUSH", key, line)
   redis.call("PEXPIRE", key, 120000)
 end
 
--- Asks to be told by mail when a task ends; its state, nil where there is none.
+-- Registers a mailbox that is notified when a task ends. Returns the state of the task, nil where
+-- it does not exist.
 function mailbox.watch_task(root, id, box, keep_ms)
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "flags")
   local state = tasks.is_visible(root, { state = row[1], flags = row[2] }) and row[1]
@@ -19,7 +21,8 @@ function mailbox.watch_task(root, id, box, keep_ms)
   return state
 end
 
--- Asks to be told by mail when a DAG ends or fails; its status, nil where there is none.
+-- Registers a mailbox that is notified when a DAG ends or fails. Returns the status of the DAG, nil
+-- where it does not exist.
 function mailbox.watch_dag(root, dag, box, keep_ms)
   local row = redis.call("HMGET", root .. "dag:" .. dag, "status", "finished")
   if not row[1] or row[1] == "writing" then
@@ -32,7 +35,7 @@ function mailbox.watch_dag(root, dag, box, keep_ms)
   return row[1]
 end
 
--- Mails everyone who waits for the task's end.
+-- Notifies the mailboxes that are registered for the end of a task.
 function mailbox.notify_watchers(root, id, flags)
   if not tasks.has_flag(flags, "w") then
     return
@@ -43,7 +46,7 @@ function mailbox.notify_watchers(root, id, flags)
   redis.call("DEL", root .. "watchers:" .. id)
 end
 
--- Mails everyone who waits for the end of a DAG.
+-- Notifies the mailboxes that are registered for the end of a DAG.
 function mailbox.notify_dag(root, dag)
   local watchers = root .. "watchers:dag_" .. dag
   for _, box in ipairs(redis.call("SMEMBERS", watchers)) do

@@ -1,6 +1,7 @@
 -- Consumer groups of the inbox and the outbox.
 
--- Makes the consumer group of a stream if it is not there; the entry that it was given last.
+-- Creates the consumer group of a stream if it does not exist. Returns the id of the entry that was
+-- delivered to it last.
 function streams.ensure_group(stream, group)
   for _, facts in ipairs(redis.call("XINFO", "GROUPS", stream)) do
     -- name <name> consumers <n> pending <n> last-delivered-id <entry>
@@ -12,15 +13,15 @@ function streams.ensure_group(stream, group)
   return "0-0"
 end
 
--- The entries of a stream that a reader holds already, else those of readers that have fallen
--- silent: what is to be dealt with before anything new. What it holds up to `terms.after`, if that
--- is given, it has looked at and leaves for later.
+-- The entries of a stream that a reader holds already, else those of readers that have been silent
+-- for `terms.idle_ms`: they are processed before new ones. Where `terms.after` is given, the reader
+-- has postponed its entries up to that one, and they are left out.
 function streams.held_entries(stream, group, reader, terms)
   local found = {}
   local held = redis.call("XREADGROUP", "GROUP", group, reader, "COUNT", terms.limit,
     "STREAMS", stream, terms.after or "0")
   for _, entry in ipairs(held and held[1][2] or {}) do
-    -- One that someone deleted has no fields; XAUTOCLAIM ends the holding of such.
+    -- A deleted entry has no fields; XAUTOCLAIM removes it from the pending list.
     if entry[2] then
       found[#found + 1] = entry
     end
@@ -43,8 +44,8 @@ local function others_hold(stream, group, reader)
   return false
 end
 
--- What a reader of the inbox is to deal with next; `last` is the newest entry where some are new,
--- and also where new ones must wait for what others hold.
+-- The next entries for a reader of the inbox. Field `last` of the result is the newest entry where
+-- there are new ones, also where these must wait until other readers have processed theirs.
 function streams.inbox_entries(inbox, group, reader, terms)
   local found = streams.held_entries(inbox, group, reader, terms)
   if #found == 0 and others_hold(inbox, group, reader) then
@@ -59,8 +60,8 @@ function streams.inbox_entries(inbox, group, reader, terms)
   return found
 end
 
--- Forgets the readers of a stream that hold nothing and have been silent for so long; not the one
--- that asks.
+-- Removes the readers that hold nothing and have been silent for `idle_ms` from the group, except
+-- the calling one.
 function streams.forget_readers(stream, group, reader, idle_ms)
   for _, facts in ipairs(redis.call("XINFO", "CONSUMERS", stream, group)) do
     -- name <name> pending <n> idle <ms>

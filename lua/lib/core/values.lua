@@ -1,7 +1,7 @@
 -- Plain values: time, JSON fields, flat lists, stream ids.
 
--- The server's clock in whole milliseconds, as a number and as text: to write a number as text is
--- slow. TIME moves inside a script: call this once.
+-- The server's clock in whole milliseconds, as a number and as text, since formatting a number is
+-- slow. TIME changes within a call: call this once.
 function values.now_ms()
   local time = redis.call("TIME")
   local micros = time[2]
@@ -9,12 +9,12 @@ function values.now_ms()
   return tonumber(text), text
 end
 
--- The number of the day of a moment, UTC, as text.
+-- The UTC day of a time, as the text of its number.
 function values.day_of(now)
   return string.format("%.0f", math.floor(now / 86400000))
 end
 
--- The server's time when an entry was put into the stream, in ms: it need not be asked for again.
+-- The time when an entry was added to its stream, in ms, from its id: this saves a call of TIME.
 function values.entry_ms(entry)
   return tonumber(string.match(entry, "^%d+"))
 end
@@ -62,14 +62,14 @@ function values.sooner(one, other)
   return one or other
 end
 
--- Takes what stands at a place out of each of these lists.
+-- Removes the item at a position from each of these lists.
 function values.remove_at(place, ...)
   for _, list in ipairs({ ... }) do
     table.remove(list, place)
   end
 end
 
--- Whether the entry of one id stands before that of another in a stream.
+-- Whether one id of a stream entry is before another.
 function values.precedes(one, other)
   local ms, at = string.match(one, "^(%d+)-(%d+)$")
   local other_ms, other_at = string.match(other, "^(%d+)-(%d+)$")
@@ -89,7 +89,7 @@ function values.contains(list, item)
   return false
 end
 
--- Takes a name, or a list of names, off a set.
+-- Removes a name, or a list of names, from a set.
 function values.remove_members(set, names)
   if type(names) == "table" then
     redis.call("SREM", set, unpack(names))

@@ -76,18 +76,19 @@ function cancel.cascade(root, now, id, rule, word, how)
     redis.call("ZADD", dependents, 0, row[2])
     redis.call("HDEL", root .. "task:" .. id, "down")
   end
-  local children = over and redis.call("ZPOPMIN", dependents, how.left) or {}
-  for i = 1, #children, 2 do
-    local child = children[i]
-    if rule == "unblock" or redis.call("HEXISTS", root .. "task:" .. child, "suspended") == 1 then
-      unblock.one(root, child, id, how)
-    elseif edges.waits_for(root, child, id) then
-      cancel.one(root, now, child, why, rule, how)
+  local page = over and redis.call("ZPOPMIN", dependents, how.left) or {}
+  for i = 1, #page, 2 do
+    local dependent = page[i]
+    if rule == "unblock"
+      or redis.call("HEXISTS", root .. "task:" .. dependent, "suspended") == 1 then
+      unblock.one(root, dependent, id, how)
+    elseif edges.waits_for(root, dependent, id) then
+      cancel.one(root, now, dependent, why, rule, how)
     else
-      redis.call("SREM", root .. "gather:" .. child, id)
+      redis.call("SREM", root .. "gather:" .. dependent, id)
     end
   end
-  how.left = how.left - #children / 2 - 1
+  how.left = how.left - #page / 2 - 1
   if not over or redis.call("EXISTS", dependents) == 0 then
     redis.call("HDEL", root .. "cancelling", "children " .. id)
   end

@@ -1,22 +1,22 @@
 -- Writes the tasks of a DAG before it is committed.
 
 -- Adds to the fields of a new task the id of the task that has its external id until now, if there
--- is one, so that this can be restored, see return_name.
-local function note_namesake(root, fields, ext)
+-- is one, so that this can be restored, see restore_ext.
+local function note_ext_holder(root, fields, ext)
   values.add_field(fields, "namesake", ext and redis.call("GET", root .. "ext:" .. ext))
 end
 
 -- Writes a task of a DAG that is not committed yet. `new` is { id, place, def, flags, above, below,
--- text, more, ask, outside, fired, inside, sole }; `at` is the time as text. The task is CREATED
--- until the commit reaches it; one that waits `inside` is PENDING at once, and not visible. Up to
--- 16 dependencies are in the hash, two in a field, so that it stays a listpack; more are in a list.
--- For a single one, `sole` replaces the set, see edges.link.
+-- text, more, options, outside, fired, inside, sole }; `at` is the time as text. The task is
+-- CREATED until the commit reaches it; one that waits `inside` is PENDING at once, and not visible.
+-- Up to 16 dependencies are in the hash, two in a field, so that it stays a listpack; more are in a
+-- list. For a single one, `sole` replaces the set, see edges.link.
 local function create_task(root, now, at, dag, new)
   local place, above, price = new.place, new.above, new.place.kind.price
   local fields = { "state", new.inside and "PENDING" or "CREATED", "lane", place.kind.number,
     "score", place.score, "created", at, "flags", new.flags .. (price ~= "" and "c" or "") .. dag,
     "rank", place.rank }
-  local due = new.ask and tasks.due_of(new.ask, now)
+  local due = new.options and tasks.due_of(new.options, now)
   values.add_field(fields, "price", price ~= "" and price)
   values.add_field(fields, "sole", new.sole and 1)
   values.add_field(fields, "more", new.text)
@@ -24,7 +24,7 @@ local function create_task(root, now, at, dag, new)
   values.add_field(fields, "down", new.below ~= "" and new.below)
   values.add_field(fields, "fired", new.fired and 1)
   if new.text then
-    note_namesake(root, fields, new.more.ext)
+    note_ext_holder(root, fields, new.more.ext)
     special.write_names(root, now, new.id, new.more)
   end
   -- An id has 26 letters, and a space separates two.
@@ -60,7 +60,7 @@ end
 -- Writes tasks of a DAG, and further dependencies of those that are `known`; counts all of them at
 -- once. Their dependencies within the DAG have the flag of a task with dependents already.
 function create.many(root, now, dag, news)
-  local members, children, by_lane, waiting, edge_count = {}, {}, {}, {}, 0
+  local members, dependents, by_lane, waiting, edge_count = {}, {}, {}, {}, 0
   local at = string.format("%.0f", now)
   for _, new in ipairs(news) do
     if not new.known then
@@ -70,8 +70,8 @@ function create.many(root, now, dag, news)
       else
         create_task(root, now, at, dag, new)
       end
-      if new.place.key then
-        redis.call("HSET", root .. "task:" .. new.id, "key", new.place.key)
+      if new.place.tenant then
+        redis.call("HSET", root .. "task:" .. new.id, "key", new.place.tenant)
       end
       local lane = new.place.kind.number
       members[#members + 1], by_lane[lane] = new.id, (by_lane[lane] or 0) + 1
@@ -81,11 +81,11 @@ function create.many(root, now, dag, news)
       end
     end
     if new.above ~= "" then
-      edge_count = edge_count + edges.link(root, new, children)
+      edge_count = edge_count + edges.link(root, new, dependents)
     end
   end
-  for parent, list in pairs(children) do
-    redis.call("ZADD", root .. "dependents:" .. parent, unpack(list))
+  for dependency, list in pairs(dependents) do
+    redis.call("ZADD", root .. "dependents:" .. dependency, unpack(list))
   end
   for lane, number in pairs(by_lane) do
     lanes.count(root, lane, "CREATED", number)
@@ -96,8 +96,8 @@ end
 -- Reads a task of a DAG from `args` at position `at`. Also returns why it is refused, if it is: a
 -- dependency outside the DAG does not exist, or its id or its external id belongs to another task:
 -- a stored one, or an earlier one of this call, whose external ids are in `names`. A task that
--- waits `inside` can be unblocked by tasks of its DAG alone, so not before its commit; `sole`: by
--- one alone.
+-- waits `inside` can be unblocked only by tasks of its DAG, so not before its commit; `sole`: by
+-- exactly one.
 function create.read(root, args, dag, at, any_known, names)
   local id, options = args[at], args[at + 5]
   local def, above = args[at + 2], args[at + 4]
@@ -105,36 +105,36 @@ function create.read(root, args, dag, at, any_known, names)
   local new = { id = id, place = args[at + 1], def = def, flags = args[at + 3], above = above,
     below = args[at + 6], inside = above ~= "", sole = #above == 26 and def ~= "" }
   if any_known then
-    local there = redis.call("HMGET", root .. "task:" .. id, "state", "flags")
-    new.known = there[1] and true
-    if there[1] and tasks.dag_of(there[2]) ~= dag then
+    local found = redis.call("HMGET", root .. "task:" .. id, "state", "flags")
+    new.known = found[1] and true
+    if found[1] and tasks.dag_of(found[2]) ~= dag then
       return new, { "EXISTS", id, id }
     end
   end
   if options == "" then
     return new
   end
-  local text, asked = string.match(options, "^([^\n]*)\n(.*)$")
-  new.more, new.ask = values.decoded(text), values.decoded(asked)
+  local text, call_text = string.match(options, "^([^\n]*)\n(.*)$")
+  new.more, new.options = values.decoded(text), values.decoded(call_text)
   new.text = text ~= "" and text or nil
   local ext, trigger = new.more.ext, new.more.trigger
-  new.inside = new.inside and asked == "" and not trigger and not ext
+  new.inside = new.inside and call_text == "" and not trigger and not ext
   new.sole = new.inside and new.sole
-  local outside, lost, fired = edges.unmet(root, new.ask.outside or {}, trigger, above ~= "")
+  local outside, lost, fired = edges.unmet(root, new.options.outside or {}, trigger, above ~= "")
   new.outside, new.fired = outside, fired
-  local namesake = ext and not new.known and (names[ext] or special.named_already(root, ext))
+  local ext_holder = ext and not new.known and (names[ext] or special.holder_of_ext(root, ext))
   if ext then
     names[ext] = id
   end
   if not new.outside then
     return new, { "PARENT", id, lost }
   end
-  return new, namesake and { "EXISTS", id, namesake } or nil
+  return new, ext_holder and { "EXISTS", id, ext_holder } or nil
 end
 
 -- Restores the external id of a deleted task to the task that had it before, if that still exists,
 -- and for as long as that is kept.
-local function return_name(root, id, ext)
+local function restore_ext(root, id, ext)
   local name = ext and root .. "ext:" .. ext
   if not name or redis.call("GET", name) ~= id then
     return
@@ -162,7 +162,7 @@ function create.undo(root, id, row)
   if row.state == "PENDING" then
     redis.call("HINCRBY", root .. "dag:" .. tasks.dag_of(row.flags), "waiting:" .. row.lane, -1)
   end
-  return_name(root, id, row.more.ext)
+  restore_ext(root, id, row.more.ext)
   for _, tag in ipairs(row.more.tags or {}) do
     redis.call("ZREM", root .. "tag:" .. tag, id)
   end

@@ -3,19 +3,19 @@
 -- What a running task is about to wait for, as plan_wait in spawn.lua has noted it for the attempt
 -- of this token: nothing where the note is of another attempt, even if it still exists.
 local function planned_waits_of(root, id, token)
-  local noted, parents, goes_on = redis.call("SMEMBERS", root .. "gather:" .. id), {}, false
+  local noted, dependencies, current = redis.call("SMEMBERS", root .. "gather:" .. id), {}, false
   for _, one in ipairs(noted) do
     if string.sub(one, 1, 1) == "@" then
-      goes_on = string.match(one, " (%S+)$") == token
+      current = string.match(one, " (%S+)$") == token
     else
-      parents[#parents + 1] = one
+      dependencies[#dependencies + 1] = one
     end
   end
-  return goes_on and parents or {}
+  return current and dependencies or {}
 end
 
 -- What a task waits for, or is about to: for most states one read is enough. The set of a revived
--- task with many dependencies may not have all of them yet, see revive.register_parents.
+-- task with many dependencies may not have all of them yet, see revive.register_dependencies.
 local function edges_of(root, id)
   local row = redis.call("HMGET", root .. "task:" .. id, "state", "sole", "up0", "token", "parents")
   local state = row[1]
@@ -26,11 +26,11 @@ local function edges_of(root, id)
   elseif state ~= "PENDING" and state ~= "CREATED" then
     return {}
   end
-  local parents = redis.call("SMEMBERS", root .. "waits:" .. id)
-  for parent in string.gmatch(row[5] or "", "%S+") do
-    parents[#parents + 1] = parent
+  local dependencies = redis.call("SMEMBERS", root .. "waits:" .. id)
+  for dependency in string.gmatch(row[5] or "", "%S+") do
+    dependencies[#dependencies + 1] = dependency
   end
-  return parents
+  return dependencies
 end
 
 -- What a task waits for: its set, or its single dependency where it has no set, see create_task.
@@ -40,12 +40,12 @@ function edges.waits_of(root, id)
 end
 
 -- Whether a task waits for this dependency, see edges.waits_of.
-function edges.waits_for(root, id, parent)
+function edges.waits_for(root, id, dependency)
   local row = redis.call("HMGET", root .. "task:" .. id, "sole", "up0")
   if row[1] == "1" then
-    return row[2] == parent
+    return row[2] == dependency
   end
-  return redis.call("SISMEMBER", root .. "waits:" .. id, parent) == 1
+  return redis.call("SISMEMBER", root .. "waits:" .. id, dependency) == 1
 end
 
 -- A dependency of a one_failed task has failed: the task waits for no other, at most for its time.
@@ -59,8 +59,8 @@ function edges.wait_for_none(root, id)
 end
 
 -- The task that the name of a dependency means, our id or "@<sha>" of an external id, and its
--- state; no state where it does not exist. An external id may look like ours.
-local function parent_of(root, name)
+-- state; no state where it does not exist. An external id may have the form of ours.
+local function dependency_of(root, name)
   local own, id = string.match(name, "^@(.+)"), name
   local function state_of()
     local row = redis.call("HMGET", root .. "task:" .. id, "state", "flags")
@@ -78,10 +78,10 @@ end
 -- that can never be met. By default a dependency must complete: a dead one may be retried. With
 -- "all_done" any end meets it; with "one_failed" the first death is enough, then the third result
 -- is true, and where all have ended without one, and the task has no `others`, none can be met.
-function edges.unmet(root, parents, trigger, others)
+function edges.unmet(root, dependencies, trigger, others)
   local open, ended = {}, nil
-  for _, parent in ipairs(parents) do
-    local id, state = parent_of(root, parent)
+  for _, dependency in ipairs(dependencies) do
+    local id, state = dependency_of(root, dependency)
     if not state or (state == "CANCELLED" and not trigger) then
       return nil, id
     elseif state == "DEAD_LETTERED" and trigger == "one_failed" then
@@ -100,7 +100,7 @@ function edges.unmet(root, parents, trigger, others)
 end
 
 -- Stores in the hash of a PENDING task what it waits for: the task dies, and must wait for it again
--- if it is revived. Tasks that it spawned are left out: its code asks for them again.
+-- if it is revived. Tasks that it spawned are left out: its code spawns them again.
 function edges.save(root, id)
   local key = root .. "task:" .. id
   -- A task that was revived and is not registered with all its dependencies yet still has the
@@ -109,35 +109,35 @@ function edges.save(root, id)
     return
   end
   redis.call("SREM", root .. "waits:" .. id, "@time")
-  local parents = edges.waits_of(root, id)
-  if #parents > 0 then
-    table.sort(parents)
-    redis.call("HSET", key, "parents", table.concat(parents, " "))
+  local dependencies = edges.waits_of(root, id)
+  if #dependencies > 0 then
+    table.sort(dependencies)
+    redis.call("HSET", key, "parents", table.concat(dependencies, " "))
   end
 end
 
 -- The dependencies that a task waited for when it died, as edges.save stored them: all, or a
 -- `limit` of them from `at` on. Also returns whether there are more.
 function edges.saved(root, id, at, limit)
-  local kept, parents = redis.call("HGET", root .. "task:" .. id, "parents") or "", {}
+  local kept, dependencies = redis.call("HGET", root .. "task:" .. id, "parents") or "", {}
   -- An id has 26 letters, and a space separates two.
   local to = limit and 27 * (at + limit) or #kept
-  for parent in string.gmatch(string.sub(kept, 27 * (at or 0) + 1, to), "%S+") do
-    parents[#parents + 1] = parent
+  for dependency in string.gmatch(string.sub(kept, 27 * (at or 0) + 1, to), "%S+") do
+    dependencies[#dependencies + 1] = dependency
   end
-  return parents, #kept > to
+  return dependencies, #kept > to
 end
 
 -- Adds a task to the dependents of its dependencies. Without a `trigger` these must complete; with
 -- one they must only end: the task is one of their triggered dependents.
-function edges.register(root, id, parents, trigger)
-  for _, parent in ipairs(parents) do
+function edges.register(root, id, dependencies, trigger)
+  for _, dependency in ipairs(dependencies) do
     if trigger then
-      redis.call("HSET", root .. "heirs:" .. parent, id, trigger)
-      tasks.add_flag(root, parent, "h")
+      redis.call("HSET", root .. "heirs:" .. dependency, id, trigger)
+      tasks.add_flag(root, dependency, "h")
     else
-      redis.call("ZADD", root .. "dependents:" .. parent, 0, id)
-      tasks.add_flag(root, parent, "d")
+      redis.call("ZADD", root .. "dependents:" .. dependency, 0, id)
+      tasks.add_flag(root, dependency, "d")
     end
   end
 end
@@ -149,10 +149,10 @@ function edges.remove_from_all(root, id, set, limit)
 end
 
 -- Removes a task from the dependents of these dependencies.
-function edges.remove(root, id, parents)
-  for _, parent in ipairs(parents) do
-    if redis.call("ZREM", root .. "dependents:" .. parent, id) == 0 then
-      redis.call("HDEL", root .. "heirs:" .. parent, id)
+function edges.remove(root, id, dependencies)
+  for _, dependency in ipairs(dependencies) do
+    if redis.call("ZREM", root .. "dependents:" .. dependency, id) == 0 then
+      redis.call("HDEL", root .. "heirs:" .. dependency, id)
     end
   end
 end
@@ -177,8 +177,8 @@ function edges.reaches(root, from, target, walk)
       return "FAR"
     elseif awaited and not walk.seen[id] then
       walk.seen[id] = true
-      for _, parent in ipairs(edges_of(root, id)) do
-        stack[#stack + 1] = parent
+      for _, dependency in ipairs(edges_of(root, id)) do
+        stack[#stack + 1] = dependency
         walk.left = walk.left - 1
       end
     end
@@ -187,36 +187,36 @@ function edges.reaches(root, from, target, walk)
 end
 
 -- Adds a dependent of a dependency to `dependents`, so that many are written at once.
-local function collect_child(children, parent, id)
-  local list = children[parent] or {}
+local function collect_dependent(dependents, dependency, id)
+  local list = dependents[dependency] or {}
   list[#list + 1], list[#list + 2] = 0, id
-  children[parent] = list
+  dependents[dependency] = list
 end
 
 -- Makes a task of a DAG wait for dependencies that were written before it, and collects it for
 -- their sets in `dependents`; a dependency with a single dependent has that in its hash already.
 -- Many dependencies are also stored in a list, a single one needs no set. Returns the number of new
 -- edges: none where the task was sent before.
-function edges.link(root, new, children)
-  local alone = tasks.has_flag(new.flags, "u")
+function edges.link(root, new, dependents)
+  local is_only = tasks.has_flag(new.flags, "u")
   if new.sole then
-    if not alone then
-      collect_child(children, new.above, new.id)
+    if not is_only then
+      collect_dependent(dependents, new.above, new.id)
     end
     return new.known and 0 or 1
   end
-  local parents, trigger = {}, new.more and new.more.trigger
-  for parent in string.gmatch(new.above, "%S+") do
-    parents[#parents + 1] = parent
+  local dependencies, trigger = {}, new.more and new.more.trigger
+  for dependency in string.gmatch(new.above, "%S+") do
+    dependencies[#dependencies + 1] = dependency
     if trigger then
-      redis.call("HSET", root .. "heirs:" .. parent, new.id, trigger)
-    elseif not alone then
-      collect_child(children, parent, new.id)
+      redis.call("HSET", root .. "heirs:" .. dependency, new.id, trigger)
+    elseif not is_only then
+      collect_dependent(dependents, dependency, new.id)
     end
   end
-  local fresh = redis.call("SADD", root .. "waits:" .. new.id, unpack(parents))
+  local fresh = redis.call("SADD", root .. "waits:" .. new.id, unpack(dependencies))
   if fresh > 0 and (#new.above > 431 or new.known) then
-    redis.call("RPUSH", root .. "parents:" .. new.id, unpack(parents))
+    redis.call("RPUSH", root .. "parents:" .. new.id, unpack(dependencies))
   end
   return fresh
 end

@@ -129,10 +129,10 @@ function status.adopt(root, now, id, row)
     return dag
   end
   local ended = row.state == "COMPLETED" or row.state == "CANCELLED"
-  local in_hand = row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING"
+  local is_leased = row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING"
   local dead = row.state == "DEAD_LETTERED"
   redis.call("HSET", root .. "dag:" .. id, "status",
-    dead and "failed" or (in_hand or ended) and "running" or "pending",
+    dead and "failed" or (is_leased or ended) and "running" or "pending",
     "created", string.format("%.0f", now), "on_failure", "hold", "total", 1, "edges", 0,
     "open", (ended or dead) and 0 or 1, "dead", dead and 1 or 0,
     "cancelled", row.state == "CANCELLED" and 1 or 0)
@@ -142,7 +142,7 @@ function status.adopt(root, now, id, row)
     redis.call("HSET", root .. "dag:" .. id, "spent", spent)
   end
   local left = string.match(redis.call("HGET", root .. "task:" .. id, "reserved") or "", "^%d+")
-  if in_hand and left then
+  if is_leased and left then
     redis.call("HSET", root .. "dag:" .. id, "reserved", left)
   end
   redis.call("ZADD", root .. "dags", now, id)
@@ -155,8 +155,8 @@ end
 -- whether it did. An endless chain must not make an endless DAG: beyond the maximum, a task begins
 -- a DAG of its own, and the edge between them is an edge like any other. The same holds where tasks
 -- of the DAG may not add any: one of them may be the caller.
-function status.join(root, now, id, parents, room)
-  local dag = status.adopt(root, now, parents[1], tasks.read(root, parents[1]))
+function status.join(root, now, id, dependencies, room)
+  local dag = status.adopt(root, now, dependencies[1], tasks.read(root, dependencies[1]))
   local key = root .. "dag:" .. dag
   local row = redis.call("HMGET", key, "total", "finished", "closing", "spawn")
   if row[2] or row[3] or row[4] == "none" or not row[1] or tonumber(row[1]) >= room then
@@ -164,7 +164,7 @@ function status.join(root, now, id, parents, room)
   end
   redis.call("HINCRBY", key, "total", 1)
   redis.call("HINCRBY", key, "open", 1)
-  redis.call("HINCRBY", key, "edges", #parents)
+  redis.call("HINCRBY", key, "edges", #dependencies)
   redis.call("RPUSH", root .. "members:" .. dag, id)
   redis.call("HINCRBY", root .. "unfinished", "rank " .. dag, 1)
   tasks.add_flag(root, id, dag)

@@ -3,43 +3,43 @@
 -- Notes in `how` for the dependents of a completed task that it is met, as many as `how.left`
 -- allows, see unblock.met. The rest stay in their set, and the task in `unblocking`, for the next
 -- call. Returns whether all were noted.
-function unblock.dependents(root, parent, how)
-  local dependents = root .. "dependents:" .. parent
+function unblock.dependents(root, dependency, how)
+  local dependents = root .. "dependents:" .. dependency
   -- In the order of their ids, as they are claimed: the stream is then trimmed at its head.
-  local children = how.left > 0 and redis.call("ZRANGE", dependents, 0, how.left - 1) or {}
-  for _, child in ipairs(children) do
-    unblock.note_met(how, child, parent)
+  local page = how.left > 0 and redis.call("ZRANGE", dependents, 0, how.left - 1) or {}
+  for _, dependent in ipairs(page) do
+    unblock.note_met(how, dependent, dependency)
   end
-  if #children > 0 then
-    redis.call("ZREMRANGEBYRANK", dependents, 0, #children - 1)
+  if #page > 0 then
+    redis.call("ZREMRANGEBYRANK", dependents, 0, #page - 1)
   end
-  how.left = how.left - #children
+  how.left = how.left - #page
   if how.left > 0 or redis.call("EXISTS", dependents) == 0 then
     return true
   end
   how.unfinished = true
-  redis.call("SADD", root .. "unblocking", parent)
+  redis.call("SADD", root .. "unblocking", dependency)
   return false
 end
 
 -- Notes in `how` for a dependent that a dependency is met, see unblock.met: as an id, or as a list
 -- of ids where there are several, since most have one.
-function unblock.note_met(how, child, parent)
-  local met = how.met[child]
+function unblock.note_met(how, dependent, dependency)
+  local met = how.met[dependent]
   if not met then
-    how.met[child] = parent
-    how.order[#how.order + 1] = child
+    how.met[dependent] = dependency
+    how.order[#how.order + 1] = dependent
   elseif type(met) == "table" then
-    met[#met + 1] = parent
+    met[#met + 1] = dependency
   else
-    how.met[child] = { met, parent }
+    how.met[dependent] = { met, dependency }
   end
 end
 
 -- Unblocks the tasks that unblock.note_met has noted, each once for all its dependencies.
 function unblock.met(root, how)
-  for _, child in ipairs(how.order) do
-    unblock.one(root, child, how.met[child], how)
+  for _, dependent in ipairs(how.order) do
+    unblock.one(root, dependent, how.met[dependent], how)
   end
   how.met, how.order = {}, {}
 end
@@ -95,31 +95,31 @@ end
 
 -- A dependency of a one_failed task has failed: the task waits for no other. A task that is not
 -- committed runs at its commit: its producer may send its dependencies again.
-local function fire_triggered(root, child, parent, how)
-  local key, waits = root .. "task:" .. child, root .. "waits:" .. child
-  if redis.call("SISMEMBER", waits, parent) == 0 then
+local function fire_triggered(root, dependent, dependency, how)
+  local key, waits = root .. "task:" .. dependent, root .. "waits:" .. dependent
+  if redis.call("SISMEMBER", waits, dependency) == 0 then
     return
   elseif redis.call("HGET", key, "state") == "CREATED" then
-    redis.call("SREM", waits, parent)
+    redis.call("SREM", waits, dependency)
     redis.call("HSET", key, "fired", 1)
     return
   end
-  edges.wait_for_none(root, child)
-  unblock.one(root, child, parent, how)
+  edges.wait_for_none(root, dependent)
+  unblock.one(root, dependent, dependency, how)
 end
 
 -- A dependency of a one_failed task ended without failing. Returns whether it was the last and none
 -- failed before: then it stays among the dependencies, so that the task cannot run before its
 -- cancel.
-local function skip_triggered(root, child, parent)
-  local waits = root .. "waits:" .. child
-  if redis.call("SISMEMBER", waits, parent) == 0 then
+local function skip_triggered(root, dependent, dependency)
+  local waits = root .. "waits:" .. dependent
+  if redis.call("SISMEMBER", waits, dependency) == 0 then
     return false
   end
   local others = redis.call("SCARD", waits) - redis.call("SISMEMBER", waits, "@time")
-  local last = others == 1 and redis.call("HEXISTS", root .. "task:" .. child, "fired") == 0
+  local last = others == 1 and redis.call("HEXISTS", root .. "task:" .. dependent, "fired") == 0
   if not last then
-    redis.call("SREM", waits, parent)
+    redis.call("SREM", waits, dependency)
   end
   return last
 end
@@ -127,24 +127,24 @@ end
 -- Resolves the triggered dependents of a task that has ended in this state, as many as `how.left`
 -- allows. The rest stay in their hash, and the task in `telling`, for the next call. A one_failed
 -- task runs at the first failure and is cancelled when all its dependencies ended without one.
-function unblock.notify_ended(root, parent, state, how)
-  local key, skipped = root .. "heirs:" .. parent, {}
-  local heirs = how.left > 0 and redis.call("HRANDFIELD", key, how.left, "WITHVALUES") or {}
-  for i = 1, #heirs, 2 do
-    local child, kind = heirs[i], heirs[i + 1]
+function unblock.notify_ended(root, dependency, state, how)
+  local key, skipped = root .. "heirs:" .. dependency, {}
+  local triggered = how.left > 0 and redis.call("HRANDFIELD", key, how.left, "WITHVALUES") or {}
+  for i = 1, #triggered, 2 do
+    local dependent, kind = triggered[i], triggered[i + 1]
     if kind == "all_done" then
-      unblock.one(root, child, parent, how)
+      unblock.one(root, dependent, dependency, how)
     elseif state == "DEAD_LETTERED" then
-      fire_triggered(root, child, parent, how)
-    elseif skip_triggered(root, child, parent) then
-      skipped[#skipped + 1] = { child, "no parent failed", "cascade" }
+      fire_triggered(root, dependent, dependency, how)
+    elseif skip_triggered(root, dependent, dependency) then
+      skipped[#skipped + 1] = { dependent, "no parent failed", "cascade" }
     end
-    redis.call("HDEL", key, child)
+    redis.call("HDEL", key, dependent)
   end
   cancel.later(root, skipped)
-  how.left = how.left - #heirs / 2
+  how.left = how.left - #triggered / 2
   local more = redis.call("EXISTS", key) == 1
-  redis.call(more and "SADD" or "SREM", root .. "telling", parent)
+  redis.call(more and "SADD" or "SREM", root .. "telling", dependency)
   how.unfinished = how.unfinished or more
 end
 

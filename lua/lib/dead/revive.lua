@@ -2,7 +2,7 @@
 
 -- The reply to a decision about a dead task that comes too late: "DECIDED" where another was made
 -- about the life that its reviewer saw, "STATE" where that life is not dead; nil where the decision
--- can be carried out. `life` is nil where nobody could read it.
+-- can be carried out. `life` is nil where it is not known.
 function revive.already_decided(root, id, row, life)
   local lives = tonumber(row.more.life) or 1
   if row.state == "DEAD_LETTERED" and (not life or lives == life) then
@@ -17,12 +17,12 @@ end
 -- Appends the decision about a dead task to the stream of reviews: `review` by name, with
 -- `resolution` where it has none, which is set in it. About the newest `keep` entries stay; 0: all,
 -- for the archive.
-function revive.add_review(root, now, id, life, said, resolution, keep)
-  said.resolution = said.resolution or resolution
+function revive.add_review(root, now, id, life, review, resolution, keep)
+  review.resolution = review.resolution or resolution
   local line = { "task", id, "life", life, "at", now }
   for _, name in ipairs({ "by", "resolution", "cause", "note", "not_before", "diff", "type",
     "reason", "error", "fingerprint" }) do
-    values.add_field(line, name, said[name])
+    values.add_field(line, name, review[name])
   end
   if keep > 0 then
     redis.call("XADD", root .. "reviews", "MAXLEN", "~", keep, "*", unpack(line))
@@ -35,18 +35,18 @@ end
 -- met, or waits for the task itself through edges that were added since it died, or there are too
 -- many edges to follow. More than a `page` of dependencies are checked later: then the third result
 -- is true.
-local function waits_again(root, task, trigger, steps, page)
+local function dependencies_of_new_life(root, task, trigger, steps, page)
   local kept, walk = edges.saved(root, task), { seen = {}, left = steps }
   if #kept > page then
-    local circle = edges.reaches(root, kept, task, walk)
-    return {}, circle and { circle, task }, true
+    local cycle = edges.reaches(root, kept, task, walk)
+    return {}, cycle and { cycle, task }, true
   end
   local open, lost = edges.unmet(root, kept, trigger)
   if not open then
     return nil, { "PARENT", lost }
   end
-  local circle = edges.reaches(root, open, task, walk)
-  return open, circle and { circle, task }
+  local cycle = edges.reaches(root, open, task, walk)
+  return open, cycle and { cycle, task }
 end
 
 -- The refusal of a revival: its DAG is being cancelled, another task has its idempotency key or its
@@ -62,13 +62,13 @@ function revive.refused(root, task, row, steps, page)
   if other and other ~= "COMPLETED" then
     return { "EXISTS", holder }
   end
-  local open, refused, many = waits_again(root, task, row.more.trigger, steps, page)
+  local open, refused, many = dependencies_of_new_life(root, task, row.more.trigger, steps, page)
   if refused then
     return refused
   end
-  local namesake = special.named_already(root, row.more.ext, task)
-  if namesake then
-    return { "EXISTS", namesake }
+  local ext_holder = special.holder_of_ext(root, row.more.ext, task)
+  if ext_holder then
+    return { "EXISTS", ext_holder }
   end
   return nil, open, many
 end
@@ -104,10 +104,10 @@ function revive.begin_life(root, now, id, row, def, events)
   event.emit(root, events, "task.revived", id, tostring(more.life))
 end
 
--- A revived task is registered with all its dependencies, see revive.register_parents: it waits for
--- them alone. Where one is `lost` it is cancelled, and so is one that waits for a failure where no
--- dependency is left that could fail; `fired`: one has failed.
-local function parents_registered(root, id, trigger, lost, fired, how)
+-- A revived task is registered with all its dependencies, see revive.register_dependencies: it
+-- waits for nothing else. Where one is `lost` it is cancelled, and so is one that waits for a
+-- failure where no dependency is left that could fail; `fired`: one has failed.
+local function finish_registration(root, id, trigger, lost, fired, how)
   local waits = root .. "waits:" .. id
   redis.call("HDEL", root .. "unfinished", "revive " .. id)
   redis.call("HDEL", root .. "task:" .. id, "parents")
@@ -124,7 +124,7 @@ end
 
 -- Registers a revived task with the next `limit` of its many dependencies, where `unfinished` names
 -- this step; until the last it waits for "@parents". Returns whether there are more.
-function revive.register_parents(root, id, row, limit, how)
+function revive.register_dependencies(root, id, row, limit, how)
   local unfinished, step = root .. "unfinished", "revive " .. id
   local at = tonumber(redis.call("HGET", unfinished, step))
   if not at or row.state ~= "PENDING" then
@@ -142,6 +142,6 @@ function revive.register_parents(root, id, row, limit, how)
       return true
     end
   end
-  parents_registered(root, id, trigger, not open and lost, fired, how)
+  finish_registration(root, id, trigger, not open and lost, fired, how)
   return false
 end

@@ -50,8 +50,8 @@ function why.gates(root, now, lane, dag, found)
 end
 
 -- Adds to `found` the gates that let no task of a tenant pass now, and when each opens.
-function why.tenant_gates(root, now, rules, key, found)
-  for _, gate in ipairs(limits.tenant_gates(root, now, rules, {}, key)) do
+function why.tenant_gates(root, now, rules, tenant, found)
+  for _, gate in ipairs(limits.tenant_gates(root, now, rules, {}, tenant)) do
     local opens = gate.left < 1 and limits.opens_at(root, now, gate)
     if opens then
       found[#found + 1] = { gate.slow and "slowed" or "limit", gate.slow or gate.limit,
@@ -63,22 +63,22 @@ end
 -- Adds to `found` how many tasks of a lane of tenants have their turn before this one, as things
 -- are now. Of the tenants before its own, as many are counted exactly as a claim checks, each other
 -- one as one turn. Tasks of other lanes are not counted: a worker may serve those lanes or not.
-function why.turns(root, lane, id, key, found)
+function why.turns(root, lane, id, tenant, found)
   local number, rules, turns = lane[1], lane[6], root .. "turns:" .. lane[1]
   local keyed = root .. "keyed:" .. number .. ":"
-  local at, own = redis.call("ZSCORE", turns, key), redis.call("ZRANK", keyed .. key, id)
+  local at, own = redis.call("ZSCORE", turns, tenant), redis.call("ZRANK", keyed .. tenant, id)
   if not at or not own then
     return
   end
-  local mine = at + own * (rules.steps[key] or rules.step)
+  local mine = at + own * (rules.steps[tenant] or rules.step)
   local bound, before = string.format("%.0f", mine), own
   local first = redis.call("ZRANGEBYSCORE", turns, "-inf", bound, "WITHSCORES", "LIMIT", 0,
     rules.most)
   for i = 1, #first, 2 do
     local other, step = first[i], rules.steps[first[i]] or rules.step
-    if other ~= key then
+    if other ~= tenant then
       local times = math.floor((mine - first[i + 1]) / step) + 1
-      if first[i + 1] + (times - 1) * step == mine and other > key then
+      if first[i + 1] + (times - 1) * step == mine and other > tenant then
         times = times - 1
       end
       before = before + math.min(times, redis.call("ZCARD", keyed .. other))

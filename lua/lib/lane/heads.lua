@@ -76,16 +76,16 @@ end
 -- without tasks that were passed in this call; math.huge for none. The lane competes with lanes
 -- outside its group by this score, so that the turn of a tenant without urgent tasks does not delay
 -- an urgent tenant. `chunk` heads are fetched at a time. At most `rules.most` heads that do not
--- qualify are checked; the next claim goes on.
+-- qualify are checked; the next claim continues.
 function heads.best_score(root, now, lane, chunk)
   local advanced, most = lane.advanced, lane.rules.most
   while advanced[1] and (lane.passed[advanced[1].tie] or not gates.open(advanced[1].gates)) do
     table.remove(advanced, 1)
   end
   local best = advanced[1] and advanced[1].at or math.huge
-  lane.cursor = lane.cursor or { row = {}, at = 1, from = 0, looked = 0 }
+  lane.cursor = lane.cursor or { row = {}, at = 1, from = 0, count = 0 }
   local cursor = lane.cursor
-  while cursor.looked < most do
+  while cursor.count < most do
     local id, score = cursor.row[cursor.at], tonumber(cursor.row[cursor.at + 1])
     if not id and cursor.ended or id and score >= best then
       return best
@@ -102,7 +102,7 @@ function heads.best_score(root, now, lane, chunk)
       if cursor.gates then
         return score
       end
-      cursor.at, cursor.looked = cursor.at + 2, cursor.looked + 1
+      cursor.at, cursor.count = cursor.at + 2, cursor.count + 1
     end
   end
   return best

@@ -58,7 +58,7 @@ function lanes.parse_kinds(text, now)
   return kinds
 end
 
--- Where a submitted task goes: the kind of its line, its tenant if it has one, and its score as
+-- The place of a submitted task: the kind of its line, its tenant if it has one, and its score as
 -- text; for a task of a DAG also `rank`, the part of its base that comes from the critical path.
 -- Formatting a number is slow; tasks of one call with the same lane, tenant and priority share the
 -- result.
@@ -66,7 +66,7 @@ function lanes.parse_place(kinds, word)
   local line, tenant, base, rank = string.match(word, "^(%d+)(%S*) (%S+) ?(.*)$")
   local kind = kinds[tonumber(line)]
   return { kind = kind, score = string.format("%.0f", base + kind.age), rank = rank,
-    key = tenant ~= "" and string.sub(tenant, 2) or nil }
+    tenant = tenant ~= "" and string.sub(tenant, 2) or nil }
 end
 
 -- Adds READY tasks to their lane, from a list of score, id, score, id, ... `known` has the tenants
@@ -87,7 +87,7 @@ function lanes.leave(root, lane, id)
   return found
 end
 
--- Gives a task another score in its lane, if it is there; a held task is not.
+-- Gives a task another score in its lane, if it is in it; a held task is not.
 function lanes.rescore(root, lane, score, id)
   redis.call("ZADD", root .. "lane:" .. lane, "XX", score, id)
   if tasks.has_tenant(lane) then

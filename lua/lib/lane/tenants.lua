@@ -27,7 +27,7 @@ function tenants.leave(root, lane, id)
   tenants.update_heads(root, lane, { tenant })
 end
 
--- Gives a task another score among the tasks of its tenant, if it is there.
+-- Gives a task another score among the tasks of its tenant, if it is one of them.
 function tenants.rescore(root, lane, score, id)
   local tenant = tasks.tenant_of(root, id)
   redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. tenant, "XX", score, id)
@@ -46,10 +46,10 @@ local function withdraw_tenant(root, lane, tenant, has_turn, first)
   end
 end
 
--- Updates what a lane knows of these tenants to their own tasks. A tenant that has READY tasks and
--- is not closed is in `turns` with its virtual time, and its first task in `heads`. A new tenant
--- starts at the current virtual time, or at its own one from other lanes or earlier turns if that
--- is later: absence neither costs it turns nor earns it any. Uses the keys keyed:<n>:<tenant>
+-- Updates the indexes of a lane for these tenants from their tasks. A tenant that has READY tasks
+-- and is not closed is in `turns` with its virtual time, and its first task in `heads`. A new
+-- tenant starts at the current virtual time, or at its own one from other lanes or earlier turns if
+-- that is later: absence neither costs it turns nor earns it any. Uses the keys keyed:<n>:<tenant>
 -- heads:<n> turns:<n> turned shut:<n>.
 function tenants.update_heads(root, lane, names)
   local turns = root .. "turns:" .. lane

@@ -1,6 +1,6 @@
 -- Fair turns between tenants within one claim.
 
--- The next tenant of a lane that was not looked at, and its virtual time; without turns the next
+-- The next tenant of a lane that was not checked, and its virtual time; without turns the next
 -- task in `heads`, and its score. `chunk` of them are fetched at a time, in all not more than the
 -- rules allow: then the lane is `capped`.
 local function peek_tenant(root, lane, chunk)
@@ -172,7 +172,7 @@ function turns.skip_head(root, lane)
 end
 
 -- Writes the virtual times of a group. The shard's is the latest at which a leased task was picked.
--- Each tenant that got a task goes on from its new virtual time, in all lanes of the group. A
+-- Each tenant that got a task continues at its new virtual time, in all lanes of the group. A
 -- tenant that got none keeps its virtual time, also if its lane was full or its task too expensive.
 -- A tenant's virtual time is kept in `turned` while it is ahead of the shard's.
 local function write_advance(root, group, lanes)
@@ -224,7 +224,7 @@ local function finish_tenant(root, now, lane, tenant, rows)
   gates.write_passed(root, now, tenant.gates, passed)
 end
 
--- Finishes all tenants of a lane that were looked at, and removes their picks from `heads`. `rows`
+-- Finishes all tenants of a lane that were checked, and removes their picks from `heads`. `rows`
 -- has the rows of leased tasks by id.
 local function finish_lane(root, now, lane, rows)
   lane.removed = {}
@@ -237,7 +237,7 @@ local function finish_lane(root, now, lane, rows)
 end
 
 -- Closes a tenant of a lane if its gates let nothing pass: it gets no turns until a gate opens, so
--- that no claim has to look at it. Returns whether it did.
+-- that no claim has to check it. Returns whether it did.
 local function close_tenant(root, now, lane, tenant)
   local opens = 0
   for _, gate in ipairs(tenant.gates) do
@@ -256,9 +256,9 @@ local function close_tenant(root, now, lane, tenant)
   return true
 end
 
--- Closes the tenants that were looked at and whose gates let nothing pass, and withdraws those
+-- Closes the tenants that were checked and whose gates let nothing pass, and withdraws those
 -- without tasks. Of a tenant that got a task, the next task enters `heads`, or a task that was
--- passed over. Where the claim could not look at all tenants, the promoter goes on.
+-- passed over. Where the claim could not check all tenants, the promoter continues.
 local function close_tenants(root, now, lane)
   local number, changed, heads = lane.number, {}, {}
   for _, tenant in ipairs(lane.seen) do
@@ -287,26 +287,26 @@ end
 -- Finishes the lanes of tenants among the `open` ones; `given` are the rows of the claim. All
 -- leased tasks are counted before any tenant is closed, because a tenant may be in several lanes.
 function turns.finish_all(root, now, open, given)
-  local rows, looked, group = {}, {}, open.group
+  local rows, checked, group = {}, {}, open.group
   for _, row in ipairs(given) do
     rows[row[1]] = row
   end
   for _, lane in ipairs(open) do
     if lane.seen then
-      looked[#looked + 1] = lane
+      checked[#checked + 1] = lane
       finish_lane(root, now, lane, rows)
     end
   end
   if group and group.served >= 0 then
-    write_advance(root, group, looked)
+    write_advance(root, group, checked)
   end
-  for _, lane in ipairs(looked) do
+  for _, lane in ipairs(checked) do
     close_tenants(root, now, lane)
   end
 end
 
 -- Removes a lane that gives nothing more in this call from its group. Returns "next": the other
--- lanes of the group may go on.
+-- lanes of the group may continue.
 function turns.leave_group(lane)
   for i, other in ipairs(lane.group) do
     if other == lane then

@@ -1,7 +1,8 @@
 -- Completion of held tasks, many in one call.
 
--- What a completion means for a task that has a key, tags, watchers or dependents, or is one of a
--- DAG: the keys of that wait for the end of all.
+-- Applies the effects of a completion on what a task has beside the plain fields: its idempotency
+-- key, deadline, watchers, dependents and DAG. The keys of a task of a DAG do not expire before the
+-- DAG has ended. Returns the task's life.
 local function complete_special(root, id, row, how)
   local flags = row[5]
   if not how.order then
@@ -18,14 +19,14 @@ local function complete_special(root, id, row, how)
   if traits.watched then
     mailbox.notify_watchers(root, id, flags)
   end
-  local child = traits.only and redis.call("HGET", root .. "task:" .. id, "down")
-  if child then
-    unblock.note_met(how, child, id)
+  local dependent = traits.only and redis.call("HGET", root .. "task:" .. id, "down")
+  if dependent then
+    unblock.note_met(how, dependent, id)
   end
   if traits.dependents then
     unblock.dependents(root, id, how)
   end
-  if traits.heirs then
+  if traits.triggered then
     unblock.notify_ended(root, id, "COMPLETED", how)
   end
   if traits.dag then
@@ -33,12 +34,12 @@ local function complete_special(root, id, row, how)
   elseif not how.archive then
     tasks.expire(root, id, how.ttl, flags, more or {})
   end
-  -- Text: a number made text for each task would cost more than the rest of this line.
+  -- As text: formatting a number for each task would cost more than the rest of this line.
   return more and more.life or "1"
 end
 
--- Ends a held task well. Its entry and its outbox value are added to the lists of `how`. `row` is
--- that of lease.held, and def0, which says that the definition stands in the hash and has no key.
+-- Completes a held task, and adds its entry and its outbox value to the lists of `how`. `row` is
+-- that of lease.held with def0, which is set where the definition is in the hash and has no key.
 local function complete_task(root, finished, id, row, result, how)
   local key, lane = root .. "task:" .. id, row[3]
   redis.call("HSET", key, "state", "COMPLETED", "finished", finished)
@@ -61,40 +62,41 @@ local function complete_task(root, finished, id, row, result, how)
       redis.call("PEXPIRE", root .. "def:" .. id, how.ttl)
     end
   end
-  if how.handed then
+  if how.has_deliveries then
     redis.call("ZREM", root .. "handoffs", tasks.delivery_member(id, row[2]))
   end
   if how.leases then
     how.leases[id .. " " .. row[2]] = true
   end
   if tasks.has_tenant(lane) then
-    how.keyed = how.keyed or {}
-    how.keyed[#how.keyed + 1] = id
+    how.with_tenant = how.with_tenant or {}
+    how.with_tenant[#how.with_tenant + 1] = id
   end
   local n, states = #how.entries + 1, how.lanes[lane] or {}
   how.entries[n], how.ended[2 * n - 1], how.ended[2 * n] = row[4], id, value
   states[row[1]], how.lanes[lane] = (states[row[1]] or 0) + 1, states
 end
 
--- Looks once for what bears on completions and mostly is not there: an archive that `said` does
--- not know of, hand-offs, `handed`, and gates, by which `leases` has those that have ended well.
-local function look_around(root, said, how)
-  how.archive = said == "1"
+-- Checks once per call for what bears on completions and is mostly absent: an archive that the
+-- caller is not configured with, deliveries (`has_deliveries`), and gates, for which `leases`
+-- collects the completed leases.
+local function read_conditions(root, configured, how)
+  how.archive = configured == "1"
   local found = how.archive
     and redis.call("EXISTS", root .. "handoffs", root .. "breakers", root .. "crowded")
     or redis.call("EXISTS", root .. "handoffs", root .. "breakers", root .. "crowded",
       root .. "archiving")
   if found > 0 then
-    how.archive, how.handed = calls.has_archive(root, said), true
+    how.archive, how.has_deliveries = calls.has_archive(root, configured), true
     how.leases = redis.call("EXISTS", root .. "breakers", root .. "crowded") > 0 and {}
   end
 end
 
--- Counts completions: `lanes` has for each lane how many tasks were in which state before. Those
--- that have a key, `keyed`, are in hand for it no more.
+-- Counts completions: `how.lanes` has for each lane how many tasks were in which state before.
+-- Those `with_tenant` leave the leased tasks of their tenants.
 local function write_counts(root, how)
-  if how.keyed then
-    tenants.leave_running(root, how.keyed, how.touched)
+  if how.with_tenant then
+    tenants.leave_running(root, how.with_tenant, how.touched)
   end
   for lane, states in pairs(how.lanes) do
     local done = 0
@@ -106,11 +108,11 @@ local function write_counts(root, how)
   end
 end
 
--- What completions mean for the gates of their types. A breaker that is closed forgets its
--- failures, one that is tried closes with its probe; what began before it opened says nothing of
--- one that is open. Where a limit of those at once was used up there is room, and what was set
--- aside and not spent is given back. Who waited may be answered. `how` has the `lanes` of what was
--- completed, its `refunds`, and each lease in `leases` where there are gates.
+-- Applies the effects of completions on gates. A closed breaker forgets its failures, a half-open
+-- one closes with its probe; tasks that began before a breaker opened do not affect it. Where a
+-- concurrency limit was reached there is room now, and what was reserved and not spent is refunded.
+-- `how` has the `lanes` of what was completed, its `refunds`, and each lease in `leases` where
+-- there are gates; `how.touched` collects the lanes whose tasks may pass now.
 local function reopen_gates(root, how)
   local numbers = {}
   how.back = 100
@@ -137,12 +139,12 @@ local function reopen_gates(root, how)
   end
 end
 
--- Completes the tasks whose rows { task, token, result } stand in `args` from `first` on, by `how`
--- { archive, ttl, limit, tries, events }; `finished` is `now` as text. Adds a word for each to the
--- reply; returns whether more who wait are to be told or answered.
+-- Completes the tasks whose rows { task, token, result } are in `args` from `first` on. `how` is {
+-- archive, ttl, limit, tries, events }; `finished` is `now` as text. Adds a word for each to the
+-- reply. Returns whether dependents or waiting claims are left for another call.
 function complete.many(root, args, now, finished, first, how, reply)
   how.lanes, how.entries, how.ended, how.touched = {}, {}, {}, {}
-  look_around(root, how.archive, how)
+  read_conditions(root, how.archive, how)
   for at = first, #args, 3 do
     local id, token = args[at], args[at + 1]
     local held, row = lease.held(root, id, token, not how.archive and "def0")

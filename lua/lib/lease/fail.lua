@@ -1,25 +1,26 @@
 -- Failed attempts: record, retry or dead letter.
 
--- Appends an attempt's record to the task's failures, the newest `keep` of them. How long it took
--- is added, what it cost and for which model: what its task has said since the record before.
+-- Appends the record of an attempt to the failures of a task, of which the newest `keep` stay. Adds
+-- how long it took, and what the task has reported since the record before: cost, tokens, model.
 local function record_failure(root, now, id, flags, record, keep)
   local holder = redis.call("HGET", root .. "task:" .. id, "holder")
   local claimed, started = tasks.split_holder(holder or "")
   local since = tonumber(started ~= "0" and started or claimed) or now
   local more = string.format(',"duration_sec":%.3f', math.max(0, now - since) / 1000)
   if tasks.has_flag(flags, "n") then
-    local notes, said = root .. "notes:" .. id, {}
+    local notes, reported = root .. "notes:" .. id, {}
     for i, value in ipairs(redis.call("HMGET", notes, "micro_usd", "tokens_in", "tokens_out",
       "recorded_usd", "recorded_tokens")) do
-      said[i] = tonumber(value or 0) or 0
+      reported[i] = tonumber(value or 0) or 0
     end
-    local tokens = said[2] + said[3]
-    more = more .. string.format(',"cost_usd":%.6f,"tokens":%.0f', (said[1] - said[4]) / 1000000,
-      tokens - said[5])
-    redis.call("HSET", notes, "recorded_usd", said[1], "recorded_tokens", tokens)
+    local tokens = reported[2] + reported[3]
+    more = more .. string.format(',"cost_usd":%.6f,"tokens":%.0f',
+      (reported[1] - reported[4]) / 1000000, tokens - reported[5])
+    redis.call("HSET", notes, "recorded_usd", reported[1], "recorded_tokens", tokens)
     local model = redis.call("HGET", notes, "model")
     if model then
-      -- What was paid stands over what the worker meant to use. The next attempt has its own.
+      -- The model that the cost is for replaces the one that the worker expected. The next attempt
+      -- reports its own.
       record = string.gsub(record, ',"model":"[^"]*"', "")
       more = more .. ',"model":' .. cjson.encode(model)
       redis.call("HDEL", notes, "model")
@@ -30,8 +31,8 @@ local function record_failure(root, now, id, flags, record, keep)
   tasks.add_flag(root, id, "f")
 end
 
--- Ends a held attempt as failed: RETRYING after `delay` ms, or dead where delay is "".
--- `verdict` is { delay, attempts, reclaims, reason, record, failed_by, poison, settled }.
+-- Ends a held attempt as failed: RETRYING after `delay` ms, or dead where `delay` is "". `verdict`
+-- is { delay, attempts, reclaims, reason, record, failed_by, poison, settled }.
 function fail.attempt(root, now, id, row, verdict, how)
   local fields = { "attempts", verdict.attempts, "reclaims", verdict.reclaims,
     "reason", verdict.reason, "settled", verdict.settled }
@@ -57,9 +58,9 @@ function fail.attempt(root, now, id, row, verdict, how)
   return "DEAD_LETTERED"
 end
 
--- Ends a task as DEAD_LETTERED, after its indexes are left. It stays until someone resolves it.
--- Those who wait for it wait on, unless its DAG is to continue without it.
--- Returns its outbox value: a snapshot, since it may live again before the archive looks.
+-- Makes a task DEAD_LETTERED that has left its indexes; it stays until an operator decides about
+-- it. Its dependents continue to wait, unless its DAG continues without it. Returns its outbox
+-- value, with a snapshot, since the task may be retried before it is archived.
 function fail.bury(root, now, id, row, fields, how)
   fields[#fields + 1] = "finished"
   fields[#fields + 1] = now

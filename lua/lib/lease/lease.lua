@@ -1,17 +1,18 @@
 -- The lease: check, take, start, extend, release.
 
--- Whether `token` holds the task now, and its row: state, token, lane, entry, flags, and one more
--- `field` where the caller names it.
+-- Whether `token` holds the lease of a task now; and its row: state, token, lane, entry, flags, and
+-- one more `field` if one is given.
 function lease.held(root, id, token, field)
   local key = root .. "task:" .. id
   local row = field and redis.call("HMGET", key, "state", "token", "lane", "entry", "flags", field)
     or redis.call("HMGET", key, "state", "token", "lane", "entry", "flags")
   local state = row[1]
-  local in_hand = state == "RUNNING" or state == "CLAIMED" or state == "VALIDATING"
-  return in_hand and row[2] == token, row
+  local is_leased = state == "RUNNING" or state == "CLAIMED" or state == "VALIDATING"
+  return is_leased and row[2] == token, row
 end
 
--- Puts one entry into the consumer's pending list: its name in a list, or an error.
+-- Adds an entry to the pending list of a consumer. Returns the list of the added entries, or an
+-- error.
 local function take_entry(ready, consumer, entry)
   return redis.pcall("XCLAIM", ready, "workers", consumer, "0", entry, "FORCE", "JUSTID")
 end
@@ -27,14 +28,14 @@ local function take_all(ready, consumer, entries)
   return redis.pcall(unpack(call))
 end
 
--- Puts the entries into the consumer's pending list without reading in order, idle time 0.
--- Returns nil when all were there to take, else the set of those that were.
--- The group is made on the first claim. What is no name of an entry does not keep the others.
+-- Adds entries to the pending list of a consumer, with idle time 0. Returns nil when all of them
+-- exist, else the set of those that do. The first claim creates the group. An invalid entry id does
+-- not affect the others.
 function lease.take_entries(root, consumer, entries)
   local ready = root .. "ready"
   local taken = entries[2] and take_all(ready, consumer, entries)
     or take_entry(ready, consumer, entries[1])
-  -- The quick layer's server gives an error that is no text.
+  -- The error of fakeredis is not a string.
   local fault = taken.err and tostring(taken.err)
   if fault and string.find(fault, "NOGROUP", 1, true) then
     redis.call("XGROUP", "CREATE", ready, "workers", "0", "MKSTREAM")
@@ -57,36 +58,37 @@ function lease.take_entries(root, consumer, entries)
   return set
 end
 
--- Writes the lease of `who` { consumer, bits, started, at }, now as text, into the task's hash, and
--- returns what its holder needs to know. One that does not begin at once has no time of its start
--- yet. `row` is entry, token, flags, def0, def1, def2, created; `reserved` is what was set aside
--- for it, if any.
-function lease.write(root, id, row, who, begins)
+-- Writes the lease of `claim` { consumer, bits, started, at } into the hash of a task, where `at`
+-- is the time as text, and returns the row for its holder. A task that does not begin at once has
+-- no start time yet. `row` is entry, token, flags, def0, def1, def2, created; `reserved` is what
+-- was reserved for the task, if anything.
+function lease.write(root, id, row, claim, begins)
   local epoch = row[2] and string.match(row[2], "^%d+") + 1 or "1"
-  local token, special = epoch .. ":" .. who.bits, row[3] and tasks.has_flag(row[3], "m")
-  local state = who.started and "RUNNING" or "CLAIMED"
-  local holder = who.started and begins and who.at .. " " .. who.at .. " " .. who.consumer
-    or who.at .. " 0 " .. who.consumer
+  local token, special = epoch .. ":" .. claim.bits, row[3] and tasks.has_flag(row[3], "m")
+  local state = claim.started and "RUNNING" or "CLAIMED"
+  local holder = claim.started and begins and claim.at .. " " .. claim.at .. " " .. claim.consumer
+    or claim.at .. " 0 " .. claim.consumer
   if row.reserved then
     redis.call("HSET", root .. "task:" .. id, "state", state, "token", token, "holder", holder,
       "reserved", row.reserved)
   else
     redis.call("HSET", root .. "task:" .. id, "state", state, "token", token, "holder", holder)
   end
-  if special and who.started then
+  if special and claim.started then
     identity.release_at_start(root, id)
   end
   if row[2] or special then
     return tasks.holder_row(root, id, token, row[1])
   end
-  -- Fresh, and nothing special to say: one that has waited for others is older than its entry.
+  -- A first claim of a plain task. Where the task has waited for others, it is older than its
+  -- entry, and `created` is set.
   local def = row[4] and not row[6] and row[4] .. (row[5] or "")
     or definition.read_long(root, id, row)
   return { id, token, row[7] or row[1], def }
 end
 
--- Begins the execution of a held task that is CLAIMED. `row` is state, token, lane, entry, flags,
--- holder; `now` is text.
+-- Starts a held task that is CLAIMED. `row` is state, token, lane, entry, flags, holder; `now` is
+-- text.
 function lease.start(root, now, id, token, row)
   local key = root .. "task:" .. id
   redis.call("ZREM", root .. "handoffs", tasks.delivery_member(id, token))
@@ -100,7 +102,7 @@ function lease.start(root, now, id, token, row)
   end
 end
 
--- Notes when a RUNNING task began that was handed out ahead of a free slot, by its `holder`.
+-- Records that a RUNNING task begins that was prefetched, by its `holder`.
 function lease.stamp_start(root, now, id, holder)
   local claimed, started, owner = tasks.split_holder(holder)
   if started == "0" then
@@ -108,7 +110,7 @@ function lease.stamp_start(root, now, id, holder)
   end
 end
 
--- Lets a task run for longer than it might; `timeout_ms` is that of one without its own.
+-- Extends the timeout of a task by `more_ms`; `timeout_ms` is that of a task without its own.
 function lease.extend(root, id, row, more_ms, timeout_ms)
   local more = tasks.more(root, id, row[5])
   more.timeout = (more.timeout or tonumber(timeout_ms)) + tonumber(more_ms)
@@ -116,8 +118,8 @@ function lease.extend(root, id, row, more_ms, timeout_ms)
   tasks.add_flag(root, id, "m")
 end
 
--- A held task becomes READY again, free of charge, at its old place; it is held back
--- where its DAG is. `how.touched` collects the lanes. `row` is state, token, lane, entry, flags.
+-- Makes a held task READY again at its old place, without spending an attempt; a task whose DAG is
+-- paused is held. `how.touched` collects the lanes. `row` is state, token, lane, entry, flags.
 function lease.release(root, id, row, settled, how)
   local key, lane = root .. "task:" .. id, row[3]
   redis.call("XACK", root .. "ready", "workers", row[4])
@@ -133,12 +135,12 @@ function lease.release(root, id, row, settled, how)
   how.touched[lane] = true
 end
 
--- A held task leaves the hand and waits in `delayed` until `due`. `fields` go into its hash.
+-- Ends the lease of a task, which waits in `delayed` until `due`. `fields` are added to its hash.
 function lease.retry_later(root, id, row, due, fields)
   local key, lane, entry = root .. "task:" .. id, row[3], row[4]
   indexes.delete_entry(root, entry)
   redis.call("ZREM", root .. "handoffs", tasks.delivery_member(id, row[2]))
-  -- The entry says when the task was created until there is another entry.
+  -- The id of the entry is the time of creation until the task has another entry.
   redis.call("HSETNX", key, "created", string.match(entry, "^%d+"))
   redis.call("HSET", key, "state", "RETRYING", "due", due, unpack(fields))
   redis.call("HDEL", key, "entry")
@@ -148,15 +150,15 @@ function lease.retry_later(root, id, row, due, fields)
   lanes.count(root, lane, "RETRYING", 1)
 end
 
--- Tells who holds a task that it is theirs no longer: a worker stops its code at once, and not
--- only when it next renews the lease. Each worker reads the box of its own name.
+-- Notifies the holder of a task that it has lost the lease: the worker stops its code at once, and
+-- not at the next renewal. Each worker reads the mailbox of its own name.
 function lease.notify_holder(root, id, row)
   if row.state == "CLAIMED" or row.state == "RUNNING" or row.state == "VALIDATING" then
     local holder = redis.call("HGET", root .. "task:" .. id, "holder")
     local _, _, owner = tasks.split_holder(holder or "")
     if owner then
       if row.state ~= "CLAIMED" then
-        late.owe(root, id, row.token)
+        late.expect_report(root, id, row.token)
       end
       mailbox.put(root, "@" .. owner, "fenced " .. id .. " " .. row.token)
     end

@@ -1,8 +1,8 @@
 -- The circuit breaker of a type.
 
--- What the breaker of a type lets pass: false for all, "blocked" for none, or a gate for one task
--- that is its probe, when its time has come and no other is under way. Its time is noted each time:
--- gates of a type share one wake.
+-- The gate of a type's breaker: false where all tasks pass, "blocked" where none does, or a gate
+-- for one task, the probe, when the time of the breaker is over and no probe runs. That time is
+-- written to `wakes` each time, since the gates of a type share an entry.
 function breaker.gate(root, now, type)
   local row = redis.call("HMGET", root .. "breaker:" .. type, "state", "until", "probe")
   if not row[1] or row[1] == "closed" then
@@ -16,10 +16,11 @@ function breaker.gate(root, now, type)
   return { left = 1, probe = type }
 end
 
--- What a failed attempt of a `type` means for its breaker. `rule` is "" where it does not count,
--- else "<threshold> <half_open_ms> <cooldown_ms>": so many in a row open it for half_open_ms, a
--- probe opens it again for cooldown_ms. Those that began before it opened are only counted. With
--- "probe <cooldown_ms>" it counts as a probe alone.
+-- Applies a failed attempt of a `type` to its breaker. `rule` is "" where the failure does not
+-- count, else "<threshold> <half_open_ms> <cooldown_ms>": that many failures in a row open the
+-- breaker for half_open_ms, and a failed probe opens it again for cooldown_ms. Attempts that began
+-- before it opened are only counted. With "probe <cooldown_ms>" the failure counts only for a
+-- probe.
 function breaker.trip(root, now, type, rule, lease, events)
   local key = root .. "breaker:" .. type
   local again_ms = string.match(rule, "^probe (%d+)$")
@@ -29,7 +30,7 @@ function breaker.trip(root, now, type, rule, lease, events)
     elseif again_ms then
       return breaker.open(root, now, type, again_ms, events)
     end
-    -- It says nothing of the service: the next one is the probe, and who waits tries, see let_in.
+    -- The failure is not one of the service: the next task is the probe, see breaker.free_probe.
     redis.call("HDEL", key, "probe")
     return
   end
@@ -45,8 +46,8 @@ function breaker.trip(root, now, type, rule, lease, events)
   end
 end
 
--- Opens the breaker of a type for a while: none of its tasks is handed out. When that is over one
--- is, and whoever waits for it is answered, see lua/task/promote.lua.
+-- Opens the breaker of a type for `for_ms`: none of its tasks can be claimed. After that one can,
+-- and waiting claims are answered, see lua/task/promote.lua.
 function breaker.open(root, now, type, for_ms, events)
   local key, until_ms = root .. "breaker:" .. type, now + for_ms
   redis.call("HSET", key, "state", "open", "opened", now, "until", until_ms)
@@ -56,8 +57,8 @@ function breaker.open(root, now, type, for_ms, events)
   event.emit(root, events, "breaker.opened", type, for_ms)
 end
 
--- Closes the breaker of a type and forgets its failures. `was` is its state: of one that was open
--- the others are told.
+-- Closes the breaker of a type and forgets its failures. `was` is its state; where it was open,
+-- this is emitted as an event.
 function breaker.close(root, type, was, events)
   redis.call("DEL", root .. "breaker:" .. type)
   redis.call("SREM", root .. "breakers", type)
@@ -67,8 +68,8 @@ function breaker.close(root, type, was, events)
   end
 end
 
--- Where a lease that ends is the one that tries the breaker of its type, who waits for that is to
--- be answered: the next one tries. If it has failed, the breaker is opened after this.
+-- Where the lease that ends is the probe of its type's breaker, waiting claims are to be answered:
+-- the next task is the probe. Where the probe failed, the breaker is opened after this.
 function breaker.free_probe(root, id, token, lane)
   for _, type in ipairs(lanes.types_of(root, { lane })) do
     if redis.call("HGET", root .. "breaker:" .. type, "probe") == id .. " " .. token then
@@ -77,8 +78,8 @@ function breaker.free_probe(root, id, token, lane)
   end
 end
 
--- Whether a breaker's probe, "<task> <token>", is still under way: it rides the lease of the one
--- task that was handed out, and goes with it, however that ends.
+-- Whether the probe of a breaker, "<task> <token>", still runs: the probe is the lease of one task,
+-- and ends with it.
 function breaker.probe_running(root, probe)
   local id, token = string.match(probe or "", "^(%S+) (%S+)$")
   if not id then

@@ -1,6 +1,6 @@
--- Gates of a lane: what its tasks must pass before they are handed out.
+-- Gates of a lane: what its tasks must pass before they are leased.
 
--- The gates before all lanes of a type; `blocked` where one of them lets nothing pass.
+-- The gates of all lanes of a type; `blocked` where one of them lets nothing pass.
 local function of_type(root, now, type)
   local found = {}
   for _, gate in ipairs({ breaker.gate(root, now, type), (slowdown.gate(root, now, type)) }) do
@@ -13,8 +13,8 @@ local function of_type(root, now, type)
   return found
 end
 
--- What the tasks of each of these lanes must pass: by number, a list of gates { left, ... }, shared
--- by the lanes that they stand before; nothing for a lane that is shut.
+-- The gates of each of these lanes: number -> list of gates { left, ... }, shared by the lanes that
+-- they apply to; nothing for a lane that is paused or whose gates let nothing pass.
 function gates.of_lanes(root, now, lanes)
   local paused, types, known, found = {}, {}, {}, {}
   for _, what in ipairs(redis.call("SMEMBERS", root .. "paused")) do
@@ -46,7 +46,7 @@ function gates.open(list)
   return true
 end
 
--- How many of `n` tasks gates let pass.
+-- How many of `n` tasks the gates let pass.
 function gates.most(list, n)
   for _, gate in ipairs(list) do
     n = math.min(n, gate.left)
@@ -54,7 +54,7 @@ function gates.most(list, n)
   return n
 end
 
--- Counts that so many tasks of a lane have passed its gates, if it has any.
+-- Counts `number` tasks of a lane that have passed its gates, if it has any.
 function gates.pass(lane, number)
   if not lane.gates then
     return
@@ -64,8 +64,9 @@ function gates.pass(lane, number)
   end
 end
 
--- Writes down what has passed the gates of a lane, not what was held back or lost. A gate whose
--- last place was taken is looked at again: who waits then is to be answered when it opens.
+-- Writes that tasks have passed the gates of a lane: the leased ones, not those that were held or
+-- lost. A gate that is full now is evaluated again, so that it has an entry in `wakes` for when it
+-- opens.
 function gates.mark(root, now, lane, given)
   local picked, passed = {}, {}
   for _, id in ipairs(lane.picked) do
@@ -86,8 +87,8 @@ function gates.mark(root, now, lane, given)
   end
 end
 
--- Writes down that tasks, rows { id, token, ... }, have passed gates: the one that tries a breaker
--- is its probe; what is slowed down and a limit count.
+-- Writes that tasks, rows { id, token, ... }, have passed gates: the first is the probe of a
+-- breaker; slow-downs and rate limits count them.
 function gates.write_passed(root, now, list, passed)
   for _, gate in ipairs(#passed > 0 and list or {}) do
     if gate.probe then

@@ -1,6 +1,6 @@
 -- Rate limits and concurrency limits, of a type, of the queue and of a tenant.
 
--- How many tasks of a type are in hand, or of the whole queue for "*": its lanes count them.
+-- How many tasks of a type are leased, or of the whole queue for "*", by the counters of its lanes.
 local function running_of_type(root, what)
   lanes.index_types(root)
   local all, names, sum = redis.call("HGETALL", root .. "types"), {}, 0
@@ -20,8 +20,8 @@ local function running_of_type(root, what)
   return sum
 end
 
--- The gate of a limit { what, rate, per_ms, at_once }; 0 is no limit. Where nothing may pass, who
--- waits is answered when the window lets go of something, or one of those in hand is.
+-- The gate of a limit { what, rate, per_ms, at_once }; 0 is no limit. Where nothing may pass,
+-- waiting claims are answered when the window has room or a leased task ends.
 function limits.gate(root, now, limit)
   local what, rate, per_ms, at_once = unpack(limit)
   local gate = { left = math.huge, limit = what, per_ms = per_ms, rate = rate, words = limit }
@@ -41,10 +41,10 @@ function limits.gate(root, now, limit)
   return gate
 end
 
--- How many more may begin by a limit { what, rate, per_ms } now, and when the next place is free.
--- What has begun is counted in hundredths of the window, by the time at which they begin, and each
--- counts until all of it is out: so no window of that length ever has more than `rate`, whatever
--- length the one had by which others were counted.
+-- How many more tasks may begin now by a limit { what, rate, per_ms }, and when the next place is
+-- free. Tasks are counted in hundredths of the window, by the time at which they begin. A hundredth
+-- counts until all of it has left the window, so that no window of that length has more than
+-- `rate`, also after the length was changed.
 function limits.rate_left(root, now, limit)
   local key, per_ms = root .. "limit:" .. limit[1], limit[3]
   local width, used, oldest = math.max(1, per_ms / 100), 0, nil
@@ -61,45 +61,45 @@ function limits.rate_left(root, now, limit)
   return limit[2] - used, oldest and math.ceil(oldest + width + per_ms)
 end
 
--- How many tasks of a key are in hand, of a type or of the queue for "*".
-local function running_of_tenant(root, type, key)
-  local hand, sum = root .. "hand:" .. key, 0
+-- How many tasks of a tenant are leased, of a type or of the queue for "*".
+local function running_of_tenant(root, type, tenant)
+  local leased, sum = root .. "hand:" .. tenant, 0
   if type == "*" then
-    return redis.call("ZCARD", hand)
+    return redis.call("ZCARD", leased)
   end
   for _, lane in ipairs(lanes.with_tenants(root, type)) do
-    sum = sum + redis.call("ZCOUNT", hand, lane, lane)
+    sum = sum + redis.call("ZCOUNT", leased, lane, lane)
   end
   return sum
 end
 
--- The gate of a limit { type, rate, per_ms, at_once } for a key; 0 is no limit.
-local function tenant_gate(root, now, limit, key)
+-- The gate of a limit { type, rate, per_ms, at_once } for a tenant; 0 is no limit.
+local function tenant_gate(root, now, limit, tenant)
   local type, rate, per_ms, at_once = unpack(limit)
-  local gate = { left = math.huge, limit = type .. "@" .. key, per_ms = per_ms, rate = rate,
-    at_once = at_once, type = type, key = key }
+  local gate = { left = math.huge, limit = type .. "@" .. tenant, per_ms = per_ms, rate = rate,
+    at_once = at_once, type = type, tenant = tenant }
   if rate > 0 then
     gate.left = limits.rate_left(root, now, { gate.limit, rate, per_ms })
   end
   if at_once > 0 then
-    gate.left = math.min(gate.left, at_once - running_of_tenant(root, type, key))
+    gate.left = math.min(gate.left, at_once - running_of_tenant(root, type, tenant))
   end
   return gate
 end
 
--- What the tasks of a key must pass beside the gates of their lane, by the lane's `rules`: a list
--- of gates. Those of one call are kept in `doors`: several lanes may have tasks of the key.
-function limits.tenant_gates(root, now, rules, by_tenant, key)
+-- The gates of a tenant beside those of its lane, by the lane's `rules`. `by_tenant` caches the
+-- gates of a call: several lanes may have tasks of the tenant.
+function limits.tenant_gates(root, now, rules, by_tenant, tenant)
   local gates = {}
-  for _, limit in ipairs(rules.own[key] or rules.each) do
-    local what = limit[1] .. "@" .. key
-    by_tenant[what] = by_tenant[what] or tenant_gate(root, now, limit, key)
+  for _, limit in ipairs(rules.own[tenant] or rules.each) do
+    local what = limit[1] .. "@" .. tenant
+    by_tenant[what] = by_tenant[what] or tenant_gate(root, now, limit, tenant)
     gates[#gates + 1] = by_tenant[what]
   end
   if by_tenant.slowed == nil then
     by_tenant.slowed = redis.call("EXISTS", root .. "slowed") == 1
   end
-  local what = "@" .. key
+  local what = "@" .. tenant
   if by_tenant.slowed and by_tenant[what] == nil then
     local gate = slowdown.gate(root, now, what)
     by_tenant[what] = gate == "blocked" and { left = 0, slow = what } or gate
@@ -108,8 +108,8 @@ function limits.tenant_gates(root, now, rules, by_tenant, key)
   return gates
 end
 
--- When a gate of a key opens that lets nothing pass: math.huge where one in hand must end first,
--- nil where it is open after all.
+-- When a closed gate of a tenant opens: math.huge where a leased task must end first, nil where it
+-- is open after all.
 function limits.opens_at(root, now, gate)
   if gate.slow then
     local slow, opens = slowdown.gate(root, now, gate.slow)
@@ -121,6 +121,6 @@ function limits.opens_at(root, now, gate)
       return opens
     end
   end
-  local full = gate.at_once > 0 and running_of_tenant(root, gate.type, gate.key) >= gate.at_once
+  local full = gate.at_once > 0 and running_of_tenant(root, gate.type, gate.tenant) >= gate.at_once
   return full and math.huge or nil
 end

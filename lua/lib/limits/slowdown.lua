@@ -1,9 +1,10 @@
 -- Slow-downs after a rate limit was reported.
 
--- What is handed out of a type, or of "@<key>", that is slowed down: "blocked" for nothing, false
--- for everything, else a gate. When the rest is over, ten steps of a tenth of it follow, each with
--- twice the places of the one before, from one on: what was too much must not come back at once.
--- With "blocked" comes when it opens. That is noted each time: gates of a type share one wake.
+-- The gate of a type, or of "@<tenant>": "blocked" where nothing passes, false where it is not
+-- slowed down, else a gate. When the pause is over, ten steps of a tenth of it follow, with one
+-- place in the first and twice as many in each next one, so that the load returns gradually. With
+-- "blocked" also returns when it opens; this is written to `wakes` each time, since the gates of a
+-- type share an entry.
 function slowdown.gate(root, now, what)
   local key = root .. "slow:" .. what
   local row = redis.call("HMGET", key, "until", "span", "step", "passed")
@@ -26,8 +27,8 @@ function slowdown.gate(root, now, what)
   return { left = 2 ^ step - passed, slow = what, step = step, passed = passed }
 end
 
--- Hands out nothing of a type, or of "@<key>", for `for_ms`, and then ever more of it, see
--- slow_gate. What is slowed down for longer stays so.
+-- Blocks a type, or "@<tenant>", for `for_ms`; then ever more of its tasks pass, see slowdown.gate.
+-- A slow-down that lasts longer is not changed.
 function slowdown.begin(root, now, what, for_ms, events)
   local key, until_ms = root .. "slow:" .. what, now + for_ms
   if for_ms == 0 or tonumber(redis.call("HGET", key, "until") or "0") >= until_ms then
@@ -37,6 +38,6 @@ function slowdown.begin(root, now, what, for_ms, events)
   redis.call("HSET", key, "until", until_ms, "span", for_ms)
   redis.call("SADD", root .. "slowed", what)
   redis.call("ZADD", root .. "wakes", until_ms, what)
-  local named = string.match(what, "^@(.*)$")
-  event.emit(root, events, named and "key.slowed" or "type.slowed", named or what, for_ms)
+  local tenant = string.match(what, "^@(.*)$")
+  event.emit(root, events, tenant and "key.slowed" or "type.slowed", tenant or what, for_ms)
 end

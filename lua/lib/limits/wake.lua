@@ -1,12 +1,11 @@
--- When closed gates open, and who is answered then.
+-- When closed gates open, and which waiting claims are answered then.
 
--- Notes in `how.touched` the lanes of the types and keys whose gates open by now, the lanes of keys
--- that have some whose time has come, and for "$<account>" what waits for money: `most` of them,
--- and no more tasks of DAGs than `how.back`. What is left is for the next call: whether there may
--- be something.
+-- Processes the entries of `wakes` that are due, at most `most`: adds the lanes of types and
+-- tenants whose gates open to `how.touched`, and returns the tasks of accounts ("$<account>") that
+-- have money again, no more tasks of DAGs than `how.back`. Returns whether there may be more.
 function wake.due(root, now, how, most)
   local wakes = root .. "wakes"
-  -- The last first: those are gates, which must not wait for a thousand DAGs before them.
+  -- The latest first: these are gates, which many DAGs before them must not delay.
   local due = redis.call("ZREVRANGEBYSCORE", wakes, now, "-inf", "LIMIT", 0, most)
   for _, what in ipairs(due) do
     local account = string.match(what, "^%$(.+)$")
@@ -26,17 +25,18 @@ function wake.due(root, now, how, most)
   return #due == tonumber(most)
 end
 
--- When the next gate opens, after `now`, as text; nil where none does by itself. To be asked after
--- parked claims were answered: who takes the last place at a gate notes when there is another.
+-- When the next gate opens after `now`, as text; nil where none opens by itself. Called after
+-- waiting claims were answered: a claim that takes the last place at a gate writes when the next is
+-- free.
 function wake.next_at(root, now)
   return redis.call("ZRANGEBYSCORE", root .. "wakes", "(" .. now, "+inf", "WITHSCORES",
     "LIMIT", 0, 1)[2]
 end
 
--- A task leaves the hand other than completed: what was set aside for it and not spent is given
--- back. Where somebody found a limit of those at once used up, or an account short, or it was this
--- that tried a breaker, who waits is answered at the end of the call, see answer_freed, or by the
--- promoter. A completion does that by itself, see heed_success and leave_hands.
+-- Handles a leased task that leaves its lease other than completed: what was reserved and not spent
+-- is refunded. Where a concurrency limit was reached, an account was short, or the task was the
+-- probe of a breaker, waiting claims are answered at the end of the call, see answer.freed, or by
+-- the promoter. Completions do this themselves, see complete.many.
 function wake.left_running(root, id, lane)
   local key = root .. "task:" .. id
   local row = redis.call("HMGET", key, "flags", "reserved", "token")

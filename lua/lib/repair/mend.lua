@@ -21,17 +21,17 @@ end
 
 -- Adds a task to the dependents of a dependency, by the trigger `kind` if it has one. Returns
 -- whether it was missing; a task that waits for what it spawned may be in either place.
-local function mend_edge(root, parent, id, kind, told)
-  local dependents, heirs = root .. "dependents:" .. parent, root .. "heirs:" .. parent
-  local only = not told and redis.call("HGET", root .. "task:" .. parent, "down") == id
-  if only or redis.call("ZSCORE", dependents, id) or redis.call("HEXISTS", heirs, id) == 1 then
+local function mend_edge(root, dependency, id, kind, resolved)
+  local dependents, triggered = root .. "dependents:" .. dependency, root .. "heirs:" .. dependency
+  local only = not resolved and redis.call("HGET", root .. "task:" .. dependency, "down") == id
+  if only or redis.call("ZSCORE", dependents, id) or redis.call("HEXISTS", triggered, id) == 1 then
     return false
   elseif kind then
-    redis.call("HSET", heirs, id, kind)
+    redis.call("HSET", triggered, id, kind)
   else
     redis.call("ZADD", dependents, 0, id)
   end
-  tasks.add_flag(root, parent, kind and "h" or "d")
+  tasks.add_flag(root, dependency, kind and "h" or "d")
   return true
 end
 
@@ -57,9 +57,10 @@ end
 -- Puts a READY task of a lane of tenants back among those of its tenant. Returns whether it was
 -- missing.
 local function mend_tenant(root, id, lane, score)
-  local key = tasks.tenant_of(root, id)
-  local missing = redis.call("ZADD", root .. "keyed:" .. lane .. ":" .. key, "NX", score, id) == 1
-  tenants.update_heads(root, lane, { key })
+  local tenant = tasks.tenant_of(root, id)
+  local keyed = root .. "keyed:" .. lane .. ":" .. tenant
+  local missing = redis.call("ZADD", keyed, "NX", score, id) == 1
+  tenants.update_heads(root, lane, { tenant })
   return missing
 end
 
@@ -80,22 +81,22 @@ end
 -- Checks up to `limit` of the dependencies of a PENDING task, at random: each must have it among
 -- its dependents, and one that has ended must be going to resolve them. Returns whether any was
 -- missing.
-local function mend_parents(root, id, limit)
+local function mend_dependencies(root, id, limit)
   local more = redis.call("HGET", root .. "task:" .. id, "more")
   local mended, kind = false, values.decoded(more).trigger
   local sole = redis.call("EXISTS", root .. "waits:" .. id) == 0 and edges.waits_of(root, id)
-  for _, parent in ipairs(sole or redis.call("SRANDMEMBER", root .. "waits:" .. id, limit)) do
-    local state = redis.call("HGET", root .. "task:" .. parent, "state")
-    if state and mend_edge(root, parent, id, kind, state == "COMPLETED") then
+  for _, dependency in ipairs(sole or redis.call("SRANDMEMBER", root .. "waits:" .. id, limit)) do
+    local state = redis.call("HGET", root .. "task:" .. dependency, "state")
+    if state and mend_edge(root, dependency, id, kind, state == "COMPLETED") then
       mended = true
     end
-    if redis.call("HEXISTS", root .. "heirs:" .. parent, id) == 1 then
+    if redis.call("HEXISTS", root .. "heirs:" .. dependency, id) == 1 then
       local ended = state == "COMPLETED" or state == "CANCELLED" or state == "DEAD_LETTERED"
-      mended = ended and redis.call("SADD", root .. "telling", parent) == 1 or mended
+      mended = ended and redis.call("SADD", root .. "telling", dependency) == 1 or mended
     elseif state == "COMPLETED" then
-      mended = redis.call("SADD", root .. "unblocking", parent) == 1 or mended
+      mended = redis.call("SADD", root .. "unblocking", dependency) == 1 or mended
     elseif state == "CANCELLED" then
-      mended = redis.call("HSETNX", root .. "cancelling", "children " .. parent,
+      mended = redis.call("HSETNX", root .. "cancelling", "children " .. dependency,
         "cascade cancelled") == 1 or mended
     end
   end
@@ -147,7 +148,7 @@ local function mend_waiting(root, now, id, row, limit)
     -- It is not registered with all of them yet: that step must be scheduled.
     return redis.call("HSETNX", root .. "unfinished", "revive " .. id, 0) == 1 or mended
   end
-  return mend_parents(root, id, limit) or mended
+  return mend_dependencies(root, id, limit) or mended
 end
 
 -- Whether a task is part of a DAG that is not committed: CREATED, or PENDING for others of it.
@@ -161,8 +162,8 @@ local function is_uncommitted(root, state, flags, up)
   if status or not up then
     return status == "writing"
   end
-  local parent = redis.call("HGET", root .. "task:" .. string.sub(up, 1, 26), "state")
-  return not parent or parent == "CREATED"
+  local dependency = redis.call("HGET", root .. "task:" .. string.sub(up, 1, 26), "state")
+  return not dependency or dependency == "CREATED"
 end
 
 -- Puts a task back into every index that its state requires. Returns whether it was missing in any,
@@ -225,7 +226,7 @@ end
 -- tenant, `hand` the leased tasks of a tenant, `turns` tenants with tasks to claim, `shut` tenants
 -- whose gates will open, or that have leased tasks.
 local function tenant_belongs(root, index, member)
-  local kind, lane, key = string.match(index, "^(%a+):(%-?%d*):?(.*)$")
+  local kind, lane, tenant = string.match(index, "^(%a+):(%-?%d*):?(.*)$")
   if kind == "turns" then
     return redis.call("EXISTS", root .. "keyed:" .. lane .. ":" .. member) == 1
   elseif kind == "shut" then
@@ -234,10 +235,10 @@ local function tenant_belongs(root, index, member)
   end
   local row = redis.call("HMGET", root .. "task:" .. member, "state", "lane", "key")
   if kind == "keyed" then
-    return row[1] == "READY" and row[2] == lane and row[3] == key
+    return row[1] == "READY" and row[2] == lane and row[3] == tenant
   end
-  local in_hand = row[1] == "CLAIMED" or row[1] == "RUNNING" or row[1] == "VALIDATING"
-  return in_hand and index == "hand:" .. tostring(row[3])
+  local is_leased = row[1] == "CLAIMED" or row[1] == "RUNNING" or row[1] == "VALIDATING"
+  return is_leased and index == "hand:" .. tostring(row[3])
 end
 
 -- Whether a task belongs to a sorted set: a lane and its heads have the READY tasks of that number,
@@ -257,8 +258,8 @@ function mend.belongs(root, index, member)
   if kind == "lane" or kind == "heads" then
     return state == "READY" and lane == tostring(row[2])
   elseif index == "handoffs" then
-    local in_hand = state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING"
-    return in_hand and string.match(row[3], "^%d+") == epoch
+    local is_leased = state == "CLAIMED" or state == "RUNNING" or state == "VALIDATING"
+    return is_leased and string.match(row[3], "^%d+") == epoch
   elseif index == "delayed" then
     return state == "RETRYING" or state == "PENDING"
   elseif index == "blocked" then

@@ -1,7 +1,7 @@
--- Submits a task that has nothing special: no key, no delay, no dependencies.
+-- Submits plain tasks: no idempotency key, no delay, no dependencies.
 
--- The reply to a call for one new, plain task of a lane that is there; nil for any other call.
--- Most calls are of this kind, and what the others need costs them a fifth of their time.
+-- The reply to a call for one new, plain task of an existing lane; nil for any other call. Most
+-- calls are of this kind, and the checks for the others would cost a fifth of their time.
 function plain.one(root, lanes, tries, id, place, def)
   local rate, signature = string.match(lanes, "^([^%s$]+) ([^\n]+)$")
   local lane = signature and redis.call("HGET", root .. "lanes", signature)
@@ -26,20 +26,20 @@ function plain.one(root, lanes, tries, id, place, def)
   return { "OK", 0 }
 end
 
--- Writes a READY task that has its entry already, but for its place in the lane, which the
--- caller adds for many at once. `own` is its limit key, if it has one.
-function plain.write(root, id, key, entry, lane, score, def, own)
-  if #def <= 64 and not own then
+-- Writes a READY task that has a stream entry. The caller adds it to its lane, many at once.
+-- `tenant` is its tenant, if it has one.
+function plain.write(root, id, key, entry, lane, score, def, tenant)
+  if #def <= 64 and not tenant then
     redis.call("HSET", key, "state", "READY", "lane", lane, "entry", entry, "score", score,
       "def0", def)
-  elseif #def <= 128 and not own then
+  elseif #def <= 128 and not tenant then
     -- Written out: most tasks are of this size, and a list built for each would cost more.
     redis.call("HSET", key, "state", "READY", "lane", lane, "entry", entry, "score", score,
       "def0", string.sub(def, 1, 64), "def1", string.sub(def, 65))
   else
     local fields = { "state", "READY", "lane", lane, "entry", entry, "score", score }
-    if own then
-      fields[9], fields[10] = "key", own
+    if tenant then
+      fields[9], fields[10] = "key", tenant
     end
     if definition.add_fields(fields, def) then
       redis.call("SET", root .. "def:" .. id, def)

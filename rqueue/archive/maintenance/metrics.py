@@ -180,7 +180,7 @@ class Sample:
 
 
 async def record(
-    archive: Archive, queue: str, look: Callable[[], Awaitable[Sample]], *, floor: datetime
+    archive: Archive, queue: str, take_sample: Callable[[], Awaitable[Sample]], *, floor: datetime
 ) -> int:
     """Updates the metrics and returns the number of minutes that were counted again. Minutes before
     `floor` are not, because some of their rows may be deleted. Concurrent recorders wait for each
@@ -189,7 +189,7 @@ async def record(
     async with archive.within(archive.work_sec) as connection, connection.transaction():
         await connection.execute(LOCK, [queue])
         # Read under the lock, so that samples are written in the order in which they were read.
-        sample = await look()
+        sample = await take_sample()
         starts = await touched(connection, queue, floor)
         await connection.execute(MINUTES, {"queue": queue, "starts": starts})
         begun = sample.at.replace(second=0, microsecond=0)
@@ -266,9 +266,9 @@ class Recorder:
             self.prepared = True
         floor = self.settings.retention.recounted_from(now)
         name = self.settings.name
-        return Recorded(await record(self.archive, name, self.look, floor=floor))
+        return Recorded(await record(self.archive, name, self.sample, floor=floor))
 
-    async def look(self) -> Sample:
+    async def sample(self) -> Sample:
         """Returns a sample of the queue."""
         counters = (await tally(self.shard)).counters
         fleet = await read_fleet(self.shard)

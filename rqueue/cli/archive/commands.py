@@ -8,8 +8,7 @@ import click
 
 from rqueue.cli.archive.export import export
 from rqueue.cli.archive.maintenance import leave, metrics, prune, restore, verify
-from rqueue.cli.archive.search import search
-from rqueue.cli.archive.totals import events, spend
+from rqueue.cli.archive.search import events, search, spend
 from rqueue.cli.options import observable, ports_of, set_up_logs
 from rqueue.cli.session import on_queue, serving_queue
 from rqueue.errors import ConfigError
@@ -52,14 +51,14 @@ async def archiver(queue: Queue, out: Printer, **options: Any) -> None:
 
     Any number may run, in addition to the one in each scheduler.
     """
-    from rqueue.cli.processes.serving import keep_all  # noqa: PLC0415 - imported when called
+    from rqueue.cli.processes.serving import run_services  # noqa: PLC0415 - imported when called
     from rqueue.services import archive_services  # noqa: PLC0415
     from rqueue.worker.stats import worker_name  # noqa: PLC0415
 
     set_up_logs(options)
     name = worker_name()
     services = archive_services(queue._internals.service_parts, archive_of(queue), name)
-    await keep_all(queue, services, ports_of(options), name=name)
+    await run_services(queue, services, ports_of(options), name=name)
 
 
 def archive_of(queue: Queue) -> Archive:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rqueue.cli.archive.parquet import Parquet
-from rqueue.cli.archive.search import seeking, sought_in
-from rqueue.cli.archive.table import Csv, JsonLines, Sheet
+from rqueue.cli.archive.file_formats import Csv, JsonLines, Parquet, Sheet
+from rqueue.cli.archive.search import filter_in, task_filter
 from rqueue.cli.main import nothing
 from rqueue.cli.output.tables import Printer, note
 from rqueue.cli.session import on_queue
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "jsonl", "parquet")
 STANDARD_OUTPUT = "-"
-# Tasks written in one batch; fewer if their payloads and results exceed BYTES.
-TOGETHER = 1_000
-BYTES = 16_000_000
+# Tasks written in one batch; fewer if their payloads and results exceed BATCH_BYTES.
+BATCH = 1_000
+BATCH_BYTES = 16_000_000
 
 
 @click.command()
-@seeking
+@task_filter
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), required=True, help="The file format."
 )
@@ -56,24 +55,24 @@ async def export(
     """
     if form == "parquet" and output == STANDARD_OUTPUT:
         raise click.UsageError("--format parquet needs a file: give -o FILE")
-    sought = sought_in(given)
+    wanted = filter_in(given)
     done = total = 0
-    with out.measured("export") as heard:
-        if heard is not None:
-            total = await queue.archive.count(**sought)
+    with out.measured("export") as progress:
+        if progress is not None:
+            total = await queue.archive.count(**wanted)
             total = total if limit is None else min(limit, total)
         with sheet_at(form, output) as sheet:
             batch: list[Task] = []
             size = 0
-            async for task in queue.archive.search(limit=limit, **sought):
+            async for task in queue.archive.search(limit=limit, **wanted):
                 batch.append(task)
                 size += len(str(task.payload)) + len(str(task.result))
                 done += 1
-                if len(batch) >= TOGETHER or size >= BYTES:
+                if len(batch) >= BATCH or size >= BATCH_BYTES:
                     sheet.write(batch)
                     batch, size = [], 0
-                    if heard is not None:
-                        heard(done, max(done, total))
+                    if progress is not None:
+                        progress(done, max(done, total))
             sheet.write(batch)
     if output != STANDARD_OUTPUT:
         out.one({"file": output, "format": form, "tasks": done}, f"{output}: {done} tasks")
@@ -89,7 +88,7 @@ def sheet_at(form: str, output: str) -> Iterator[Sheet]:
         yield JsonLines(sys.stdout) if form == "jsonl" else Csv(sys.stdout)
         return
     try:
-        with whole_at(Path(output)) as path:
+        with replaced_at(Path(output)) as path:
             if form == "parquet":
                 sheet: Sheet = Parquet(path)
                 yield sheet
@@ -100,20 +99,20 @@ def sheet_at(form: str, output: str) -> Iterator[Sheet]:
                 yield sheet
                 sheet.close()
     except OSError as error:
-        why = error.strerror or error
-        raise click.UsageError(f"{output} cannot be written: {why}") from error
+        reason = error.strerror or error
+        raise click.UsageError(f"{output} cannot be written: {reason}") from error
 
 
 @contextmanager
-def whole_at(place: Path) -> Iterator[Path]:
-    """A temporary file beside the place, which replaces it when it is complete. What is not a
+def replaced_at(path: Path) -> Iterator[Path]:
+    """A temporary file beside the path, which replaces it when it is complete. What is not a
     regular file, such as a pipe or a device, is written directly.
     """
-    if place.exists() and not place.is_file():
-        yield place
+    if path.exists() and not path.is_file():
+        yield path
         return
     # A link is kept: the file that it points to is replaced.
-    target = Path(os.path.realpath(place))
+    target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name}.part")
     try:
         yield beside

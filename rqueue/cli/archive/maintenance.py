@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rqueue.queue import Queue
 
 # Lives listed as text; with --json all are listed.
-NAMED = 20
+MAX_NAMED = 20
 
 
 def seconds(value: float | None) -> str:
@@ -88,7 +88,7 @@ async def prune(queue: Queue, out: Printer, *, dry_run: bool) -> None:
     lines = [f"{name.replace('_', ' '):16} {number}" for name, number in counted.items()]
     out.one({**counted, "dry_run": dry_run}, *lines)
     if queue.settings.retention.is_for_ever:
-        note("everything is kept for ever: set `retention` to change this")
+        note("everything is kept forever: set `retention` to change this")
 
 
 @click.command()
@@ -119,12 +119,14 @@ async def restore(
     else:
         named = str(dag)
         done = await queue.archive.restore_dag(named, incomplete=not whole, dry_run=dry_run)
-    tell_restored(out, done, dry_run=dry_run)
+    print_restored(out, done, dry_run=dry_run)
 
 
-def tell_restored(out: Printer, done: Restored, *, dry_run: bool) -> None:
+def print_restored(out: Printer, done: Restored, *, dry_run: bool) -> None:
     """Prints which tasks were restored."""
-    word = "would become" if dry_run else "is" if done.created else "was restored before as"
+    word = "would be restored as"
+    if not dry_run:
+        word = "is restored as" if done.created else "was restored before as"
     document = {
         "tasks": done.tasks,
         "dag": done.dag,
@@ -133,7 +135,7 @@ def tell_restored(out: Printer, done: Restored, *, dry_run: bool) -> None:
         "dry_run": dry_run,
     }
     head = [] if done.dag is None else [f"{done.dag} {'would have' if dry_run else 'has'}:"]
-    shown = "a new one" if dry_run else None
+    shown = "a new task" if dry_run else None
     out.one(document, *head, *(f"{old} {word} {shown or new}" for old, new in done.tasks.items()))
     for line in () if out.as_json else done.notes:
         note(line)
@@ -167,17 +169,17 @@ async def leave(queue: Queue, out: Printer) -> None:
     await queue.archive.leave()
     out.one({"left": queue.name}, f"queue {queue.name} has no archive")
     if queue.settings.archive != "none":
-        note("the settings here still say archive: postgres")
+        note("the settings here still have archive: postgres")
 
 
 def document_of(found: Verified) -> dict[str, Any]:
     """The findings as a JSON document."""
     lives = ("lost", "different")
-    said = {each.name: getattr(found, each.name) for each in fields(found)}
-    named = {name: [{"id": id, "life": life} for id, life in said[name]] for name in lives}
+    document = {each.name: getattr(found, each.name) for each in fields(found)}
+    named = {name: [{"id": id, "life": life} for id, life in document[name]] for name in lives}
     ends = {state.value: asdict(one) for state, one in found.ends.items()}
-    told = {"ends": ends, "unaccounted": found.unaccounted, "whole": found.is_whole}
-    return {**said, **named, **told}
+    sums = {"ends": ends, "unaccounted": found.unaccounted, "whole": found.is_whole}
+    return {**document, **named, **sums}
 
 
 def lines_of(found: Verified) -> list[str]:
@@ -185,7 +187,7 @@ def lines_of(found: Verified) -> list[str]:
     counted = "busy" if found.counter is None else f"{found.counted} (counter {found.counter})"
     lines = [
         f"{'ended in Redis':16} {found.looked_at}",
-        f"{'on their way':16} {found.pending}",
+        f"{'pending':16} {found.pending}",
         f"{'outbox':16} {counted}",
         f"{'lost':16} {len(found.lost)}",
         f"{'different':16} {len(found.different)}",
@@ -193,12 +195,12 @@ def lines_of(found: Verified) -> list[str]:
         f"{'conflicts':16} {found.conflicts}",
     ]
     for state, one in found.ends.items():
-        figures = f"{one.counted} counted, {one.archived} archived, {one.waiting} on their way"
+        figures = f"{one.counted} counted, {one.archived} archived, {one.waiting} pending"
         lines.append(f"{state.value:16} {figures}")
-    lines += [f"{'nowhere':16} at least {found.unaccounted}"] if found.unaccounted else []
+    lines += [f"{'unaccounted':16} at least {found.unaccounted}"] if found.unaccounted else []
     lines += [f"{'missing month':16} {name}" for name in found.missing_months]
     for word, lives in (("lost", found.lost), ("different", found.different)):
-        lines += [f"{id} life {life} is {word}" for id, life in lives[:NAMED]]
-    lines += [f"{'sent again':16} {found.resent}"] if found.resent else []
+        lines += [f"{id} life {life} is {word}" for id, life in lives[:MAX_NAMED]]
+    lines += [f"{'resent':16} {found.resent}"] if found.resent else []
     mended = found.recounted is not None
     return lines + ([f"{'counter set to':16} {found.recounted}"] if mended else [])

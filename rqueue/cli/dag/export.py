@@ -71,8 +71,8 @@ def edges(graph: DagGraph) -> Iterator[tuple[str, str, bool]]:
     """Yields the edges as (from, to, whether it is on the critical path)."""
     path = set(pairwise(graph.critical_path()))
     for id in graph.tasks:
-        for parent in (*graph.dependencies[id], *graph.outside[id]):
-            yield parent, id, (parent, id) in path
+        for dependency in (*graph.dependencies[id], *graph.outside[id]):
+            yield dependency, id, (dependency, id) in path
 
 
 def words(graph: DagGraph, id: str) -> list[str]:
@@ -110,16 +110,16 @@ def mermaid(graph: DagGraph) -> str:
     place = {id: f"t{at}" for at, id in enumerate([*graph.tasks, *outside])}
     lines = ["flowchart TD"]
     for id, task in graph.tasks.items():
-        text = "<br>".join(map(spelled, words(graph, id)))
+        text = "<br>".join(map(escaped, words(graph, id)))
         kind = task.state.lower() if task.state in COLOURS else "waiting"
         lines.append(f'  {place[id]}["{text}"]:::{kind}')
-    lines += [f'  {place[id]}(["{spelled(clean(id))}"])' for id in outside]
+    lines += [f'  {place[id]}(["{escaped(clean(id))}"])' for id in outside]
     for start, end, marked in edges(graph):
         lines.append(f"  {place[start]} {'==>' if marked else '-->'} {place[end]}")
     lines += [f"  classDef {state.lower()} fill:{colour}" for state, colour in COLOURS.items()]
     return "\n".join([*lines, f"  classDef waiting fill:{WAITING}"])
 
 
-def spelled(text: str) -> str:
+def escaped(text: str) -> str:
     """A Mermaid text: characters with a meaning there are written as their code points."""
     return ODD.sub(lambda found: f"#{ord(found[0])};", text)

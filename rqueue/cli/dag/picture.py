@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rqueue.cli.dag.rails import MARKED, drawn
-from rqueue.cli.output.tables import clean, cut, span
-from rqueue.cli.top.panels import Panel
+from rqueue.cli.output.panels import Panel, Row
+from rqueue.cli.output.tables import clean, cut, dollars, span
 from rqueue.task.attempt.error_text import headline
 from rqueue.task.state import State
 
 if TYPE_CHECKING:
-    from rqueue.cli.top.panels import Row
     from rqueue.dags.view import DagGraph
     from rqueue.task.dag import Dag
     from rqueue.task.task import Task
@@ -36,11 +35,6 @@ def seconds(length: float | None) -> str:
     if length is None:
         return ""
     return f"{length * 1000:.0f}ms" if length < 1 else span(length)
-
-
-def dollars(usd: float) -> str:
-    """An amount in dollars as text."""
-    return f"${usd:,.2f}" if usd >= 0.01 or not usd else f"${usd:.6f}"  # noqa: PLR2004 (a cent)
 
 
 def progress(dag: Dag) -> str:
@@ -140,7 +134,10 @@ def table(graph: DagGraph, width: int | None = None) -> Panel:
         rows = [
             (
                 f"{place[id]}{f' {MARKED}' if id in path else ''}",
-                cut(", ".join(place[parent] for parent in graph.dependencies[id]), NAME_WIDTH),
+                cut(
+                    ", ".join(place[dependency] for dependency in graph.dependencies[id]),
+                    NAME_WIDTH,
+                ),
                 *columns(graph, id),
             )
             for id, _ in lines
@@ -163,8 +160,8 @@ def remark(graph: DagGraph, id: str) -> str:
     if task.state is State.CANCELLED:
         return task.cancel_reason or ""
     trigger = task.spec.trigger
-    others = [parent for parent in task.blocked_by if parent not in waits]
-    elsewhere = [parent for parent in others if parent not in graph.tasks]
+    others = [dependency for dependency in task.blocked_by if dependency not in waits]
+    elsewhere = [dependency for dependency in others if dependency not in graph.tasks]
     spawned = len(others) - len(elsewhere)
     parts = [
         f"on {trigger}" if trigger != "all_success" else "",

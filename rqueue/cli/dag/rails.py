@@ -1,14 +1,14 @@
 """A graph as lines of text: one task on each line, with rails from each task to its dependents.
 
-    ●        all rails lead down; what stands left of a task leads to it
-    ├─●─╮    what leaves it to the right leads from it
+    ●        rails lead down; a line from the left leads to the task
+    ├─●─╮    a line to the right leads from the task to its dependents
     ├─●─┤
     ╰─●─┤
-    ●───╯    but for a corner upwards, by which a rail ends in it
+    ●───╯    a corner upwards ends a rail in the task
 
-Tasks that lead to the same others share a rail, so that a fan of any width takes two. A line that
-meets a rail as `│` passes behind it. A task right below another comes after it, unless a line from
-the left leads to it.
+Tasks with the same dependents share a rail, so that a fan of any width takes two rails. A line that
+meets a rail as `│` passes behind it. A task directly below another depends on it, unless a line
+from the left leads to it.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ if TYPE_CHECKING:
 TASK, MARKED = "●", "◆"
 # The dependents that a rail still leads to.
 Rail = frozenset[str]
-NOBODY: Rail = frozenset()
+EMPTY: Rail = frozenset()
 
 
-def drawn(parents: Edges, marked: Collection[str] = ()) -> list[tuple[str, str]]:
+def drawn(dependencies: Edges, marked: Collection[str] = ()) -> list[tuple[str, str]]:
     """The tasks of an acyclic graph with the line of each, dependencies first. Tasks in `marked`
     get a different sign.
     """
-    children: dict[str, set[str]] = {id: set() for id in parents}
-    for id, above in parents.items():
-        for parent in above:
-            children[parent].add(id)
-    rails = Rails({id: frozenset(below) for id, below in children.items()})
+    dependents: dict[str, set[str]] = {id: set() for id in dependencies}
+    for id, above in dependencies.items():
+        for dependency in above:
+            dependents[dependency].add(id)
+    rails = Rails({id: frozenset(below) for id, below in dependents.items()})
     return [
-        (id, rails.line(id, MARKED if id in marked else TASK)) for id in in_turn(parents, children)
+        (id, rails.line(id, MARKED if id in marked else TASK))
+        for id in ordered(dependencies, dependents)
     ]
 
 
-def in_turn(parents: Edges, children: dict[str, set[str]]) -> Iterator[str]:
+def ordered(dependencies: Edges, dependents: dict[str, set[str]]) -> Iterator[str]:
     """Yields the tasks, dependencies first, each directly after one of them if possible."""
-    place = {id: at for at, id in enumerate(parents)}
-    waits = {id: len(set(above)) for id, above in parents.items()}
-    free = [id for id in reversed(list(parents)) if not waits[id]]
-    while free:
-        id = free.pop()
+    place = {id: at for at, id in enumerate(dependencies)}
+    waiting_for = {id: len(set(above)) for id, above in dependencies.items()}
+    ready = [id for id in reversed(list(dependencies)) if not waiting_for[id]]
+    while ready:
+        id = ready.pop()
         yield id
-        for child in sorted(children[id], key=place.__getitem__, reverse=True):
-            waits[child] -= 1
-            if not waits[child]:
-                free.append(child)
+        for dependent in sorted(dependents[id], key=place.__getitem__, reverse=True):
+            waiting_for[dependent] -= 1
+            if not waiting_for[dependent]:
+                ready.append(dependent)
 
 
 @dataclass(slots=True)
@@ -97,13 +98,13 @@ class Rails:
     rail is to its right. An empty rail means a free column.
     """
 
-    children: dict[str, Rail]
+    dependents: dict[str, Rail]
     columns: list[Rail] = field(default_factory=list)
     above: int = -1
     alike: Counter[Rail] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.alike.update(self.children.values())
+        self.alike.update(self.dependents.values())
 
     def line(self, id: str, sign: str) -> str:
         """The line of the next task."""
@@ -113,7 +114,7 @@ class Rails:
         self.columns = [rail - {id} for rail in self.columns]
         at = self.place(passed, ended)
         line = Line(at, passed, [column for column in ended if column != at], at)
-        self.lead_on(id, line)
+        self.add_rail(id, line)
         self.above = at if line.out == at else -1
         cells = []
         for column, rail in enumerate(self.columns):
@@ -132,11 +133,11 @@ class Rails:
             return self.free_after(at)
         return at
 
-    def lead_on(self, id: str, line: Line) -> None:
+    def add_rail(self, id: str, line: Line) -> None:
         """Gives a task with dependents a rail: one to its right that tasks with the same dependents
         share, else its own below it.
         """
-        wanted = self.children[id]
+        wanted = self.dependents[id]
         self.alike[wanted] -= 1
         if not wanted:
             return
@@ -154,5 +155,5 @@ class Rails:
         for at in range(column + 1, len(self.columns)):
             if not self.columns[at]:
                 return at
-        self.columns.append(NOBODY)
+        self.columns.append(EMPTY)
         return len(self.columns) - 1

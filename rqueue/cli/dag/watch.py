@@ -1,4 +1,4 @@
-"""Views of a DAG until it has ended, and their output in a pipe and as JSON."""
+"""`rqueue dag show --watch`: views of a DAG until it is at rest."""
 
 from __future__ import annotations
 
@@ -8,63 +8,65 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
 from rqueue.cli.dag.export import whole
-from rqueue.cli.dag.picture import progress
+from rqueue.cli.dag.picture import head, progress, summary, table
+from rqueue.cli.output.panels import AROUND, drawing, fitted, narrowed, on_quit
 from rqueue.cli.output.tables import note
-from rqueue.cli.top.frame import waited
-from rqueue.clock import SYSTEM
+from rqueue.clock import SYSTEM, paused
 from rqueue.errors import StoreUnavailable
-from rqueue.task.dag import DagStatus
 
 if TYPE_CHECKING:
     from rqueue.cli.output.tables import Printer
     from rqueue.dags.view import DagGraph
-    from rqueue.operations import Progress
     from rqueue.queue import Queue
-    from rqueue.task.dag import Dag
 
 # Reading a large DAG takes at most this share of the time.
 SHARE = 0.2
-POLL_SEC = 0.5
+STYLES = {"completed": "green", "failed": "bold red", "cancelled": "dim", "running": "cyan"}
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DagView:
     """The last graph that was read, and the error of a later read that failed."""
 
     graph: DagGraph | None
-    trouble: str = ""
+    error: str = ""
 
 
 async def follow(
     queue: Queue, dag: str, interval_sec: float, stop: asyncio.Event
-) -> AsyncIterator[Seen]:
-    """Yields a view after each interval, until the DAG is at rest or `stop` is set. An unavailable
-    server is asked again.
+) -> AsyncIterator[DagView]:
+    """Yields a view after each interval, until the DAG is at rest or `stop` is set. A read that
+    fails because the server is unavailable is retried.
     """
-    seen = Seen(None)
+    view = DagView(None)
     while not stop.is_set():
         began = SYSTEM.monotonic()
         try:
-            seen = Seen(await queue.dags.show(dag))
+            view = DagView(await queue.dags.show(dag))
         except StoreUnavailable as error:
-            seen = Seen(seen.graph, str(error))
-        yield seen
-        if seen.graph is not None and seen.graph.at_rest and not seen.trouble:
+            view = DagView(view.graph, str(error))
+        yield view
+        if view.graph is not None and view.graph.at_rest and not view.error:
             return
         took = SYSTEM.monotonic() - began
-        await waited(stop, max(interval_sec, took / SHARE))
+        await paused(stop, max(interval_sec, took / SHARE))
 
 
-async def told(queue: Queue, out: Printer, dag: str, interval_sec: float) -> DagGraph | None:
+async def print_changes(
+    queue: Queue, out: Printer, dag: str, interval_sec: float
+) -> DagGraph | None:
     """Prints a document in each interval, or a line for each change; returns the last graph."""
     last, found = "", None
-    async for seen in follow(queue, dag, interval_sec, asyncio.Event()):
-        if seen.trouble:
-            note(f"server unavailable, retrying: {seen.trouble}")
-        elif seen.graph is not None:
-            found = seen.graph
+    async for view in follow(queue, dag, interval_sec, asyncio.Event()):
+        if view.error:
+            note(f"server unavailable, retrying: {view.error}")
+        elif view.graph is not None:
+            found = view.graph
             if out.as_json:
                 out.json(whole(found))
             elif progress(found.dag) != last:
@@ -73,15 +75,33 @@ async def told(queue: Queue, out: Printer, dag: str, interval_sec: float) -> Dag
     return found
 
 
-async def ended(queue: Queue, dag: str, heard: Progress | None) -> Dag:
-    """Waits until a DAG is at rest and returns it; `heard` receives the number of ended tasks."""
-    while True:
-        found = await queue.dags.status(dag)
-        if heard is not None:
-            heard(found.total - found.open, found.total)
-        if found.ended:
-            return found
-        # A failed DAG may still have tasks that run; only its tasks show whether it is at rest.
-        if found.status is DagStatus.FAILED and (await queue.dags.show(dag)).at_rest:
-            return found
-        await asyncio.sleep(POLL_SEC)
+def shown(graph: DagGraph, width: int) -> Group:
+    """A whole DAG for a terminal of this width."""
+    lines = [Text(line) for line in head(graph)]
+    return Group(*lines, drawing(narrowed(table(graph, width), width)))
+
+
+def picture(view: DagView, width: int, height: int) -> Group:
+    """A watched DAG for a terminal of this size, summarised if it does not fit."""
+    lines = [Text(f"server unavailable, retrying: {view.error}", "bold red")] if view.error else []
+    if view.graph is None:
+        return Group(*(lines or [Text("loading")]))
+    dag = view.graph.dag
+    lines.append(Text(progress(dag), STYLES.get(dag.status, ""), no_wrap=True))
+    lines += [Text(line, no_wrap=True, overflow="ellipsis") for line in head(view.graph)]
+    panel, space = table(view.graph, width), height - len(lines)
+    if len(panel.rows) + AROUND > space:
+        panel = summary(view.graph)
+    return Group(*lines, *(drawing(narrowed(one, width)) for one in fitted([panel], space)))
+
+
+async def live(queue: Queue, dag: str, interval_sec: float) -> DagGraph | None:
+    """Shows a DAG until it has ended or q is pressed, and returns the last graph."""
+    console, stop, found = Console(), asyncio.Event(), None
+    with on_quit(stop.set), Live(console=console, screen=True, auto_refresh=False) as drawn:
+        # A large DAG takes seconds to read.
+        drawn.update(picture(DagView(None), console.width, console.height), refresh=True)
+        async for view in follow(queue, dag, interval_sec, stop):
+            found = view.graph
+            drawn.update(picture(view, console.width, console.height), refresh=True)
+    return found

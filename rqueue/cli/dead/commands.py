@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from rqueue.cli.bulk import counted
-from rqueue.cli.dead import report, resolve, show
-from rqueue.cli.dead.resolve import filtering
-from rqueue.cli.limits.budget import shown
+from rqueue.cli.dead import decide, report, show
+from rqueue.cli.dead.decide import dead_filter
 from rqueue.cli.main import nothing
-from rqueue.cli.output.tables import Columns, Printer, cut, gist, note, span
+from rqueue.cli.options import row_limit
+from rqueue.cli.output.tables import Columns, Printer, counted, cut, exact, gist, note, span
 from rqueue.cli.session import on_queue
 from rqueue.clock import SYSTEM
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from rqueue.queue import Queue
     from rqueue.task.task import Task
 
-LIMIT = 100
 ERROR, INPUT, PATTERN = 60, 40, 80
 
 
@@ -33,7 +31,7 @@ def ago(task: Task) -> str:
 
 
 def agent(task: Task) -> str:
-    """Whom it was for, or who failed it."""
+    """The agent of the task, or the worker that failed it last."""
     from rqueue.dead.admin import agent_of  # noqa: PLC0415
 
     return agent_of(task) or ""
@@ -60,7 +58,7 @@ TASKS: Columns[Task] = {
     "ERROR": lambda task: gist(task.last_error, ERROR),
     "INPUT": lambda task: cut(json.dumps(task.payload), INPUT),
     "ATTEMPTS": lambda task: f"{task.attempts}/{task.spec.max_attempts}",
-    "COST": lambda task: shown(task.cost_usd) if task.cost_usd else "",
+    "COST": lambda task: exact(task.cost_usd) if task.cost_usd else "",
     "DIED": lambda task: f"{ago(task)} ago",
     "CLUSTER": cluster,
     "": marks,
@@ -72,7 +70,7 @@ CLUSTERS: Columns[Cluster] = {
     "REASON": lambda one: one.reason,
     "POISON": lambda one: str(one.poison_pills or ""),
     "ESCALATED": lambda one: str(one.escalated or ""),
-    "COST": lambda one: shown(one.cost_usd) if one.cost_usd else "",
+    "COST": lambda one: exact(one.cost_usd) if one.cost_usd else "",
     "LAST": lambda one: one.last.strftime("%Y-%m-%d %H:%M") if one.last else "",
     "ERROR": lambda one: cut(one.pattern, PATTERN),
 }
@@ -88,29 +86,15 @@ def dead() -> None:
 
 
 @dead.command("list")
-@filtering
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=LIMIT,
-    show_default=True,
-    help="Maximum number of rows.",
-)
+@dead_filter
+@row_limit
 @on_queue
 async def listed(queue: Queue, out: Printer, *, limit: int, **wanted: Any) -> None:
     """List dead tasks, the most recent first."""
-    from rqueue.dead.admin import dead_filter  # noqa: PLC0415
+    from rqueue.dead import admin  # noqa: PLC0415
 
-    found: list[Task] = []
-    more = False
-    async for task in queue._internals.dead.latest(dead_filter(cast("Wanted", wanted))):
-        if len(found) == limit:
-            more = True
-            break
-        found.append(task)
-    out.rows(found, TASKS, document)
-    if more:
-        note(f"there are more than {limit}: narrow the filter or raise --limit")
+    found = queue._internals.dead.latest(admin.dead_filter(cast("Wanted", wanted)))
+    await out.first_rows(found, limit, TASKS, document)
 
 
 def document(task: Task) -> dict[str, object]:
@@ -138,7 +122,7 @@ def document(task: Task) -> dict[str, object]:
 
 
 @dead.command()
-@filtering
+@dead_filter
 @on_queue
 async def clusters(queue: Queue, out: Printer, **wanted: Any) -> None:
     """List clusters of similar dead tasks, the largest first.
@@ -146,7 +130,7 @@ async def clusters(queue: Queue, out: Printer, **wanted: Any) -> None:
     Tasks of a cluster have the same type, reason and error. Numbers, ids, paths, times and quoted
     texts in the error are ignored.
     """
-    with out.working("look"):
+    with out.working("search"):
         found = await queue.dead.clusters(**wanted)
     out.rows(found, CLUSTERS, cluster_document)
     if out.as_json:
@@ -174,5 +158,5 @@ def cluster_document(one: Cluster) -> dict[str, object]:
     }
 
 
-for each in (show.show, *resolve.COMMANDS, report.report):
+for each in (show.show, *decide.COMMANDS, report.report):
     dead.add_command(each)

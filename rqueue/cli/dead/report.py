@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rqueue.cli.dead.show import row_of
-from rqueue.cli.output.tables import Printer, clean, note
-from rqueue.cli.output.timeline import clock
+from rqueue.cli.output.tables import Printer, clean, clock, note
 from rqueue.cli.session import on_queue
 from rqueue.clock import SYSTEM
 from rqueue.errors import InvalidTask

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rqueue.cli.limits.budget import shown
 from rqueue.cli.output.next_steps import program
-from rqueue.cli.output.tables import Columns, Printer, clean, cut, gist, note, span
-from rqueue.cli.output.timeline import WIDTH, clock
+from rqueue.cli.output.tables import (
+    WIDTH,
+    Columns,
+    Printer,
+    clean,
+    clock,
+    cut,
+    exact,
+    gist,
+    note,
+    span,
+)
 from rqueue.cli.session import on_queue
 from rqueue.clock import SYSTEM
 from rqueue.errors import ConfigError, StoreUnavailable
@@ -38,7 +47,7 @@ ATTEMPTS: Columns[AttemptRecord] = {
     "AGENT": lambda one: one.agent or "",
     "REASON": lambda one: one.reason,
     "TOOK": lambda one: "" if one.duration_sec is None else took(one.duration_sec),
-    "COST": lambda one: shown(one.cost_usd) if one.cost_usd else "",
+    "COST": lambda one: exact(one.cost_usd) if one.cost_usd else "",
     "TOKENS": lambda one: str(one.tokens or ""),
     "MODEL": lambda one: one.model or "",
     "ERROR": lambda one: gist(one.error, WIDTH),
@@ -90,7 +99,7 @@ async def show(queue: Queue, out: Printer, task: str) -> None:
         if value:
             click.echo(f"{name:10} {clean(value)}")
     if number:
-        click.echo(f"{'waits':10} {waiting_line(number, some)}")
+        click.echo(f"{'dependents':10} {waiting_line(number, some)}")
     print_text("error", found.last_error or "")
     print_text("payload", json.dumps(found.payload, indent=2))
     click.echo()
@@ -127,7 +136,7 @@ def facts(found: Task) -> dict[str, str]:
         "poison": f"failed on several workers: {names}" if found.poison_pill else "",
         "decided": found.resolution or "" if found.reviewed else "",
         "attempts": f"{found.attempts} of {found.spec.max_attempts} failed in this life",
-        "cost": f"{shown(found.cost_usd)} USD in all{tokens}",
+        "cost": f"{exact(found.cost_usd)} USD in all{tokens}",
         "cluster": f"{id} {cut(pattern, WIDTH)}",
         "unreadable": found.unreadable or "",
     }
@@ -152,7 +161,7 @@ def took(seconds: float) -> str:
 def waiting_line(number: int, some: list[TaskId]) -> str:
     """The dependents of a task: their number and the first of them."""
     rest = f" and {number - len(some)} more" if number > len(some) else ""
-    return f"{number} for it: {', '.join(some)}{rest}"
+    return f"{number}: {', '.join(some)}{rest}"
 
 
 def print_text(name: str, text: str) -> None:

@@ -40,14 +40,14 @@ def program() -> str:
     """The command that starts this program in a shell."""
     started = Path(sys.argv[0])
     if started.suffix == ".py":
-        return f"{near(sys.executable)} -m rqueue"
+        return f"{shell_path(sys.executable)} -m rqueue"
     found = shutil.which(started.name)
     if found is not None and Path(found).absolute() == started.absolute():
         return started.name
-    return near(sys.argv[0])
+    return shell_path(sys.argv[0])
 
 
-def near(path: str) -> str:
+def shell_path(path: str) -> str:
     """The shortest path from the working directory, quoted for a shell."""
     # Not resolved: the interpreter finds its virtual environment by the link.
     here = os.path.relpath(path)

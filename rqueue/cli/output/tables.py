@@ -1,22 +1,26 @@
-"""Output of commands: tables in a terminal, plain columns in a pipe, or JSON."""
+"""Output of commands: tables in a terminal, plain columns in a pipe, or JSON; texts of values."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rqueue.operations import Progress
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], str]]
 
+# Maximum width of an error or a value in one line.
+WIDTH = 160
 STYLES = {
     "ok": "green",
     "warn": "yellow",
@@ -48,6 +52,32 @@ class Printer:
             print_table(list(columns), found)
         else:
             print_columns(list(columns), found)
+
+    async def first_rows(
+        self,
+        items: AsyncIterable[T],
+        limit: int,
+        columns: Columns[T],
+        document: Callable[[T], object],
+        *,
+        order: Callable[[T], Any] | None = None,
+    ) -> int:
+        """Prints the first rows, sorted by `order` if given, and notes if there are more than the
+        limit. Returns the number of printed rows.
+        """
+        found: list[T] = []
+        more = False
+        async for item in items:
+            if len(found) == limit:
+                more = True
+                break
+            found.append(item)
+        if order is not None:
+            found.sort(key=order)
+        self.rows(found, columns, document)
+        if more:
+            note_more(limit)
+        return len(found)
 
     def one(self, document: object, *lines: str) -> None:
         """Prints one JSON document, or these lines."""
@@ -82,6 +112,11 @@ class Printer:
 def note(text: str) -> None:
     """Prints a remark to standard error."""
     click.echo(f"rqueue: {clean(text)}", err=True)
+
+
+def note_more(limit: int) -> None:
+    """Notes that there are more rows than the limit."""
+    note(f"there are more than {limit}: narrow the filter or raise --limit")
 
 
 def clean(text: str) -> str:
@@ -161,3 +196,23 @@ def span(seconds: float) -> str:
         if left >= size:
             return f"{left // size}{unit} {left % size // below}{smaller}"
     return f"{left // 60}m {left % 60}s" if left >= 60 else f"{left}s"  # noqa: PLR2004 (a minute)
+
+
+def clock(at: datetime) -> str:
+    """An instant in UTC as text."""
+    return at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def counted(number: int) -> str:
+    """The number of tasks as text."""
+    return f"{number} task{'' if number == 1 else 's'}"
+
+
+def dollars(usd: float) -> str:
+    """An amount in dollars as text, in cents or, below a cent, in millionths."""
+    return f"${usd:,.2f}" if usd >= 0.01 or not usd else f"${usd:.6f}"  # noqa: PLR2004 (a cent)
+
+
+def exact(usd: float | None) -> str:
+    """An amount in dollars without rounding to cents; None is no limit."""
+    return "no limit" if usd is None else f"{usd:,.6f}".rstrip("0").rstrip(".")

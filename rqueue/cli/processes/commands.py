@@ -1,4 +1,4 @@
-"""`rqueue worker`, `rqueue scheduler` and `rqueue notifier`: processes that serve a queue.
+"""`rqueue up, worker, scheduler, notifier`: processes that serve a queue.
 
 Their implementation is imported when a command is called.
 """
@@ -6,6 +6,7 @@ Their implementation is imported when a command is called.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -26,14 +27,45 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("app", metavar="[MODULE:QUEUE]", required=False)
+@click.option("--demo", is_flag=True, help="Run a sample workload and show it.")
+@click.option("--concurrency", type=click.IntRange(1), default=10, help="Concurrent tasks.")
+@click.option(
+    "--grace", type=SECONDS, default=10.0, help="Seconds to wait for running tasks at the end."
+)
+@click.option("--no-archive", is_flag=True, help="Do not start PostgreSQL for ended tasks.")
+@observable
+def up(app: str | None, demo: bool, concurrency: int, grace: float, **options: Any) -> None:
+    """Start the servers, the scheduler and a worker with one command.
+
+    The server is that of RQUEUE_REDIS_URL or rqueue.yaml, else an embedded Valkey with its data in
+    .rqueue/. Ended tasks are archived in the PostgreSQL of RQUEUE_POSTGRES_URL; with an embedded
+    Valkey, in an embedded PostgreSQL. Ctrl-C stops everything in order. With --demo and without a
+    terminal, it ends when the workload is done.
+    """
+    from rqueue.cli.processes import up_process  # noqa: PLC0415 - imported when called
+
+    if demo == (app is not None):
+        raise ConfigError("MODULE:QUEUE", "is required; or use --demo to see a sample queue")
+    ports = ports_of(options)
+    if demo and options["log_level"] is None:
+        # Log lines would overwrite the live view, which shows everything but errors.
+        logging.getLogger("rqueue").setLevel("ERROR")
+    set_up_logs(options)
+    embedded = up_process.choose_server()
+    up_process.choose_archive(wanted=not options["no_archive"])
+    up_process.run_up(app, ports, concurrency=concurrency, grace_sec=grace, embedded=embedded)
+
+
+@click.command()
 @observable
 @serving_queue
 async def notifier(queue: Queue, out: Printer, **options: Any) -> None:
     """Send the notices of a queue to its sinks.
 
-    The leading scheduler also does this if it has the secrets. Any number may run.
+    The elected scheduler also does this if it has the secrets. Any number may run.
     """
-    from rqueue.cli.processes.serving import keep_all  # noqa: PLC0415
+    from rqueue.cli.processes.serving import run_services  # noqa: PLC0415
     from rqueue.notices.notifier import notifiers  # noqa: PLC0415
     from rqueue.worker.stats import worker_name  # noqa: PLC0415
 
@@ -43,10 +75,10 @@ async def notifier(queue: Queue, out: Printer, **options: Any) -> None:
     )
     if not made:
         raise ConfigError("sinks", "there are none: add some to rqueue.yaml")
-    await keep_all(queue, made, ports_of(options), name=worker_name())
+    await run_services(queue, made, ports_of(options), name=worker_name())
 
 
-# In development, tasks that still run the old code are not waited for.
+# In development, tasks that run the old code get only this long to finish.
 RELOAD_GRACE_SEC = 2.0
 
 
@@ -99,16 +131,16 @@ def worker(app: str, processes: int, reload: bool, **options: Any) -> None:
     if reload:
         set_up_logs(options)
         grace = ["--grace", f"{min(options['grace'], RELOAD_GRACE_SEC):g}"]
-        command = [*again("--grace", flags=["--reload"]), *grace]
+        command = [*own_command("--grace", flags=["--reload"]), *grace]
         from rqueue.process.reloader import Reloader, folders_of  # noqa: PLC0415
 
         run(Reloader(command, folders_of(module), slots=slots).run())
     elif processes > 1:
         set_up_logs(options)
-        command = again("--processes", "--metrics-port", "--health-port", "--name")
-        from rqueue.process.supervisor import Processes  # noqa: PLC0415
+        command = own_command("--processes", "--metrics-port", "--health-port", "--name")
+        from rqueue.process.supervisor import Supervisor  # noqa: PLC0415
 
-        made = Processes(command, processes, ports, slots=slots, name=options["name"])
+        made = Supervisor(command, processes, ports, slots=slots, name=options["name"])
         run(made.run())
         if made.refused:
             raise click.exceptions.Exit(made.refused)
@@ -139,12 +171,14 @@ async def scheduler(queue: Queue, out: Printer, **options: Any) -> None:
         await made.run(stop)
 
 
-def again(*options: str, flags: Sequence[str] = ()) -> list[str]:
+def own_command(*options: str, flags: Sequence[str] = ()) -> list[str]:
     """The command line of this process without some options, their values, and some flags."""
-    return [sys.executable, "-m", "rqueue", *without(sys.argv[1:], options, flags)]
+    return [sys.executable, "-m", "rqueue", *without_options(sys.argv[1:], options, flags)]
 
 
-def without(words: Sequence[str], options: Sequence[str], flags: Sequence[str]) -> list[str]:
+def without_options(
+    words: Sequence[str], options: Sequence[str], flags: Sequence[str]
+) -> list[str]:
     """Removes some options with their values, and some flags, from a command line."""
     left: list[str] = []
     skip = False

@@ -31,7 +31,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def calm() -> None:
+def tune_gc() -> None:
     """Reduces the work of Python's garbage collector: modules are never freed, and the objects of a
     batch are freed soon and have no cycles.
     """
@@ -48,7 +48,7 @@ LEAVE_SEC = 1.0
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Runs the work, then ends the process without waiting for handlers that do not stop."""
-    calm()
+    tune_gc()
     loop = new_loop()
     left = False
     try:

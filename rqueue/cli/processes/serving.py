@@ -20,7 +20,7 @@ from rqueue.clock import ended
 from rqueue.errors import ConfigError
 from rqueue.gauges import GAUGES
 from rqueue.process.monitor import Monitor, Ports, ServedQueue
-from rqueue.process.service import Figures, Service, run_service
+from rqueue.process.service import Service, ServiceCounters, run_service
 from rqueue.process.worker_process import Limits, WorkerProcess, on_steps
 from rqueue.queue import Queue
 from rqueue.runtime import assemble, open_runtime
@@ -107,7 +107,9 @@ def queue_of(app: Queue, module: str, name: str) -> Queue:
     return queue
 
 
-async def keep_all(queue: Queue, services: Sequence[Service], ports: Ports, *, name: str) -> None:
+async def run_services(
+    queue: Queue, services: Sequence[Service], ports: Ports, *, name: str
+) -> None:
     """Runs services of a queue, each at its own interval, until SIGTERM or SIGINT. `name` is the
     name of the process in its log.
     """
@@ -115,7 +117,7 @@ async def keep_all(queue: Queue, services: Sequence[Service], ports: Ports, *, n
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     log.FACTS.update(worker=name, queue=queue.name)
-    figures = {one.name: Figures() for one in services}
+    figures = {one.name: ServiceCounters() for one in services}
 
     def server_ms() -> float:
         return queue._internals.clock.now_ms()

@@ -1,4 +1,4 @@
-"""Who is to blame for failures: when a task is a poison pill, and when a worker is drained."""
+"""Blame for failures: when a task is a poison pill, and when a worker is drained."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WorkerRule(BaseModel):
 
 
 NO_POISON = PoisonRule(enabled=False)
-# Document B's rule: with its three attempts it marks a pill, but saves no attempt.
+# Document B's rule: with its three attempts it marks a poison pill, but saves no attempt.
 DOCUMENT_B = PoisonRule(workers=2, attempts=3)
 POISON: Mapping[str, BaseModel] = {ON: PoisonRule(), OFF: NO_POISON, "document-b": DOCUMENT_B}
 BAD_WORKERS: Mapping[str, BaseModel] = {ON: WorkerRule(), OFF: WorkerRule(enabled=False)}
@@ -105,7 +105,7 @@ def suspects(outcome: Failed | Lost, in_a_row: int = 0) -> frozenset[Culprit]:
             return frozenset({Culprit.TASK, Culprit.TYPE} if exclusive else {Culprit.TYPE})
         case Failed(reason=reason) if reason in UNCOUNTED:
             return NO_CULPRITS
-        case Failed(cause=Cause.ASKED):
+        case Failed(cause=Cause.REQUESTED):
             return frozenset({Culprit.TYPE})
     found = {Culprit.TYPE}
     if not outcome.permanent:

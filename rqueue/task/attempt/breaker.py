@@ -1,4 +1,4 @@
-"""Circuit breakers: when the tasks of a type are not handed out, and for how long."""
+"""Circuit breakers: when the tasks of a type cannot be claimed, and for how long."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rest = Annotated[float, Field(gt=0, le=365 * DAY_SEC, allow_inf_nan=False)]
 
 
 class BreakerState(StrEnum):
-    """Whether tasks of a type are handed out: all, none, or one as a probe."""
+    """Which tasks of a type can be claimed: all, none, or one as a probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -60,8 +60,8 @@ class Breakers(BaseModel):
         own = self.overrides.get(type)
         if own is None:
             return self.defaults
-        said = {field: getattr(own, field) for field in own.model_fields_set}
-        return self.defaults.model_copy(update=said)
+        given = {field: getattr(own, field) for field in own.model_fields_set}
+        return self.defaults.model_copy(update=given)
 
 
 NO_BREAKER = BreakerRule(enabled=False)
@@ -70,7 +70,7 @@ NO_BREAKERS = Breakers(defaults=NO_BREAKER)
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The breaker of a type as it is: how many attempts in a row have failed; if it is not closed,
+    """The current breaker of a type: how many attempts in a row have failed; if it is not closed,
     since when, until when, and its probe.
     """
 
@@ -83,8 +83,8 @@ class Breaker:
     probe: str | None = None
 
 
-# Reasons that do not count: the task was taken back, never began, exceeded a budget, or the service
-# is healthy and asks for fewer requests.
+# Reasons that do not count: the task was cancelled, never began, exceeded a budget, or was rate
+# limited by a healthy service.
 UNCOUNTED = frozenset(
     {Reason.CANCELLED, Reason.BUDGET_EXCEEDED, Reason.CLAIM_EXPIRED, Reason.RATE_LIMIT}
 )

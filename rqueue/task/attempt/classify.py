@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rqueue.errors import HandlerSignal, RateLimited
-from rqueue.task.attempt.error_text import DEEPEST, causes_of, grouped, reachable
+from rqueue.task.attempt.error_text import MAX_DEPTH, causes_of, grouped, reachable
 from rqueue.task.attempt.outcome import Reason, reason_of
 from rqueue.task.fields import YEAR_SEC
 
@@ -38,8 +38,8 @@ OUTSIDE = frozenset(
     }
 )
 SERVER_ERROR = 500
-# Which reason a group gets, by precedence: what another attempt meets again, and what is more
-# specific than `error`. A cancel beside an error is its consequence.
+# The precedence of reasons in a group: first those that another attempt would have again, then
+# those that are more specific than `error`. A cancel beside an error is its consequence.
 FIRST = (
     Reason.BUDGET_EXCEEDED,
     Reason.RATE_LIMIT,
@@ -53,13 +53,13 @@ FIRST = (
 
 
 def is_cancelled() -> bool:
-    """Whether the running task was cancelled; not something that it awaits."""
+    """Whether the running task itself was cancelled, not something that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def runs(task: asyncio.Task[Any] | None) -> bool:
-    """Whether this task is the current one; a discarded coroutine is closed by others."""
+def is_current(task: asyncio.Task[Any] | None) -> bool:
+    """Whether this task is the current one; a coroutine that was discarded is closed elsewhere."""
     try:
         return task is not None and asyncio.current_task() is task
     except RuntimeError:
@@ -71,16 +71,16 @@ def is_outside(error: BaseException, depth: int = 0) -> bool:
     connection, or a failing service. Such an error is not the task's fault.
     """
     if isinstance(error, BaseExceptionGroup):
-        return depth < DEEPEST and all(is_outside(one, depth + 1) for one in error.exceptions)
+        return depth < MAX_DEPTH and all(is_outside(one, depth + 1) for one in error.exceptions)
     names = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, OSError) or names & OUTSIDE or (status_of(error) or 0) >= SERVER_ERROR:
         return True
     cause = error.__cause__
-    return cause is not None and depth < DEEPEST and is_outside(cause, depth + 1)
+    return cause is not None and depth < MAX_DEPTH and is_outside(cause, depth + 1)
 
 
 def reason_in(raised: Sequence[BaseException]) -> Reason:
-    """The reason of an error, or of a group with all its errors (see `together`)."""
+    """The reason of an error, or of a group with all its errors (see `group_members`)."""
     reasons = [
         reason
         for one in raised
@@ -124,7 +124,7 @@ UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 TOO_MANY = 429
 BASE_SEC, LONGEST_SEC, JITTER = 60.0, 3600.0, 0.1
 # How much of an error's text is searched: it may be megabytes.
-LOOKED_AT = 4096
+MAX_SEARCHED = 4096
 
 
 def is_limited(error: BaseException) -> bool:
@@ -147,7 +147,7 @@ def longest(waits: Iterable[object]) -> float | None:
 
 
 def unexplained(error: BaseException) -> tuple[BaseException, ...]:
-    """The errors behind an error that does not classify itself."""
+    """The causes of an error that has no classification of its own."""
     explained = isinstance(error, HandlerSignal) or reason_of(error) is not Reason.ERROR
     return () if explained else causes_of(error)
 
@@ -170,7 +170,7 @@ def wait_of(error: BaseException, now: datetime) -> float | None:
 
 
 def wait_in_text(text: str) -> float | None:
-    """The seconds that a text asks to wait: a number, or parts with units, the largest first."""
+    """The wait that a text requests, in seconds: a number, or parts with units in falling order."""
     follows = TIME_FOLLOWS.search(text)
     part = PART.match(text, follows.end()) if follows else None
     if part is None:
@@ -203,12 +203,14 @@ def wait_for(parks: int, random: Random) -> float:
     return wait + random.uniform(0.0, JITTER * wait)
 
 
-def park_sec(asked: float | None, parks: int, random: Random) -> float:
+def park_sec(requested_sec: float | None, parks: int, random: Random) -> float:
     """The delay of a parked task: the requested one, at most a year; else growing with
     each park.
     """
+    if requested_sec is None:
+        return wait_for(parks, random)
     # In this order NaN, which a handler may compute, gives 0.
-    return wait_for(parks, random) if asked is None else min(max(0.0, asked), float(YEAR_SEC))
+    return min(max(0.0, requested_sec), float(YEAR_SEC))
 
 
 def slow_sec(wait_sec: float, most_sec: float) -> float:
@@ -264,7 +266,7 @@ def until(date: str, now: datetime) -> float:
 def text_of(error: BaseException) -> str:
     """An error's text, "" where it cannot be converted."""
     try:
-        return str(error)[:LOOKED_AT]
+        return str(error)[:MAX_SEARCHED]
     except BaseException:
         # An exception's own __str__ may raise anything.
         return ""

@@ -1,4 +1,4 @@
-"""Finds the one line of an error text that says what went wrong: the last of a traceback.
+"""Finds the line of an error text that names the error: the last line of a traceback.
 
 The text is arbitrary, and may be cut: at its end, or with its middle left out.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HEADER = "Traceback (most recent call last):"
 # How deep tracebacks within messages are parsed.
-DEEPEST_HEADER = 3
+MAX_HEADER_DEPTH = 3
 CHAINED = re.compile(
     r"^(?:During handling of the above exception, another exception occurred"
     r"|The above exception was the direct cause of the following exception):[ \r]*$",
@@ -34,7 +34,7 @@ LAST_RULE = re.compile(r" *\+-{8,}")
 INLINED = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"})
 SITE = re.compile(r".*/(?:site|dist)-packages/([^/]+)")
 PYTHONS = re.compile(r".*/lib(?:64)?/python\d[^/]*/|<frozen ")
-ROOMS = (
+PACKAGES = (
     "archive|artifacts|budgets|cli|core|dags|dead|embedded|explain|fleet|inbox|limits|maintenance"
     "|metrics|notices|process|producer|settings|store|task|testing|worker"
 )
@@ -42,7 +42,7 @@ MODULES = (
     "__init__|__main__|clock|doctor|errors|finding|gauges|handlers|internals|log|middleware"
     "|operations|queue|runtime|services|sync"
 )
-OURS = re.compile(rf"(?:.*/)?rqueue/(?:(?:{ROOMS})/.*|(?:{MODULES})\.py)")
+OURS = re.compile(rf"(?:.*/)?rqueue/(?:(?:{PACKAGES})/.*|(?:{MODULES})\.py)")
 
 
 class Raised(NamedTuple):
@@ -70,12 +70,12 @@ def headline(error: str) -> str:
     return first(error.split("\n")) if found is None else found.line
 
 
-def raised(error: str, *, deep: int = 0) -> Raised | None:
+def raised(error: str, *, depth: int = 0) -> Raised | None:
     """The exception of a traceback; None where the error has none."""
     parts = [part.split("\n") for part in CHAINED.split(error.replace("\r\n", "\n"))]
     # The last part may be cut off: then the last complete one counts.
     for part in reversed(parts):
-        found = read(part, deep) or (read_alone(part) if len(parts) > 1 else None)
+        found = read(part, depth) or (read_alone(part) if len(parts) > 1 else None)
         if found is not None:
             return found
     place = place_of(list(frames(parts[-1])))
@@ -84,12 +84,12 @@ def raised(error: str, *, deep: int = 0) -> Raised | None:
     return Raised(f"a traceback without its end: {place}", "")
 
 
-def read(lines: Sequence[str], deep: int) -> Raised | None:
+def read(lines: Sequence[str], depth: int) -> Raised | None:
     """The exception of one traceback of a chain."""
     causes: tuple[str, ...] = ()
     rule = next((at for at, line in enumerate(lines) if RULE.fullmatch(line)), None)
     if rule is not None:
-        causes = tuple(dict.fromkeys(inside(lines[rule:], deep)))
+        causes = tuple(dict.fromkeys(group_lines(lines[rule:], depth)))
         own = [MARGIN.sub("", line) for line in lines[:rule]]
         lines = own if any(map(begins, own)) else [HEADER, *own]
     begin = next((at for at, line in enumerate(lines) if begins(line)), None)
@@ -100,7 +100,7 @@ def read(lines: Sequence[str], deep: int) -> Raised | None:
         return None
     before = lines[begin].strip().removesuffix(HEADER).removesuffix(GROUP)
     before = "" if FRAME.fullmatch(before) else before
-    line = before + opened(lines[end:], deep)
+    line = before + message_line(lines[end:], depth)
     return Raised(line, place_of(list(frames(lines[begin:end]))), causes)
 
 
@@ -129,13 +129,13 @@ def end_of(lines: Sequence[str], begin: int) -> int | None:
     return None
 
 
-def opened(lines: Sequence[str], deep: int) -> str:
+def message_line(lines: Sequence[str], depth: int) -> str:
     """The line of an exception. Where its message begins with an empty line, the next line; where
     the message is a traceback, that one's exception.
     """
     line = lines[0].strip()
-    if line.endswith(HEADER) and deep < DEEPEST_HEADER:
-        found = raised("\n".join([HEADER, *lines[1:]]), deep=deep + 1)
+    if line.endswith(HEADER) and depth < MAX_HEADER_DEPTH:
+        found = raised("\n".join([HEADER, *lines[1:]]), depth=depth + 1)
         return line if found is None else line.removesuffix(HEADER) + found.line
     return f"{line} {first(lines[1:])}".strip() if line.endswith(":") else line
 
@@ -146,14 +146,14 @@ def read_alone(lines: Sequence[str]) -> Raised | None:
     return Raised(line, "") if NAMED.fullmatch(line) else None
 
 
-def inside(lines: Sequence[str], deep: int) -> Iterator[str]:
-    """The errors in a group, one line each; of a nested group, its own and those in it."""
+def group_lines(lines: Sequence[str], depth: int) -> Iterator[str]:
+    """A line for each error in a group; for a nested group its own, and those of its errors."""
     block: list[str] = []
     for line in [*lines, lines[0]]:
         if not RULE.fullmatch(line):
             block += [] if LAST_RULE.fullmatch(line) else [MARGIN.sub("", line)]
         elif block:
-            found = raised("\n".join(block), deep=deep)
+            found = raised("\n".join(block), depth=depth)
             yield first(block) if found is None else found.line
             block = []
 
@@ -168,7 +168,7 @@ def frames(lines: Sequence[str]) -> Iterator[Frame]:
 
 def place_of(found: Sequence[Frame]) -> str:
     """Where the user's code was: its innermost function, and the file name without numbers."""
-    own = users(found) or found
+    own = user_frames(found) or found
     if not own:
         return ""
     path, function = own[-1]
@@ -176,7 +176,7 @@ def place_of(found: Sequence[Frame]) -> str:
     return f"{function} in {file}"
 
 
-def users(found: Sequence[Frame]) -> Sequence[Frame]:
+def user_frames(found: Sequence[Frame]) -> Sequence[Frame]:
     """The frames of the user's code. Where all of it is installed, those of the package whose
     function was called first.
     """
@@ -200,11 +200,11 @@ def first(lines: Sequence[str]) -> str:
 
 # How deep causes and groups are followed, and how many errors are read: both may be
 # attacker-controlled, and a group may contain another several times.
-DEEPEST = 10
-MOST = 1000
+MAX_DEPTH = 10
+MAX_ERRORS = 1000
 
 
-def together(error: BaseException) -> list[BaseException]:
+def group_members(error: BaseException) -> list[BaseException]:
     """An error and, of a group, all errors in it, in order."""
     return reachable(error, grouped)
 
@@ -223,11 +223,11 @@ def reachable(
     """All errors that can be reached from an error, each once."""
     found: dict[int, BaseException] = {}
     left = [(error, 0)]
-    while left and len(found) < MOST:
+    while left and len(found) < MAX_ERRORS:
         one, depth = left.pop()
         if id(one) not in found:
             found[id(one)] = one
-            further = list(following(one)) if depth < DEEPEST else []
+            further = list(following(one)) if depth < MAX_DEPTH else []
             left += [(each, depth + 1) for each in reversed(further)]
     return list(found.values())
 

@@ -1,11 +1,16 @@
-"""Outcomes of an attempt: the reasons of failures, and the stored record."""
+"""Outcomes of an attempt: the reasons of failures, the stored record, and previous attempts as a
+handler gets them.
+"""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
+from rqueue.task.attempt.error_text import raised
 from rqueue.task.fields import Checked, Instant
 from rqueue.task.state import LEASED, State
 
@@ -67,13 +72,13 @@ def reason_of(error: BaseException) -> Reason:
 
 
 class Cause(StrEnum):
-    """What caused a failure, as far as the failure shows: the task or its handler; something that
-    they depend on, such as a connection; or neither, since the handler requested another attempt.
+    """The cause of a failure, as far as it is known: the task or its handler; something that they
+    depend on, such as a connection; or neither, since the handler requested another attempt.
     """
 
     WITHIN = "within"
     OUTSIDE = "outside"
-    ASKED = "asked"
+    REQUESTED = "requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +132,47 @@ class AttemptRecord(Checked):
     tokens: int = 0
     model: str | None = None
     at: Instant | None = None
+
+
+# Where document A puts previous attempts in a payload.
+CONTEXT, FIELD = "context", "previousAttempts"
+# How many of the last attempts are included, and how many characters of each error.
+MOST_SHOWN = 10
+MOST_CHARS = 2000
+
+
+def wants_history(payload: object, form: str) -> bool:
+    """Whether a payload receives previous attempts: one with a `context` that has a field for them,
+    and any with a `context` in form A.
+    """
+    context = payload.get(CONTEXT) if isinstance(payload, Mapping) else None
+    return isinstance(context, Mapping) and (FIELD in context or form == "A")
+
+
+def with_history(payload: Mapping[str, Any], history: Sequence[AttemptRecord]) -> dict[str, Any]:
+    """The payload with previous attempts after what its producer wrote there: a text,
+    or a list of texts.
+    """
+    context, lines = payload[CONTEXT], lines_of(history)
+    written = context.get(FIELD)
+    if isinstance(written, list):
+        text: Any = [*written, *lines]
+    else:
+        text = "\n".join([written, *lines] if isinstance(written, str) and written else lines)
+    return {**payload, CONTEXT: {**context, FIELD: text}}
+
+
+def lines_of(history: Sequence[AttemptRecord]) -> list[str]:
+    """One text for each of the last attempts that failed, oldest first."""
+    return [line_of(record) for record in history[-MOST_SHOWN:]]
+
+
+def line_of(record: AttemptRecord) -> str:
+    """The attempt, its model and why it failed; of a traceback only the exception."""
+    by = f" with {record.model}" if record.model else ""
+    error = record.error.strip()
+    found = raised(error)
+    if found is not None:
+        error = found.line
+    why = f": {error[:MOST_CHARS]}" if error else ""
+    return f"attempt {record.attempt}{by} failed, {record.reason}{why}"

@@ -145,7 +145,7 @@ AUTOMECHANICA = RetryPolicy.quadratic(5.0)
 # How many claims more than failures make a task exclusive.
 UNSTARTED_CLAIMS = 3
 LOST_WORKER = "lost_worker"
-# More than any cap, and still a float when multiplied by a year.
+# Above every cap, and still a finite float when multiplied by a year.
 BEYOND = 1e300
 
 
@@ -252,8 +252,7 @@ def after_loss(facts: Facts, rules: RetryRules, random: Random) -> RetryLater | 
     if rules.lost_worker_counts:
         failure = Failed(Reason.HEARTBEAT_TIMEOUT, "the worker was lost")
         found = after_failure(failure, reclaimed, rules, random)
-        # It has waited for a whole lease, and the task need not be at fault: it does not wait
-        # longer.
+        # No further delay: it has waited for a whole lease, and the task may not be at fault.
         return replace(found, delay_sec=0.0) if isinstance(found, RetryLater) else found
     if reclaimed.reclaims > rules.max_reclaims:
         return DeadLetter(LOST_WORKER, reclaimed.attempts, reclaimed.reclaims)

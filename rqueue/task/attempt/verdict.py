@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rqueue.task.attempt.breaker import breaker_words
-from rqueue.task.attempt.error_text import raised
 from rqueue.task.attempt.outcome import AttemptRecord, Failed, Lost, Reason
 from rqueue.task.attempt.retry import DeadLetter, Facts, RetryLater, RetryRules, decide
 from rqueue.task.state import State
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 # Error texts are cut: a traceback of megabytes must not fill the server.
 MAX_ERROR = 8192
-# Reasons for which a run is stopped from outside: its thread may go on and cause costs.
+# Reasons for which a run is stopped from outside: its thread may continue and cause costs.
 STOPPED = frozenset({Reason.TIMEOUT, Reason.BUDGET_EXCEEDED, Reason.CANCELLED})
 
 
@@ -69,8 +67,8 @@ class Ruling(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What is known of an attempt's end: its worker, the error, the time, the model, and how many
-    other tasks of the type failed there in a row just before.
+    """The facts of a failed attempt: its worker, the error, the time, the model, and how many other
+    tasks of the type that worker had just failed in a row.
     """
 
     agent: str
@@ -117,7 +115,7 @@ def rule(
 
 
 def owes(outcome: Failed) -> str:
-    """Whether the code of a failed run may go on and report a cost later, as moves read it."""
+    """Whether the code of a failed run may continue and report a cost later, as moves read it."""
     return "1" if outcome.reason in STOPPED else ""
 
 
@@ -153,47 +151,3 @@ def storable(text: str) -> str:
     """An error's text as every store can hold it, cut to its beginning."""
     cut = text[:MAX_ERROR].replace("\0", "\ufffd")
     return cut.encode(errors="replace").decode()
-
-
-# Where document A puts previous attempts in a payload.
-CONTEXT, FIELD = "context", "previousAttempts"
-# How many of the last attempts are included, and how many characters of each error.
-MOST_SHOWN = 10
-MOST_CHARS = 2000
-
-
-def wants_history(payload: object, form: str) -> bool:
-    """Whether a payload receives previous attempts: one with a `context` that has a field for them,
-    and any with a `context` in form A.
-    """
-    context = payload.get(CONTEXT) if isinstance(payload, Mapping) else None
-    return isinstance(context, Mapping) and (FIELD in context or form == "A")
-
-
-def with_history(payload: Mapping[str, Any], history: Sequence[AttemptRecord]) -> dict[str, Any]:
-    """The payload with previous attempts after what its producer wrote there: a text,
-    or a list of texts.
-    """
-    context, lines = payload[CONTEXT], lines_of(history)
-    written = context.get(FIELD)
-    if isinstance(written, list):
-        text: Any = [*written, *lines]
-    else:
-        text = "\n".join([written, *lines] if isinstance(written, str) and written else lines)
-    return {**payload, CONTEXT: {**context, FIELD: text}}
-
-
-def lines_of(history: Sequence[AttemptRecord]) -> list[str]:
-    """One text for each of the last attempts that failed, oldest first."""
-    return [line_of(record) for record in history[-MOST_SHOWN:]]
-
-
-def line_of(record: AttemptRecord) -> str:
-    """The attempt, its model and why it failed; of a traceback only the exception."""
-    by = f" with {record.model}" if record.model else ""
-    error = record.error.strip()
-    found = raised(error)
-    if found is not None:
-        error = found.line
-    why = f": {error[:MOST_CHARS]}" if error else ""
-    return f"attempt {record.attempt}{by} failed, {record.reason}{why}"

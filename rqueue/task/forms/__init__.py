@@ -1,4 +1,4 @@
-"""The documents' forms of a task: parsed into a spec, and written again.
+"""The forms in which documents describe a task: parsed into a spec, and written again.
 
 `native` is flat and has our names. `A` is the Task Queue Reference's camelCase, `B` the Task Queue
 & Work Distribution's nested `task:`, `C` AutoMechanica's table row.
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from rqueue.errors import InvalidTask
-from rqueue.task.forms import automechanica, factory, native, reference
+from rqueue.task.forms import automechanica, factory, reference
 from rqueue.task.forms.document import Document, parse
+from rqueue.task.spec import TaskSpec
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from rqueue.task.spec import TaskSpec
     from rqueue.task.task import Task
 
 __all__ = ["FORMS", "Form", "form_of", "read", "view"]
@@ -29,14 +29,23 @@ MARKS: tuple[tuple[Form, frozenset[str]], ...] = (
     ("C", frozenset({"task_type", "workflow_id"})),
     ("A", frozenset({"maxRetries", "idempotencyKey", "backoffSeconds", "createdAt"})),
 )
+
+
+def native_view(task: Task) -> dict[str, JsonValue]:
+    """The fields of the spec and of the state together; no name is in both."""
+    state: dict[str, JsonValue] = task.model_dump(mode="json", exclude={"spec"})
+    spec: dict[str, JsonValue] = task.spec.model_dump(mode="json")
+    return {**state, **spec, "tier": task.tier.value}
+
+
 READERS: dict[Form, Callable[[Document], TaskSpec]] = {
-    "native": native.read,
+    "native": TaskSpec.parse,
     "A": reference.read,
     "B": factory.read,
     "C": automechanica.read,
 }
 VIEWS: dict[Form, Callable[[Task], dict[str, JsonValue]]] = {
-    "native": native.view,
+    "native": native_view,
     "A": reference.view,
     "B": factory.view,
     "C": automechanica.view,

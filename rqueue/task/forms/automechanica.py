@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rqueue.task.forms.document import Document, Parts
-from rqueue.task.forms.shown import moment, own_id, owning_dag, shown_id
+from rqueue.task.forms.document import Document, Parts, moment, own_id, owning_dag, shown_id
 from rqueue.task.ids import DagId
 from rqueue.task.priority import from_native, to_native
 from rqueue.task.spec import TaskSpec

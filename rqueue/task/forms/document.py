@@ -1,13 +1,20 @@
-"""Parses documents into mappings, and takes mappings apart."""
+"""What the forms share: parsing a document, taking it apart, and writing ids and instants."""
 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rqueue.errors import InvalidTask
 from rqueue.task import codec
+from rqueue.task.ids import TaskId
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rqueue.task.ids import DagId
+    from rqueue.task.task import Task
 
 Document: TypeAlias = Mapping[str, object]
 
@@ -16,7 +23,7 @@ MAX_DOCUMENT_BYTES = 1024 * 1024
 MAX_DOCUMENT_DEPTH = codec.MAX_DEPTH + 8
 NO_MAPPING = "is not a mapping of names to values"
 KEPT = "is set by the queue; leave it out, or as it is in a new task"
-# Values of fields that the queue has not set yet.
+# Values of fields that the queue sets later.
 NOTHING: tuple[object, ...] = (None, "", [], {}, ())
 
 
@@ -42,7 +49,7 @@ def parse(text: str | bytes) -> Document:
 
 
 class Parts:
-    """A document that is taken apart: fields that are left over are unknown."""
+    """A document whose fields are taken one by one; the remaining ones are unknown."""
 
     def __init__(self, document: object, path: str = "") -> None:
         if not isinstance(document, Mapping):
@@ -82,3 +89,26 @@ class Parts:
     def path(self, name: object) -> str:
         """The path of a field, for messages."""
         return f"{self._path}.{name}" if self._path else str(name)
+
+
+def own_id(task: Task) -> str:
+    """The external id, else ours; ours are written as UUIDs."""
+    return shown_id(TaskId, task.spec.external_id or task.id)
+
+
+def owning_dag(task: Task) -> str | None:
+    """The DAG that its producer named, else the one that it is in; None for a single task."""
+    return task.spec.dag_id or task.dag
+
+
+def shown_id(kind: type[TaskId] | type[DagId], text: str) -> str:
+    """One of our ids as a UUID, an external id unchanged."""
+    try:
+        return str(kind.parse(text).uuid)
+    except InvalidTask:
+        return text
+
+
+def moment(instant: datetime | None) -> str | None:
+    """An instant in ISO 8601, UTC written as Z."""
+    return None if instant is None else instant.isoformat().replace("+00:00", "Z")

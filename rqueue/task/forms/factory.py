@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from rqueue.task.attempt.outcome import Reason
 from rqueue.task.attempt.retry import FACTORY
-from rqueue.task.forms.document import Document, Parts
-from rqueue.task.forms.shown import moment, owning_dag
+from rqueue.task.forms.document import Document, Parts, moment, owning_dag
 from rqueue.task.spec import TaskSpec
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rqueue.task.attempt.retry import REFERENCE, RetryPolicy
-from rqueue.task.forms.document import NOTHING, Document, Parts
-from rqueue.task.forms.shown import moment, own_id, shown_id
+from rqueue.task.forms.document import NOTHING, Document, Parts, moment, own_id, shown_id
 from rqueue.task.ids import TaskId
 from rqueue.task.priority import from_native, to_native
 from rqueue.task.spec import TaskSpec

@@ -1,4 +1,6 @@
-"""Documents in YAML: read without what blows up or is ambiguous. Imported when one comes."""
+"""Documents in YAML, without aliases and duplicate keys. Imported at first use: PyYAML loads
+slowly.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def check_events(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.AliasEvent):
-            raise InvalidTask("document", "uses YAML aliases, which are not understood")
+            raise InvalidTask("document", "uses YAML aliases, which are not allowed")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from rqueue.errors import ConfigError, TaskCancelled
 from rqueue.task.artifact import Artifact
-from rqueue.task.attempt.verdict import lines_of
+from rqueue.task.attempt.outcome import lines_of
 from rqueue.task.task import Note, model_of
 from rqueue.worker.context.artifacts import Artifacts, Shelf
 from rqueue.worker.context.blocking import BlockingContext
@@ -32,7 +32,7 @@ LOGGER = "rqueue.task"
 class Suspended(BaseException):
     """Raised in a handler whose task is suspended until the tasks it spawned have ended. The lease
     is over; the handler runs again from its beginning. Not an Exception, like CancelledError, so
-    that handlers let it pass.
+    that handlers do not catch it.
     """
 
 
@@ -62,8 +62,8 @@ class Context:
 
     `state` is what the worker's lifespans have put there, such as connections and models. `loop` is
     the worker's event loop; None in a child process. `run_in_thread` runs the plain functions of
-    steps. `shelf` stores artifacts. `suspended` is whether the task is suspended, `leaving` the
-    number of calls under way that may suspend it, or have.
+    steps. `shelf` stores artifacts. `suspended` is whether the task is suspended, `suspending` how
+    many calls have suspended it or may still do so.
     """
 
     def __init__(

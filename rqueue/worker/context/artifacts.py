@@ -34,7 +34,7 @@ class Shelf(Protocol):
     async def save(self, artifact: str | Artifact, path: str | Path) -> Path: ...
 
 
-class Reading:
+class ArtifactReader:
     """Reads artifacts by reference. Raises ArtifactNotFound, ArtifactDamaged if the bytes do not
     match their hash, and ArtifactsUnavailable.
     """
@@ -59,7 +59,7 @@ class Reading:
         return await self._shelf.save(artifact, path)
 
 
-class Artifacts(Reading):
+class Artifacts(ArtifactReader):
     """The artifacts of one attempt."""
 
     def __init__(self, ctx: Context, shelf: Shelf) -> None:
@@ -77,28 +77,3 @@ class Artifacts(Reading):
         found = await shelf.put(data, name=name, media_type=media_type, task=self.ctx.id)
         await self.ctx.backend.attach(found)
         return found.at(self)
-
-
-class BlockingArtifacts:
-    """The same as blocking calls, for plain functions."""
-
-    def __init__(self, ctx: Context) -> None:
-        self.ctx = ctx
-
-    def put(
-        self, data: Data, *, name: str | None = None, media_type: str | None = None
-    ) -> Artifact:
-        """Stores data and records it with the task."""
-        return self.ctx.sync.run(self.ctx.artifacts.put(data, name=name, media_type=media_type))
-
-    def info(self, artifact: str | Artifact) -> Artifact:
-        """The metadata of an artifact."""
-        return self.ctx.sync.run(self.ctx.artifacts.info(artifact))
-
-    def get(self, artifact: str | Artifact) -> bytes:
-        """All of its bytes."""
-        return self.ctx.sync.run(self.ctx.artifacts.get(artifact))
-
-    def save(self, artifact: str | Artifact, path: str | Path) -> Path:
-        """Writes it to a file."""
-        return self.ctx.sync.run(self.ctx.artifacts.save(artifact, path))

@@ -8,12 +8,14 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rqueue.errors import ConfigError
-from rqueue.worker.context.artifacts import BlockingArtifacts
 from rqueue.worker.context.steps import decoded_step
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic import JsonValue
 
+    from rqueue.task.artifact import Artifact, Data
     from rqueue.task.attempt.outcome import AttemptRecord
     from rqueue.task.spec import Call
     from rqueue.worker.context import Context
@@ -115,6 +117,31 @@ class BlockingContext:
         if loop is None:
             return asyncio.run(work)
         return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+class BlockingArtifacts:
+    """The artifacts of an attempt as blocking calls."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    def put(
+        self, data: Data, *, name: str | None = None, media_type: str | None = None
+    ) -> Artifact:
+        """Stores data and records it with the task."""
+        return self.ctx.sync.run(self.ctx.artifacts.put(data, name=name, media_type=media_type))
+
+    def info(self, artifact: str | Artifact) -> Artifact:
+        """The metadata of an artifact."""
+        return self.ctx.sync.run(self.ctx.artifacts.info(artifact))
+
+    def get(self, artifact: str | Artifact) -> bytes:
+        """All of its bytes."""
+        return self.ctx.sync.run(self.ctx.artifacts.get(artifact))
+
+    def save(self, artifact: str | Artifact, path: str | Path) -> Path:
+        """Writes it to a file."""
+        return self.ctx.sync.run(self.ctx.artifacts.save(artifact, path))
 
 
 def has_loop() -> bool:

@@ -83,19 +83,19 @@ class StoreBackend:
         """Spawns the tasks that do not exist yet and returns all requested ones; raises Suspended
         if the task has to wait for them.
         """
-        seedlings = await self.spawner.drafted(self.claimed(), requests)
+        drafts = await self.spawner.drafted(self.claimed(), requests)
         async with self.in_turn():
             # A concurrent call of the same handler has suspended the task.
             if self.suspended:
                 raise Suspended
             if self.exceeded:
                 raise BudgetExceeded(TaskId.from_ulid(self.grant.task))
-            grown = await spawn(self.shard, self.held, seedlings, wait=wait)
-            if grown.suspended:
+            reply = await spawn(self.shard, self.held, drafts, wait=wait)
+            if reply.suspended:
                 self.suspended = True
                 self.stats.suspended(self.claimed())
                 raise Suspended
-        return await self.spawner.subtasks(grown.tasks, wait)
+        return await self.spawner.subtasks(reply.tasks, wait)
 
     async def step(self, name: str, result: bytes = b"") -> bytes:
         """Stores the result of a step, or returns the stored one."""

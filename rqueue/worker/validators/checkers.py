@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from rqueue.task.validation import Check
 
-PROGRAM = Path(__file__).with_name("matching.py")
+PROGRAM = Path(__file__).with_name("checker_program.py")
+# Where the program finds rqueue, wherever the worker was started.
+ROOT = str(PROGRAM.parents[3])
 # The start of an interpreter does not count for the time of a check.
 START_SEC = 30.0
 # The process ends itself this much after the timeout.
@@ -25,15 +27,15 @@ MAX_ANSWER = 1 << 20
 
 
 class Checker:
-    """One process, which answers one question at a time."""
+    """One checker process, which runs one check at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
     @classmethod
     async def start(cls) -> Self:
-        """Starts a process, which is yet to get `ready`."""
-        paths = json.dumps([path for path in map(str, sys.path) if path])
+        """Starts a process; use it after `ready`."""
+        paths = json.dumps([*filter(None, map(str, sys.path)), ROOT])
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", str(PROGRAM), paths,
             stdin=PIPE, stdout=PIPE, limit=MAX_ANSWER, start_new_session=True,
@@ -41,22 +43,22 @@ class Checker:
         return cls(process)
 
     async def ready(self) -> None:
-        """Waits until the process takes questions; raises TimeoutError."""
+        """Waits until the process has started; raises TimeoutError."""
         async with asyncio.timeout(START_SEC):
-            await self.answer()
+            await self.read_answer()
 
-    async def ask(self, check: Check, output: Any, limit_sec: float) -> str:
+    async def run(self, check: Check, output: Any, limit_sec: float) -> str:
         """Why the output does not pass, or an empty string; raises TimeoutError."""
-        question = [check.kind, check.value, output, limit_sec + LATER_SEC]
+        request = [check.kind, check.value, output, limit_sec + LATER_SEC]
         stdin = self.process.stdin
         if stdin is None:
             raise BrokenPipeError
         async with asyncio.timeout(limit_sec):
-            stdin.write(json.dumps(question).encode() + b"\n")
+            stdin.write(json.dumps(request).encode() + b"\n")
             await stdin.drain()
-            return str(await self.answer())
+            return str(await self.read_answer())
 
-    async def answer(self) -> Any:
+    async def read_answer(self) -> Any:
         """Reads the next line of the process."""
         line = await self.process.stdout.readline() if self.process.stdout else b""
         if not line:
@@ -89,9 +91,9 @@ class Checkers:
         """
         checker = await self.acquire()
         try:
-            found = await checker.ask(check, output, limit_sec)
+            found = await checker.run(check, output, limit_sec)
         except BaseException:
-            # After any exception the process may still send an answer to this question.
+            # After any exception the process may still send the answer to this check.
             await self.end(checker)
             raise
         self.spare.append(checker)
@@ -105,7 +107,7 @@ class Checkers:
                 return checker
             await self.end(checker)
         checker = await Checker.start()
-        # Known before it is ready, so that `aclose` ends it whatever happens meanwhile.
+        # Added before it is ready, so that `aclose` ends it whatever happens meanwhile.
         self.all.add(checker)
         try:
             await checker.ready()

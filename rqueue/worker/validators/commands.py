@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The end of a program's output is kept.
 TAIL_BYTES = 3000
 READ_BYTES = 65536
-LAST_WORDS_SEC = 1.0
+LAST_OUTPUT_SEC = 1.0
 # The environment variables that a program gets; others may hold passwords.
 KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
 
@@ -48,7 +48,7 @@ async def run(words: Sequence[str], folder: Path, given: bytes, limit_sec: float
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await asyncio.shield(process.wait())
-        await asyncio.wait([reading], timeout=LAST_WORDS_SEC)
+        await asyncio.wait([reading], timeout=LAST_OUTPUT_SEC)
         reading.cancel()
     return ProgramResult(code, tail.decode(errors="replace").strip())
 

@@ -52,14 +52,14 @@ class HttpJudge:
             # The caller sets the time limit.
             self.client = self.httpx.AsyncClient(timeout=None)
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
-        asked = self.client.stream(
+        request = self.client.stream(
             "POST",
             self.address,
             content=encode(document, field="judge", max_bytes=NO_LIMIT),
             headers=headers,
             auth=self.auth,
         )
-        async with asked as response:
+        async with request as response:
             if response.status_code == TOO_MANY:
                 # Raised with its Retry-After, so that the task is parked as for a rate-limited
                 # handler.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from rqueue.core import leases
 from rqueue.errors import ConfigError
-from rqueue.producer.arguments import is_installed
 from rqueue.task.attempt.outcome import Cause, Failed, Reason
 from rqueue.task.codec import decode
+from rqueue.task.schema import is_installed
 from rqueue.task.spec import TaskSpec
 from rqueue.task.validation import Check, Command, Validator, command_of
 from rqueue.worker.attempt import failure_of, until_answered
@@ -61,8 +61,8 @@ def validators_of(type: str, spec: TaskSpec | None, terms: ValidationTerms) -> t
         return tuple(check for check in own if is_needed(check))
     kinds = [*terms.validation.get(type, ()), *terms.validation.get(ANY, ())]
     named = {check.kind for check in own}
-    asked = [Check(kind) for kind in dict.fromkeys(kinds) if kind not in named]
-    return tuple(check for check in (*own, *asked) if is_needed(check))
+    required = [Check(kind) for kind in dict.fromkeys(kinds) if kind not in named]
+    return tuple(check for check in (*own, *required) if is_needed(check))
 
 
 def is_needed(check: Check) -> bool:
@@ -220,7 +220,7 @@ class ValidatorRunner:
             return f"not done within {limit_sec:g} s (validation_timeout_sec): it was stopped"
 
     async def judged(self, check: Check, ctx: Context, output: Any) -> str:
-        """Asks the judge."""
+        """Calls the judge."""
         judge = self.judge
         if judge is None:
             return NO_JUDGE

@@ -1,4 +1,4 @@
-"""Libraries: a queue with its archive, on each kind of PostgreSQL or on one."""
+"""Fixtures: a queue with its archive, on one or each PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.archive.reading.library import Library, founded
+from tests.archive.reading.reader_harness import ReaderHarness, reader_harness
 from tests.postgres import Database
 from tests.servers import Server
 
 
 @pytest.fixture
-async def library(valkey: Server, postgres: Database) -> AsyncIterator[Library]:
+async def env(valkey: Server, postgres: Database) -> AsyncIterator[ReaderHarness]:
     """A queue whose archive is on each PostgreSQL in turn."""
-    async with founded(valkey, postgres) as found:
+    async with reader_harness(valkey, postgres) as found:
         yield found
 
 
 @pytest.fixture
-async def one_library(valkey: Server, pg: Database) -> AsyncIterator[Library]:
-    """A queue whose archive is on the embedded PostgreSQL, for what does not depend on the kind."""
-    async with founded(valkey, pg) as found:
+async def pg_env(valkey: Server, pg: Database) -> AsyncIterator[ReaderHarness]:
+    """A queue whose archive is on the embedded PostgreSQL."""
+    async with reader_harness(valkey, pg) as found:
         yield found

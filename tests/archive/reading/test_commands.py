@@ -1,4 +1,4 @@
-"""`rqueue archive` and `rqueue task`: ended tasks as people and programs ask for them."""
+"""`rqueue archive` and `rqueue task`: their output for ended tasks, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow.parquet
 import pytest
 
 from rqueue.cli.archive import export
-from rqueue.cli.archive.table import columns
+from rqueue.cli.archive.file_formats import columns
 from rqueue.task.forms import view
 from rqueue.task.ids import new_task_id
-from tests.archive.reading.library import Library, founded
+from tests.archive.reading.reader_harness import ReaderHarness, reader_harness
 from tests.cli.conftest import Shell
 from tests.dead.test_admin import trace
 from tests.harness import NAME
@@ -38,15 +38,15 @@ HOSTILE = (
 
 
 @pytest.fixture
-async def books(valkey: Server, pg: Database) -> AsyncIterator[Library]:
-    """A library with agent events."""
-    async with founded(valkey, pg, agent_events=True) as found:
+async def env(valkey: Server, pg: Database) -> AsyncIterator[ReaderHarness]:
+    """A queue whose archive records agent events."""
+    async with reader_harness(valkey, pg, agent_events=True) as found:
         yield found
 
 
 @pytest.fixture
 def shell(valkey: Server, pg: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A shell that knows both servers, in an empty directory."""
+    """A shell with the URLs of both servers, in an empty directory."""
     monkeypatch.chdir(tmp_path)
     return Shell({
         "RQUEUE_REDIS_URL": valkey.url, "RQUEUE_POSTGRES_URL": pg.url, "RQUEUE_QUEUE": NAME,
@@ -58,19 +58,19 @@ def put(name: str, text: str) -> None:
 
 
 def contents() -> dict[str, str]:
-    """What the working directory has."""
+    """Returns the files of the working directory."""
     return {path.name: path.read_text("utf-8") for path in Path.cwd().iterdir()}
 
 
-async def some(library: Library) -> list[Any]:
-    """A few ended tasks, the last first, in the archive alone."""
-    first = await library.completed("other", {"a": 1}, tags=["red"])
-    lease = await library.lease("code", {"find": "Needle_1"})
+async def few_ended(env: ReaderHarness) -> list[Any]:
+    """Returns a few ended tasks that are only in the archive, the last first."""
+    first = await env.completed("other", {"a": 1}, tags=["red"])
+    lease = await env.lease("code", {"find": "Needle_1"})
     await lease.spend(0.5, tokens_in=4, model="big")
     await lease.complete()
-    second = await library.queue.get(lease.id)
-    third = await library.dead(error="it broke\nbadly")
-    await library.moved()
+    second = await env.queue.get(lease.id)
+    third = await env.dead(error="it broke\nbadly")
+    await env.moved()
     return [third, second, first]
 
 
@@ -91,7 +91,9 @@ async def some(library: Library) -> list[Any]:
         ("export", "--format", "csv", "-o", "no/such/place.csv"),
     ],
 )
-async def test_wrong_usage_is_exit_2(books: Library, shell: Shell, words: tuple[str, ...]) -> None:
+async def test_wrong_usage_is_exit_2(
+    env: ReaderHarness, shell: Shell, words: tuple[str, ...]
+) -> None:
     result = await shell.run("archive", *words)
 
     assert result.exit_code == 2, result.output
@@ -99,7 +101,7 @@ async def test_wrong_usage_is_exit_2(books: Library, shell: Shell, words: tuple[
 
 
 @pytest.mark.parametrize("word", ["search", "spend", "events"])
-async def test_without_an_archive_each_says_what_to_set(
+async def test_without_an_archive_each_command_names_the_setting(
     valkey: Server, shell: Shell, word: str
 ) -> None:
     bare = Shell({"RQUEUE_REDIS_URL": valkey.url, "RQUEUE_QUEUE": NAME})
@@ -129,15 +131,15 @@ async def test_an_archive_without_tables_is_exit_5(shell: Shell, pg: Database) -
     ],
 )
 async def test_nothing_found_is_exit_1(
-    books: Library, shell: Shell, words: tuple[str, ...]
+    env: ReaderHarness, shell: Shell, words: tuple[str, ...]
 ) -> None:
-    await some(books)
+    await few_ended(env)
 
     assert (await shell.run("archive", *words)).exit_code == 1
 
 
-async def test_a_search_lists_what_ended_last_first(books: Library, shell: Shell) -> None:
-    tasks = await some(books)
+async def test_a_search_lists_what_ended_last_first(env: ReaderHarness, shell: Shell) -> None:
+    tasks = await few_ended(env)
 
     heading, *lines = await shell.lines("archive", "search")
     assert heading.split() == ["ID", "TYPE", "STATE", "ENDED", "FAILED", "COST", "WHY"]
@@ -152,14 +154,14 @@ async def test_a_search_lists_what_ended_last_first(books: Library, shell: Shell
         (found,) = await shell.json("archive", "search", *words)
         expected = json.loads(json.dumps(view(tasks[place])))
         for document in (found, expected):
-            # Of the dead it still grows.
+            # The age of dead tasks still grows.
             del document["effective_priority"], document["tier"]
         assert found == expected
 
 
-async def test_lists_say_what_was_raised(books: Library, shell: Shell) -> None:
-    await books.dead(error=trace("ValueError: bad customer"))
-    await books.moved()
+async def test_lists_show_the_error(env: ReaderHarness, shell: Shell) -> None:
+    await env.dead(error=trace("ValueError: bad customer"))
+    await env.moved()
 
     for word in ("search", "events"):
         (_, line) = await shell.lines("archive", word)
@@ -167,12 +169,14 @@ async def test_lists_say_what_was_raised(books: Library, shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("words", [("search",), ("events",), ("spend", "--by", "type")])
-async def test_a_limit_is_told(books: Library, shell: Shell, words: tuple[str, ...]) -> None:
+async def test_a_reached_limit_is_reported(
+    env: ReaderHarness, shell: Shell, words: tuple[str, ...]
+) -> None:
     for type in ("one", "two", "three"):
-        lease = await books.lease(type)
+        lease = await env.lease(type)
         await lease.spend(0.5)
         await lease.complete()
-    await books.moved()
+    await env.moved()
 
     cut = await shell.run("archive", *words, "--limit", "2", "--json")
     whole = await shell.run("archive", *words, "--limit", "3", "--json")
@@ -182,8 +186,10 @@ async def test_a_limit_is_told(books: Library, shell: Shell, words: tuple[str, .
     assert whole.stderr == ""
 
 
-async def test_a_task_and_its_life_are_shown_from_the_archive(books: Library, shell: Shell) -> None:
-    tasks = await some(books)
+async def test_a_task_and_its_life_are_shown_from_the_archive(
+    env: ReaderHarness, shell: Shell
+) -> None:
+    tasks = await few_ended(env)
 
     lines = await shell.lines("task", tasks[0].id)
     assert "it broke" in "\n".join(lines)
@@ -192,8 +198,8 @@ async def test_a_task_and_its_life_are_shown_from_the_archive(books: Library, sh
     assert (await shell.run("task", new_task_id())).exit_code == 1
 
 
-async def test_spending_is_summed_by_what_is_asked(books: Library, shell: Shell) -> None:
-    await some(books)
+async def test_spending_is_summed_by_the_given_groups(env: ReaderHarness, shell: Shell) -> None:
+    await few_ended(env)
 
     (found,) = await shell.json("archive", "spend", "--by", "type, model", "--since", "7d")
     assert found == {"type": "code", "model": "big", "cost_usd": 0.5, "tokens": 4, "tasks": 1}
@@ -203,20 +209,20 @@ async def test_spending_is_summed_by_what_is_asked(books: Library, shell: Shell)
     )  # fmt: skip
 
 
-async def test_a_shell_says_which_model_was_paid(books: Library, shell: Shell) -> None:
-    lease = await books.lease()
+async def test_spending_can_be_grouped_by_model(env: ReaderHarness, shell: Shell) -> None:
+    lease = await env.lease()
     words = ("--token", lease.token, "--usd", "0.5", "--model")
     assert (await shell.run("spend", lease.id, *words, "not a label")).exit_code == 2
     await shell.lines("spend", lease.id, *words, "big")
     await lease.complete()
-    await books.moved()
+    await env.moved()
 
     (found,) = await shell.json("archive", "spend", "--by", "model")
     assert (found["model"], found["cost_usd"]) == ("big", 0.5)
 
 
-async def test_events_are_listed(books: Library, shell: Shell) -> None:
-    tasks = await some(books)
+async def test_events_are_listed(env: ReaderHarness, shell: Shell) -> None:
+    tasks = await few_ended(env)
 
     found = await shell.json("archive", "events", "--agent", "w1")
     assert [event["task_id"] for event in found] == [task.id for task in tasks]
@@ -227,11 +233,11 @@ async def test_events_are_listed(books: Library, shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-async def test_an_export_has_all_that_fit_and_leaves_one_file(
-    books: Library, shell: Shell, form: str, monkeypatch: pytest.MonkeyPatch
+async def test_an_export_has_all_matching_tasks_in_one_file(
+    env: ReaderHarness, shell: Shell, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "TOGETHER", 2)
-    tasks = await some(books)
+    monkeypatch.setattr(export, "BATCH", 2)
+    tasks = await few_ended(env)
     before = set(Path.cwd().iterdir())
 
     lines = await shell.lines("archive", "export", "--format", form, "-o", f"out.{form}")
@@ -256,7 +262,7 @@ def read(path: Path, form: str) -> list[dict[str, Any]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_a_column_stands_for_each_field() -> None:
+def test_each_field_has_a_column() -> None:
     kinds = columns()
 
     assert kinds["payload"] == "json"
@@ -265,10 +271,10 @@ def test_a_column_stands_for_each_field() -> None:
     )  # fmt: skip
 
 
-async def test_no_cell_of_csv_is_a_formula(books: Library, shell: Shell) -> None:
+async def test_no_cell_of_csv_is_a_formula(env: ReaderHarness, shell: Shell) -> None:
     for text in HOSTILE:
-        await books.dead(error=text, payload={"p": text})
-    await books.archive()
+        await env.dead(error=text, payload={"p": text})
+    await env.archive()
 
     await shell.lines("archive", "export", "--format", "csv", "-o", "out.csv")
 
@@ -280,12 +286,12 @@ async def test_no_cell_of_csv_is_a_formula(books: Library, shell: Shell) -> None
     assert errors >= {"'=1+1", "'\n=1", "'-2", 'a "quoted", cell\n'}
 
 
-async def test_an_export_that_breaks_off_leaves_what_was_there(
-    books: Library, shell: Shell, monkeypatch: pytest.MonkeyPatch
+async def test_a_failed_export_keeps_the_old_file(
+    env: ReaderHarness, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await some(books)
+    await few_ended(env)
     put("out.jsonl", "before")
-    books.sql("ALTER TABLE rqueue.task_lives RENAME COLUMN record TO gone")
+    env.sql("ALTER TABLE rqueue.task_lives RENAME COLUMN record TO gone")
 
     result = await shell.run("archive", "export", "--format", "jsonl", "-o", "out.jsonl")
 
@@ -294,9 +300,9 @@ async def test_an_export_that_breaks_off_leaves_what_was_there(
 
 
 async def test_an_export_goes_to_standard_output_and_ends_at_its_limit(
-    books: Library, shell: Shell
+    env: ReaderHarness, shell: Shell
 ) -> None:
-    tasks = await some(books)
+    tasks = await few_ended(env)
 
     lines = await shell.lines("archive", "export", "--format", "jsonl", "--limit", "2")
 

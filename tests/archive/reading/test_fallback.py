@@ -1,4 +1,4 @@
-"""Fallbacks: a caller need not know whether a task is in Redis or in the archive."""
+"""Fallback to the archive: calls find a task in Redis or in the archive."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rqueue.errors import (
 )
 from rqueue.task.forms import view
 from rqueue.task.ids import new_dag_id, new_task_id
-from tests.archive.reading.library import Library, founded
+from tests.archive.reading.reader_harness import ReaderHarness, reader_harness
 from tests.harness import Harness, opened
 from tests.postgres import Database
 from tests.servers import Server
 
 
-async def test_a_queue_without_an_archive_asks_nobody(alone: Harness) -> None:
+async def test_a_queue_without_an_archive_connects_to_no_postgres(alone: Harness) -> None:
     assert alone.queue._internals.runtime.archive_reader is None
     with pytest.raises(TaskNotFound):
         await alone.queue.get(new_task_id())
@@ -35,79 +35,83 @@ async def test_a_queue_without_an_archive_asks_nobody(alone: Harness) -> None:
         await alone.queue.archive.count()
 
 
-async def test_a_producer_that_does_not_know_the_archive_asks_nobody(valkey: Server) -> None:
+async def test_a_producer_without_the_archive_setting_connects_to_no_postgres(
+    valkey: Server,
+) -> None:
     async with opened(valkey, archive="postgres") as harness:
         with pytest.raises(TaskNotFound):
             await harness.queue.get(new_task_id())
 
 
-async def test_an_archive_that_is_away_is_told_apart_from_a_task_that_is_nowhere(
+async def test_an_unavailable_archive_is_not_reported_as_an_unknown_task(
     valkey: Server, own_pg: Database
 ) -> None:
-    async with founded(valkey, own_pg, call_timeout_sec=1) as library:
-        task = await library.completed(result=7)
-        await library.archive()
-        live = await library.queue.enqueue("code")
+    async with reader_harness(valkey, own_pg, call_timeout_sec=1) as env:
+        task = await env.completed(result=7)
+        await env.archive()
+        live = await env.queue.enqueue("code")
         own_pg.stop()
 
-        assert (await library.queue.get(task.id)).result == 7
+        assert (await env.queue.get(task.id)).result == 7
         assert (await live.task()).id == live.id
-        await library.forget()
+        await env.forget()
         for name in (task.id, "mine"):
             with pytest.raises(StoreUnavailable):
-                await library.queue.get(name)
+                await env.queue.get(name)
         with pytest.raises(StoreUnavailable):
-            await library.queue.archive.count()
+            await env.queue.archive.count()
 
         own_pg.start()
-        assert (await library.queue.get(task.id)).result == 7
+        assert (await env.queue.get(task.id)).result == 7
 
 
-async def test_an_archive_without_tables_says_what_to_do(
+async def test_an_archive_without_tables_names_the_migrate_command(
     valkey: Server, bare_postgres: Database
 ) -> None:
-    async with founded(valkey, bare_postgres, migrated=False) as library:
-        desk = library.queue.archive
+    async with reader_harness(valkey, bare_postgres, migrated=False) as env:
+        archive = env.queue.archive
         with pytest.raises(ConfigError, match="rqueue archive migrate"):
-            await library.queue.get(new_task_id())
+            await env.queue.get(new_task_id())
         with pytest.raises(ConfigError, match="rqueue archive migrate"):
-            await desk.count()
+            await archive.count()
         with pytest.raises(ConfigError, match="rqueue archive migrate"):
-            await desk.spend()
+            await archive.spend()
 
 
-async def test_an_archive_of_an_older_release_says_what_to_do(one_library: Library) -> None:
-    one_library.sql("DROP VIEW rqueue.spending")
+async def test_an_archive_of_an_older_release_names_the_migrate_command(
+    pg_env: ReaderHarness,
+) -> None:
+    pg_env.sql("DROP VIEW rqueue.spending")
 
     with pytest.raises(ConfigError, match="rqueue archive migrate"):
-        await one_library.queue.archive.spend()
+        await pg_env.queue.archive.spend()
 
 
-async def test_a_role_without_rights_is_told_so(valkey: Server, postgres: Database) -> None:
-    async with founded(valkey, postgres) as library:
-        library.sql("CREATE ROLE visitor LOGIN")
+async def test_a_role_without_rights_is_reported(valkey: Server, postgres: Database) -> None:
+    async with reader_harness(valkey, postgres) as env:
+        env.sql("CREATE ROLE visitor LOGIN")
         url = postgres.url.replace("://rqueue", "://visitor")
         assert url != postgres.url
         async with opened(valkey, postgres_url=url) as harness:
             with pytest.raises(ConfigError, match="role"):
                 await harness.queue.get(new_task_id())
-        library.sql("GRANT USAGE ON SCHEMA rqueue TO visitor")
-        library.sql("GRANT SELECT ON ALL TABLES IN SCHEMA rqueue TO visitor")
+        env.sql("GRANT USAGE ON SCHEMA rqueue TO visitor")
+        env.sql("GRANT SELECT ON ALL TABLES IN SCHEMA rqueue TO visitor")
         async with opened(valkey, postgres_url=url) as harness:
             assert await harness.queue.archive.count() == 0
             assert await harness.queue.archive.spend(("type", "day")) == []
-        library.sql("DROP OWNED BY visitor")
-        library.sql("DROP ROLE visitor")
+        env.sql("DROP OWNED BY visitor")
+        env.sql("DROP ROLE visitor")
 
 
-async def test_a_result_is_found_wherever_it_is(library: Library) -> None:
-    task = await library.completed(result={"a": 1}, external_id="mine")
-    dead = await library.dead()
-    waiting = await library.queue.enqueue("code", delay=60)
+async def test_a_result_is_found_in_redis_and_in_the_archive(env: ReaderHarness) -> None:
+    task = await env.completed(result={"a": 1}, external_id="mine")
+    dead = await env.dead()
+    waiting = await env.queue.enqueue("code", delay=60)
     await waiting.cancel("no longer")
-    await library.moved()
+    await env.moved()
 
-    queue: Queue = library.queue
+    queue: Queue = env.queue
     handle = type(waiting)
     assert await handle(task.id, True, queue._internals).result(timeout=5) == {"a": 1}
     assert await handle(task.id, True, queue._internals).status() == "COMPLETED"
@@ -129,24 +133,24 @@ async def test_a_result_is_found_wherever_it_is(library: Library) -> None:
         lambda queue, id: queue.dead.discard(id),
     ],
 )
-async def test_what_is_only_in_the_archive_cannot_be_changed(
-    one_library: Library, change: Any
+async def test_a_task_that_is_only_in_the_archive_cannot_be_changed(
+    pg_env: ReaderHarness, change: Any
 ) -> None:
-    dead = await one_library.dead()
-    await one_library.moved()
-    before = one_library.sql("SELECT * FROM rqueue.task_lives")
+    dead = await pg_env.dead()
+    await pg_env.moved()
+    before = pg_env.sql("SELECT * FROM rqueue.task_lives")
 
     with pytest.raises(TaskNotFound):
-        await change(one_library.queue, dead.id)
+        await change(pg_env.queue, dead.id)
 
-    assert one_library.sql("SELECT * FROM rqueue.task_lives") == before
-    assert not await one_library.queue.cancel(dead.id)
+    assert pg_env.sql("SELECT * FROM rqueue.task_lives") == before
+    assert not await pg_env.queue.cancel(dead.id)
     with pytest.raises(WrongState):
-        await one_library.queue.why(dead.id)
+        await pg_env.queue.why(dead.id)
 
 
-async def test_a_dag_that_has_left_redis_is_drawn_from_the_archive(library: Library) -> None:
-    queue = library.queue
+async def test_a_dag_that_has_left_redis_is_drawn_from_the_archive(env: ReaderHarness) -> None:
+    queue = env.queue
     async with queue.dag("a diamond", budget_usd=5) as dag:
         end = dag.add(queue.call("code"), name="end", after=["left", "right"])
         dag.add(queue.call("code"), name="left", after=["top"])
@@ -157,8 +161,8 @@ async def test_a_dag_that_has_left_redis_is_drawn_from_the_archive(library: Libr
         await lease.start()
         await lease.complete()
     before = await queue.dags.show(dag.id)
-    lone = await library.completed()
-    await library.moved()
+    lone = await env.completed()
+    await env.moved()
 
     found = await queue.dags.show(dag.id)
     assert found.dag == before.dag
@@ -172,17 +176,17 @@ async def test_a_dag_that_has_left_redis_is_drawn_from_the_archive(library: Libr
         await queue.dags.show(new_dag_id())
 
 
-async def test_a_connection_that_is_cut_is_an_outage_and_the_next_call_works(
-    one_library: Library,
+async def test_a_lost_connection_is_unavailable_and_the_next_call_works(
+    pg_env: ReaderHarness,
 ) -> None:
-    task = await one_library.completed()
-    await one_library.moved()
-    assert (await one_library.queue.get(task.id)).id == task.id
-    one_library.database.drop_connections()
+    task = await pg_env.completed()
+    await pg_env.moved()
+    assert (await pg_env.queue.get(task.id)).id == task.id
+    pg_env.database.drop_connections()
 
     try:
-        await one_library.queue.get(task.id)
+        await pg_env.queue.get(task.id)
     except StoreUnavailable as error:
         assert isinstance(error.__cause__, psycopg.Error)  # noqa: PT017 (either may happen)
 
-    assert (await one_library.queue.get(task.id)).id == task.id
+    assert (await pg_env.queue.get(task.id)).id == task.id

@@ -1,4 +1,4 @@
-"""The inbox of a queue whose archive cannot say, though its server is there: only keys wait."""
+"""The inbox of a queue whose archive has no tables: only tasks with idempotency keys wait."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from rqueue.archive.schema import migrate_all
 from rqueue.inbox.reader import InboxDone
-from tests.archive.reading.library import founded
-from tests.archive.reading.test_inbox_away import Desk, keyed, plain
+from tests.archive.reading.reader_harness import reader_harness
+from tests.archive.reading.test_inbox_unavailable import InboxHarness, keyed, plain
 from tests.inbox_entries import left, payloads, refused, send
 from tests.postgres import Database
 from tests.servers import Server
@@ -22,53 +22,55 @@ UNMIGRATED = (
 
 
 @pytest.fixture
-async def desk(valkey: Server, bare_pg: Database) -> AsyncIterator[Desk]:
-    async with founded(
+async def inbox_env(valkey: Server, bare_pg: Database) -> AsyncIterator[InboxHarness]:
+    async with reader_harness(
         valkey, bare_pg, migrated=False, dedupe_archive=True, call_timeout_sec=1
-    ) as library:
-        yield Desk(library, bare_pg)
+    ) as env:
+        yield InboxHarness(env, bare_pg)
 
 
-async def migrate(desk: Desk) -> None:
-    """Makes the tables."""
-    archive = desk.harness.queue._internals.runtime.archive
+async def migrate(inbox_env: InboxHarness) -> None:
+    """Creates the tables."""
+    archive = inbox_env.harness.queue._internals.runtime.archive
     assert archive is not None
-    await migrate_all(archive, desk.harness.queue._internals.clock.now())
+    await migrate_all(archive, inbox_env.harness.queue._internals.clock.now())
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was said of the archive."""
+def log_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Returns the log lines about the archive."""
     return [one.getMessage() for one in caplog.records if one.name == "rqueue.scheduler"]
 
 
-async def test_without_tables_tasks_without_a_key_are_taken_and_none_is_lost(desk: Desk) -> None:
-    harness = desk.harness
+async def test_without_tables_tasks_without_a_key_are_submitted_and_none_is_lost(
+    inbox_env: InboxHarness,
+) -> None:
+    harness = inbox_env.harness
     await send(harness, keyed(1))
     await send(harness, plain(2))
     await send(harness, plain(3), keyed(4))
 
-    assert await desk.inbox.tick() == InboxDone(taken=1, withheld=2)
+    assert await inbox_env.inbox.tick() == InboxDone(taken=1, withheld=2)
     assert (await payloads(harness), await refused(harness), await left(harness)) == ([2], [], 2)
 
-    await migrate(desk)
-    desk.clock.ms += 60_000
-    assert await desk.inbox.tick() == InboxDone(taken=3)
+    await migrate(inbox_env)
+    inbox_env.clock.ms += 60_000
+    assert await inbox_env.inbox.tick() == InboxDone(taken=3)
     assert sorted(await payloads(harness)) == [1, 2, 3, 4]
     assert (await refused(harness), await left(harness)) == ([], 0)
 
 
-async def test_that_the_archive_cannot_say_is_told_once_and_so_is_that_it_can(
-    desk: Desk, caplog: pytest.LogCaptureFixture
+async def test_an_unusable_archive_and_its_recovery_are_logged_once_each(
+    inbox_env: InboxHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "rqueue")
-    await send(desk.harness, keyed(1))
+    await send(inbox_env.harness, keyed(1))
 
     for _ in range(3):
-        await desk.inbox.tick()
-        desk.clock.ms += 60_000
-    await migrate(desk)
+        await inbox_env.inbox.tick()
+        inbox_env.clock.ms += 60_000
+    await migrate(inbox_env)
     for number in range(2, 4):
-        await desk.inbox.tick()
-        await send(desk.harness, keyed(number))
+        await inbox_env.inbox.tick()
+        await send(inbox_env.harness, keyed(number))
 
-    assert told(caplog) == [UNMIGRATED, "archive available again for deduplication"]
+    assert log_lines(caplog) == [UNMIGRATED, "archive available again for deduplication"]

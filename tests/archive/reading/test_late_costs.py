@@ -1,5 +1,5 @@
-"""Costs that runs tell when they have lost their lease: kept once, for the life and the worker that
-had them, in whatever order and however often they reach the archive.
+"""Costs that are reported after a lost lease: they are stored once, for their life and worker, in
+any order and however often they are delivered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from rqueue import Lease, State
 from rqueue.errors import LeaseLost
-from tests.archive.reading.library import Library, founded
+from tests.archive.reading.reader_harness import ReaderHarness, reader_harness
 from tests.archive.reading.test_spending import again, sums
 from tests.postgres import Database
 from tests.servers import Server
@@ -21,38 +21,38 @@ QUARTER = Decimal("0.25")
 
 
 @pytest.fixture
-async def counted(valkey: Server, postgres: Database) -> AsyncIterator[Library]:
-    """A queue that has agent events written, too."""
-    async with founded(valkey, postgres, agent_events=True) as found:
+async def env(valkey: Server, postgres: Database) -> AsyncIterator[ReaderHarness]:
+    """A queue whose archive records agent events."""
+    async with reader_harness(valkey, postgres, agent_events=True) as found:
         yield found
 
 
 async def late(lease: Lease, usd: float = 0.25, **cost: Any) -> None:
-    """What a run says that has lost its lease."""
+    """Reports a cost of an attempt that has lost its lease."""
     with pytest.raises(LeaseLost):
         await lease.spend(usd, tokens_in=3, tokens_out=4, **cost)
 
 
-async def reaped(library: Library, **options: Any) -> Lease:
-    """A run whose worker was silent for too long."""
-    await library.harness.reaper.tick()
-    lease = await library.lease(**{"max_attempts": 1, **options})
-    await library.harness.age(lease, 3600)
-    await library.harness.reaper.tick()
+async def reaped(env: ReaderHarness, **options: Any) -> Lease:
+    """Returns the lease of an attempt that was reaped."""
+    await env.harness.reaper.tick()
+    lease = await env.lease(**{"max_attempts": 1, **options})
+    await env.harness.age(lease, 3600)
+    await env.harness.reaper.tick()
     return lease
 
 
-async def revived(library: Library, lease: Lease, worker: str = "w2") -> Lease:
-    """The first run of the next life."""
-    await library.queue.dead.retry(lease.id)
-    (found,) = await library.queue.claim(worker=worker)
+async def revived(env: ReaderHarness, lease: Lease, worker: str = "w2") -> Lease:
+    """Retries a dead task and returns the lease of its next attempt."""
+    await env.queue.dead.retry(lease.id)
+    (found,) = await env.queue.claim(worker=worker)
     await found.start()
     return found
 
 
-def agreed(library: Library, lease: Lease) -> tuple[Any, ...]:
-    """What a task has cost, as every table and view has it, once they all say the same."""
-    asked = (
+def agreed(env: ReaderHarness, lease: Lease) -> tuple[Any, ...]:
+    """Returns the cost of a task; asserts that all tables and views agree."""
+    queries = (
         "SELECT sum(cost_usd), sum(tokens) FROM spending WHERE task_id = %s",
         "SELECT cost_usd, tokens_input + tokens_output FROM tasks WHERE id = %s",
         "SELECT sum(cost_micro_usd) / 1000000.0, sum(tokens_input + tokens_output)"
@@ -60,145 +60,147 @@ def agreed(library: Library, lease: Lease) -> tuple[Any, ...]:
         "SELECT sum(cost_micro_usd) / 1000000.0, sum(tokens_input + tokens_output)"
         " FROM life_costs WHERE id = %s",
     )
-    answers = {library.sql(each, lease.id.uuid)[0] for each in asked}
+    answers = {env.sql(each, lease.id.uuid)[0] for each in queries}
     assert len(answers) == 1
     return answers.pop()
 
 
-def quarantined(library: Library) -> list[tuple[Any, ...]]:
-    return library.sql("SELECT line, reason FROM quarantine")
+def quarantined(env: ReaderHarness) -> list[tuple[Any, ...]]:
+    return env.sql("SELECT line, reason FROM quarantine")
 
 
-async def test_a_cost_that_is_told_before_a_revival_is_the_life_befores(counted: Library) -> None:
-    lease = await reaped(counted)
+async def test_a_late_cost_before_a_retry_belongs_to_the_earlier_life(
+    env: ReaderHarness,
+) -> None:
+    lease = await reaped(env)
     await late(lease, model="big")
-    await counted.queue.dead.retry(lease.id)
+    await env.queue.dead.retry(lease.id)
 
-    await counted.archive()
+    await env.archive()
 
-    assert quarantined(counted) == []
-    assert await sums(counted, "worker", "model") == [("w1", "big", QUARTER, 7)]
-    assert agreed(counted, lease) == (QUARTER, 7)
+    assert quarantined(env) == []
+    assert await sums(env, "worker", "model") == [("w1", "big", QUARTER, 7)]
+    assert agreed(env, lease) == (QUARTER, 7)
 
 
 @pytest.mark.parametrize("archived", [True, False])
-async def test_a_cost_that_is_told_in_the_next_life_is_the_life_befores(
-    counted: Library, archived: bool
+async def test_a_late_cost_during_the_next_life_belongs_to_the_earlier_life(
+    env: ReaderHarness, archived: bool
 ) -> None:
-    lease = await reaped(counted)
+    lease = await reaped(env)
     if archived:
-        await counted.archive()
-    second = await revived(counted, lease)
+        await env.archive()
+    second = await revived(env, lease)
     await late(lease)
     await second.spend(0.5, tokens_in=10)
     await second.complete()
 
-    await counted.archive()
+    await env.archive()
 
-    assert quarantined(counted) == []
-    assert await sums(counted, "worker") == [("w2", Decimal("0.5"), 10), ("w1", QUARTER, 7)]
-    assert counted.sql(
+    assert quarantined(env) == []
+    assert await sums(env, "worker") == [("w2", Decimal("0.5"), 10), ("w1", QUARTER, 7)]
+    assert env.sql(
         "SELECT life, cost_micro_usd, tokens_input, tokens_output FROM life_costs ORDER BY life"
     ) == [(1, 250_000, 3, 4), (2, 500_000, 10, 0)]
-    assert agreed(counted, lease) == (Decimal("0.75"), 17)
+    assert agreed(env, lease) == (Decimal("0.75"), 17)
 
 
-async def test_a_run_of_two_lives_before_is_known_by_its_life(counted: Library) -> None:
-    first = await reaped(counted)
-    second = await revived(counted, first)
-    await counted.harness.age(second, 3600)
-    await counted.harness.reaper.tick()
-    third = await revived(counted, second, "w3")
+async def test_late_costs_of_several_lives_belong_to_their_lives(env: ReaderHarness) -> None:
+    first = await reaped(env)
+    second = await revived(env, first)
+    await env.harness.age(second, 3600)
+    await env.harness.reaper.tick()
+    third = await revived(env, second, "w3")
     await late(first, 1)
     await late(second, 2)
     await third.spend(4)
     await third.complete()
 
-    await counted.archive()
+    await env.archive()
 
-    assert counted.sql("SELECT life, cost_micro_usd FROM life_costs ORDER BY life") == [
+    assert env.sql("SELECT life, cost_micro_usd FROM life_costs ORDER BY life") == [
         (1, 1_000_000), (2, 2_000_000), (3, 4_000_000),
     ]  # fmt: skip
-    assert agreed(counted, first) == (7, 14)
+    assert agreed(env, first) == (7, 14)
 
 
-async def test_a_cost_is_kept_though_redis_has_forgotten_its_task(counted: Library) -> None:
-    lease = await counted.lease()
-    await counted.queue.cancel(lease.id)
-    await counted.archive()
+async def test_a_late_cost_is_archived_after_its_task_expired(env: ReaderHarness) -> None:
+    lease = await env.lease()
+    await env.queue.cancel(lease.id)
+    await env.archive()
     await late(lease)
-    await counted.harness.client.delete(
-        counted.harness.keys.task(lease.id.ulid), counted.harness.keys.notes(lease.id.ulid)
+    await env.harness.client.delete(
+        env.harness.keys.task(lease.id.ulid), env.harness.keys.notes(lease.id.ulid)
     )
 
-    await counted.archive()
+    await env.archive()
 
-    assert quarantined(counted) == []
-    assert agreed(counted, lease) == (QUARTER, 7)
-    found = await counted.queue.get(lease.id)
+    assert quarantined(env) == []
+    assert agreed(env, lease) == (QUARTER, 7)
+    found = await env.queue.get(lease.id)
     assert (found.cost_usd, found.tokens_used.input, found.tokens_used.output) == (0.25, 3, 4)
 
 
-async def test_a_cost_that_is_told_before_the_end_is_not_counted_twice(counted: Library) -> None:
-    lease = await reaped(counted, max_attempts=3)
-    second = await again(counted, lease, "w2")
+async def test_a_late_cost_before_the_end_is_not_counted_twice(
+    env: ReaderHarness,
+) -> None:
+    lease = await reaped(env, max_attempts=3)
+    second = await again(env, lease, "w2")
     await late(lease)
     await second.spend(0.5, tokens_in=10)
-    await counted.archive()
-    assert await sums(counted) == []
+    await env.archive()
+    assert await sums(env) == []
     await second.complete()
 
-    await counted.archive()
+    await env.archive()
 
-    assert await sums(counted, "worker") == [("w2", Decimal("0.5"), 10), ("w1", QUARTER, 7)]
-    assert agreed(counted, lease) == (Decimal("0.75"), 17)
+    assert await sums(env, "worker") == [("w2", Decimal("0.5"), 10), ("w1", QUARTER, 7)]
+    assert agreed(env, lease) == (Decimal("0.75"), 17)
 
 
-async def test_a_cost_that_is_told_before_the_archive_looks_is_not_counted_twice(
-    counted: Library,
+async def test_a_late_cost_before_the_archiving_is_not_counted_twice(
+    env: ReaderHarness,
 ) -> None:
-    lease = await counted.lease()
+    lease = await env.lease()
     await lease.spend(0.5, tokens_in=10)
-    await counted.queue.cancel(lease.id)
+    await env.queue.cancel(lease.id)
     await late(lease)
 
-    await counted.archive()
+    await env.archive()
 
-    assert agreed(counted, lease) == (Decimal("0.75"), 17)
+    assert agreed(env, lease) == (Decimal("0.75"), 17)
 
 
-async def test_a_dead_task_that_is_given_up_keeps_its_late_cost(counted: Library) -> None:
-    lease = await reaped(counted)
-    await counted.archive()
+async def test_a_discarded_task_keeps_its_late_cost(env: ReaderHarness) -> None:
+    lease = await reaped(env)
+    await env.archive()
     await late(lease)
-    await counted.queue.dead.discard(lease.id)
+    await env.queue.dead.discard(lease.id)
 
-    await counted.archive()
+    await env.archive()
 
-    assert agreed(counted, lease) == (QUARTER, 7)
-    assert counted.sql("SELECT event FROM agent_events") == [("task.cancelled",)]
+    assert agreed(env, lease) == (QUARTER, 7)
+    assert env.sql("SELECT event FROM agent_events") == [("task.cancelled",)]
 
 
 @pytest.mark.parametrize("moved", [True, False])
-async def test_each_life_shows_what_had_been_spent_till_its_end(
-    counted: Library, moved: bool
-) -> None:
-    lease = await counted.lease(max_attempts=1)
+async def test_each_life_shows_the_cost_up_to_its_end(env: ReaderHarness, moved: bool) -> None:
+    lease = await env.lease(max_attempts=1)
     await lease.spend(1, tokens_in=10)
     await lease.fail("error", "no", permanent=True)
-    second = await revived(counted, lease)
+    second = await revived(env, lease)
     await second.spend(2, tokens_in=5)
     await second.complete()
-    await counted.archive()
+    await env.archive()
     if moved:
-        await counted.forget()
+        await env.forget()
 
-    found = await counted.queue.archive.lives(lease.id)
+    found = await env.queue.archive.lives(lease.id)
 
     assert [(one.state, one.cost_usd, one.tokens_used.input) for one in found] == [
         (State.COMPLETED, 3, 15), (State.DEAD_LETTERED, 1, 10),
     ]  # fmt: skip
-    assert counted.sql("SELECT life, cost_micro_usd, tokens_input FROM task_lives ORDER BY life") \
+    assert env.sql("SELECT life, cost_micro_usd, tokens_input FROM task_lives ORDER BY life") \
         == [(1, 1_000_000, 10), (2, 2_000_000, 5)]  # fmt: skip
-    (task,) = [await counted.queue.get(lease.id)]
+    (task,) = [await env.queue.get(lease.id)]
     assert (task.cost_usd, task.tokens_used.input) == (3, 15)

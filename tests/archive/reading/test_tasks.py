@@ -1,4 +1,4 @@
-"""Reading: the archive gives back the Task that Redis showed, field by field."""
+"""Reading: a task read from the archive equals the task read from Redis, field by field."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rqueue.core.notes import note, step
 from rqueue.errors import TaskNotFound
 from rqueue.task.ids import new_task_id
 from rqueue.task.task import Note
-from tests.archive.reading.library import Library
+from tests.archive.reading.reader_harness import ReaderHarness
 
-# What depends on the moment of reading.
+# Fields that depend on the time of reading.
 MOVING = {"effective_priority"}
 
 
@@ -19,37 +19,37 @@ def facts(task: Task) -> dict[str, object]:
     return {name: getattr(task, name) for name in Task.model_fields if name not in MOVING}
 
 
-async def same(library: Library, *tasks: Task) -> None:
-    """The archive alone shows these tasks as Redis did."""
-    await library.moved()
+async def assert_same(env: ReaderHarness, *tasks: Task) -> None:
+    """Asserts that these tasks read the assert_same from the archive as from Redis."""
+    await env.moved()
     for task in tasks:
-        found = await library.queue.get(task.id)
+        found = await env.queue.get(task.id)
         assert facts(found) == facts(task)
         assert (found.effective_priority is None) == (task.effective_priority is None)
 
 
-async def test_a_task_that_is_nowhere_is_not_found(library: Library) -> None:
-    await library.completed()
-    await library.moved()
+async def test_an_unknown_task_is_not_found(env: ReaderHarness) -> None:
+    await env.completed()
+    await env.moved()
 
     for name in (new_task_id(), "nobody's", str(new_task_id().uuid)):
         with pytest.raises(TaskNotFound):
-            await library.queue.get(name)
+            await env.queue.get(name)
         with pytest.raises(TaskNotFound):
-            await library.queue.archive.get(name)
+            await env.queue.archive.get(name)
         with pytest.raises(TaskNotFound):
-            await library.queue.archive.lives(name)
+            await env.queue.archive.lives(name)
 
 
-async def test_a_plain_task_is_the_same(library: Library) -> None:
-    bare = await library.completed()
-    full = await library.completed("other", {"answer": [42, None, "ü\U0001f600"]}, payload={"a": 1})
+async def test_a_plain_task_reads_the_same_from_the_archive(env: ReaderHarness) -> None:
+    bare = await env.completed()
+    full = await env.completed("other", {"answer": [42, None, "ü\U0001f600"]}, payload={"a": 1})
 
-    await same(library, bare, full)
+    await assert_same(env, bare, full)
 
 
-async def test_a_task_with_every_option_is_the_same(library: Library) -> None:
-    task = await library.completed(
+async def test_a_task_with_every_option_reads_the_same(env: ReaderHarness) -> None:
+    task = await env.completed(
         title="the title", prompt="do", context_refs=["file:a"], priority=12.5,
         priority_boost_per_minute=2.5, deadline="2040-01-01T00:00:00Z", on_deadline="run",
         expected_duration_sec=3.0, limit_key="client-1",
@@ -60,100 +60,102 @@ async def test_a_task_with_every_option_is_the_same(library: Library) -> None:
         retry={"strategy": "fixed", "initial_delay_sec": 3.0},
     )  # fmt: skip
 
-    await same(library, task)
-    assert facts(await library.queue.get("mine")) == facts(task)
+    await assert_same(env, task)
+    assert facts(await env.queue.get("mine")) == facts(task)
 
 
-async def test_a_task_that_failed_before_it_completed_is_the_same(library: Library) -> None:
-    lease = await library.lease(max_attempts=3)
+async def test_a_task_that_failed_before_it_completed_reads_the_same(env: ReaderHarness) -> None:
+    lease = await env.lease(max_attempts=3)
     await lease.fail("timeout", "too slow\nby 'far' \x00\t")
-    await library.harness.make_due(lease.id)
-    await library.harness.promoter.tick()
-    (lease,) = await library.queue.claim(worker="w2", types=["code"])
+    await env.harness.make_due(lease.id)
+    await env.harness.promoter.tick()
+    (lease,) = await env.queue.claim(worker="w2", types=["code"])
     await lease.start()
     await lease.complete("done")
-    task = await library.queue.get(lease.id)
+    task = await env.queue.get(lease.id)
 
     assert (task.failure_reason, len(task.failure_history)) == ("timeout", 1)
-    await same(library, task)
+    await assert_same(env, task)
 
 
-async def test_a_dead_task_is_the_same_and_so_is_one_that_was_discarded(library: Library) -> None:
-    dead = await library.dead(error="bytes \udcff and \u2028", tags=["x"])
-    gone = await library.dead()
-    await library.queue.dead.discard(gone.id, "not worth it")
+async def test_dead_and_discarded_tasks_read_the_same(env: ReaderHarness) -> None:
+    dead = await env.dead(error="bytes \udcff and \u2028", tags=["x"])
+    gone = await env.dead()
+    await env.queue.dead.discard(gone.id, "not worth it")
 
-    await same(library, dead, await library.queue.get(gone.id))
+    await assert_same(env, dead, await env.queue.get(gone.id))
 
 
-async def test_a_cancelled_task_is_the_same(library: Library) -> None:
-    waiting = await library.queue.enqueue("code", delay=60)
+async def test_a_cancelled_task_reads_the_same(env: ReaderHarness) -> None:
+    waiting = await env.queue.enqueue("code", delay=60)
     await waiting.cancel("no longer")
-    running = await library.lease("other")
-    await library.queue.cancel(running.id, "stop")
-    tasks = [await library.queue.get(waiting.id), await library.queue.get(running.id)]
+    running = await env.lease("other")
+    await env.queue.cancel(running.id, "stop")
+    tasks = [await env.queue.get(waiting.id), await env.queue.get(running.id)]
 
-    await same(library, *tasks)
+    await assert_same(env, *tasks)
 
 
-async def test_what_a_task_said_of_itself_is_the_same(library: Library) -> None:
-    lease = await library.lease()
-    said = Note(progress={"at": 3}, checkpoint=[1, "\ud7ff"], line="so far", usd=0.25, tokens_in=7)
-    await note(library.queue._internals.shard, lease.held, said, seq=1)
-    await step(library.queue._internals.shard, lease.held, "fetch", b'"done"')
+async def test_notes_and_logs_of_a_task_read_the_same(env: ReaderHarness) -> None:
+    lease = await env.lease()
+    reported = Note(
+        progress={"at": 3}, checkpoint=[1, "\ud7ff"], line="so far", usd=0.25, tokens_in=7
+    )
+    await note(env.queue._internals.shard, lease.held, reported, seq=1)
+    await step(env.queue._internals.shard, lease.held, "fetch", b'"done"')
     await lease.complete({"ok": True})
-    task = await library.queue.get(lease.id)
+    task = await env.queue.get(lease.id)
 
     assert (task.steps, task.cost_usd, task.logs) == (("fetch",), 0.25, ("so far",))
-    await same(library, task)
+    await assert_same(env, task)
 
 
-async def test_the_tasks_of_a_dag_are_the_same(library: Library) -> None:
-    async with library.queue.dag("a diamond") as dag:
-        top = dag.add(library.queue.call("code", {"n": 1}), name="top")
-        sides = [dag.add(library.queue.call("code", {"n": n}), after=top) for n in range(4)]
-        dag.add(library.queue.call("code"), name="end", after=sides)
+async def test_the_tasks_of_a_dag_read_the_same(env: ReaderHarness) -> None:
+    async with env.queue.dag("a diamond") as dag:
+        top = dag.add(env.queue.call("code", {"n": 1}), name="top")
+        sides = [dag.add(env.queue.call("code", {"n": n}), after=top) for n in range(4)]
+        dag.add(env.queue.call("code"), name="end", after=sides)
     for _ in range(6):
-        (lease,) = await library.queue.claim(worker="w1", types=["code"])
+        (lease,) = await env.queue.claim(worker="w1", types=["code"])
         await lease.start()
         await lease.complete()
     tasks = await dag.read()
 
     assert [len(task.spec.depends_on) for task in tasks] == [0, 1, 1, 1, 1, 4]
-    await same(library, *tasks)
+    await assert_same(env, *tasks)
 
 
-async def test_each_life_is_found_and_the_newest_stands_for_the_task(library: Library) -> None:
-    first = await library.dead(external_id="mine")
-    await library.archive()
-    await library.queue.dead.retry(first.id)
-    (lease,) = await library.queue.claim(worker="w2", types=["code"])
+async def test_each_life_is_found_and_the_newest_is_the_default(env: ReaderHarness) -> None:
+    first = await env.dead(external_id="mine")
+    await env.archive()
+    await env.queue.dead.retry(first.id)
+    (lease,) = await env.queue.claim(worker="w2", types=["code"])
     await lease.start()
     await lease.complete("at last")
-    second = await library.queue.get(first.id)
-    await library.moved()
+    second = await env.queue.get(first.id)
+    await env.moved()
 
-    assert facts(await library.queue.get(str(first.id.uuid))) == facts(second)
-    assert facts(await library.queue.archive.get("mine", life=1)) == facts(first)
-    lives = await library.queue.archive.lives("mine")
+    assert facts(await env.queue.get(str(first.id.uuid))) == facts(second)
+    assert facts(await env.queue.archive.get("mine", life=1)) == facts(first)
+    lives = await env.queue.archive.lives("mine")
     assert [facts(life) for life in lives] == [facts(second), facts(first)]
     with pytest.raises(TaskNotFound):
-        await library.queue.archive.get(first.id, life=3)
+        await env.queue.archive.get(first.id, life=3)
 
 
 @pytest.mark.parametrize(
     "damage", [b'{"t":"code","deadline":"nonsense","p":{"x":"\\u0000"}}', b"\xff\x00 no JSON"]
 )
-async def test_a_definition_that_cannot_be_read_is_told_as_redis_tells_it(
-    one_library: Library, damage: bytes
+async def test_an_unreadable_definition_is_reported_as_from_redis(
+    pg_env: ReaderHarness, damage: bytes
 ) -> None:
-    lease = await one_library.lease("code", {"a": 1})
-    key = one_library.harness.keys.task(lease.id.ulid)
-    await one_library.harness.client.hset(key, "def0", damage)
-    await one_library.harness.client.hset(key, "odd", b"\xfe")
+    lease = await pg_env.lease("code", {"a": 1})
+    key = pg_env.harness.keys.task(lease.id.ulid)
+    await pg_env.harness.client.hset(key, "def0", damage)
+    await pg_env.harness.client.hset(key, "odd", b"\xfe")
     await lease.complete()
-    task = await one_library.queue.get(lease.id)
+    task = await pg_env.queue.get(lease.id)
 
     assert task.unreadable is not None
     assert task.type == "code"
-    await same(one_library, task)
+    await assert_same(pg_env, task)

@@ -1,4 +1,4 @@
-"""The views: the model's names in SQL, and the lists and rows of the documents A and C."""
+"""The views: the fields of a task in SQL, and the lists and rows of the documents A and C."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rqueue.task.ids import DagId, TaskId, new_dag_id, new_task_ids
 from rqueue.task.priority import from_native
 from rqueue.task.spec import TaskSpec
 from rqueue.task.state import FINAL
-from tests.archive.reading.library import Library, founded
+from tests.archive.reading.reader_harness import ReaderHarness, reader_harness
 from tests.postgres import Database
 from tests.servers import Server
 
-# What only a task has that has not ended, what is made where it is read, and the parts it is in.
+# Fields of tasks that have not ended, fields computed while reading, and fields in several columns.
 NOT_COLUMNS = {
     "spec", "claim", "blocked_by", "available_at", "effective_priority", "references",
     "unreadable", "damaged",
@@ -41,18 +41,18 @@ EVERYTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def rows(library: Library, statement: str, *values: object) -> list[dict[str, Any]]:
-    with psycopg.connect(library.database.url, row_factory=dict_row) as line:
+def rows(env: ReaderHarness, statement: str, *values: object) -> list[dict[str, Any]]:
+    with psycopg.connect(env.database.url, row_factory=dict_row) as line:
         return line.execute(statement.encode(), values).fetchall()
 
 
-def row_of(library: Library, task: Task, relation: str = "tasks", key: str = "id") -> Any:
-    (found,) = rows(library, f"SELECT * FROM {relation} WHERE {key} = %s", task.id.uuid)
+def row_of(env: ReaderHarness, task: Task, relation: str = "tasks", key: str = "id") -> Any:
+    (found,) = rows(env, f"SELECT * FROM {relation} WHERE {key} = %s", task.id.uuid)
     return found
 
 
 def plain(value: Any) -> Any:
-    """A value of either side in a form that can be compared."""
+    """Returns a value of either side in a comparable form."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, datetime):
@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
 
 
 def shown(task: Task) -> dict[str, Any]:
-    """The task by the names of its columns."""
+    """Returns the fields of a task by column name."""
     found = {**task.model_dump(), **task.spec.model_dump(exclude_defaults=False)}
     found["failed_by"] = list(task.failed_by) or None
     found["failure_history"] = [record.model_dump(mode="json") for record in task.failure_history]
@@ -82,40 +82,40 @@ def shown(task: Task) -> dict[str, Any]:
     return {name: plain(value) for name, value in found.items() if name not in NOT_COLUMNS}
 
 
-async def a_few(library: Library) -> list[Task]:
-    """Tasks that have ended in every way."""
-    first = await library.completed(result={"decisionReport": {"why": 1}}, **EVERYTHING)
-    lease = await library.lease("other", [1], max_attempts=2)
+async def a_few(env: ReaderHarness) -> list[Task]:
+    """Archives tasks that have ended in every way."""
+    first = await env.completed(result={"decisionReport": {"why": 1}}, **EVERYTHING)
+    lease = await env.lease("other", [1], max_attempts=2)
     await lease.spend(0.25, tokens_in=3, tokens_out=4)
     await lease.fail("timeout", "too 'slow'")
-    await library.harness.make_due(lease.id)
-    await library.harness.promoter.tick()
-    (again,) = await library.queue.claim(worker="w2", types=["other"])
+    await env.harness.make_due(lease.id)
+    await env.harness.promoter.tick()
+    (again,) = await env.queue.claim(worker="w2", types=["other"])
     await again.start()
     await again.complete([1, {"a": None}])
-    dead = await library.dead(error="it broke", priority=80)
-    gone = await library.dead(agent_name="FitmentAgent")
-    await library.queue.dead.discard(gone.id, "not worth it")
-    waiting = await library.queue.enqueue("code", delay=60)
+    dead = await env.dead(error="it broke", priority=80)
+    gone = await env.dead(agent_name="FitmentAgent")
+    await env.queue.dead.discard(gone.id, "not worth it")
+    waiting = await env.queue.enqueue("code", delay=60)
     await waiting.cancel("no longer")
-    await library.queue.dags.chain(library.queue.call("code", {"n": 1}), library.queue.call("code"))
+    await env.queue.dags.chain(env.queue.call("code", {"n": 1}), env.queue.call("code"))
     for _ in range(2):
-        (lease,) = await library.queue.claim(worker="w1", types=["code"])
+        (lease,) = await env.queue.claim(worker="w1", types=["code"])
         await lease.start()
         await lease.complete("")
-    last = await library.queue.get(lease.id)
+    last = await env.queue.get(lease.id)
     ids = (first.id, again.id, dead.id, gone.id, waiting.id, last.id)
-    found = [await library.queue.get(id) for id in ids]
-    await library.archive()
+    found = [await env.queue.get(id) for id in ids]
+    await env.archive()
     return found
 
 
-async def test_the_view_of_tasks_has_every_field_as_the_model_shows_it(library: Library) -> None:
-    for task in await a_few(library):
-        row = row_of(library, task)
+async def test_the_view_of_tasks_has_every_field_as_the_model_shows_it(env: ReaderHarness) -> None:
+    for task in await a_few(env):
+        row = row_of(env, task)
 
         expected = shown(task)
-        # What is not written is the default: both sides are compared whole.
+        # Missing fields have their defaults: both sides are compared whole.
         row["failure_history"] = [
             AttemptRecord.parse(record).model_dump(mode="json") for record in row["failure_history"]
         ]
@@ -125,41 +125,41 @@ async def test_the_view_of_tasks_has_every_field_as_the_model_shows_it(library: 
         assert row["status"] == task.state
 
 
-async def test_a_discarded_task_was_cancelled_when_it_was_given_up(library: Library) -> None:
-    dead = await library.dead()
-    await library.queue.dead.discard(dead.id)
-    key = library.harness.keys.task(dead.id.ulid)
-    await library.harness.client.hincrby(key, "discarded", 3_600_000)
-    task = await library.queue.get(dead.id)
+async def test_a_discarded_task_was_cancelled_when_it_was_discarded(env: ReaderHarness) -> None:
+    dead = await env.dead()
+    await env.queue.dead.discard(dead.id)
+    key = env.harness.keys.task(dead.id.ulid)
+    await env.harness.client.hincrby(key, "discarded", 3_600_000)
+    task = await env.queue.get(dead.id)
 
-    await library.archive()
+    await env.archive()
 
-    row, listed = row_of(library, task), row_of(library, task, "cancelled", "task_id")
+    row, listed = row_of(env, task), row_of(env, task, "cancelled", "task_id")
     assert row["cancelled_at"] == row["discarded_at"] == listed["cancelledAt"] == task.cancelled_at
     assert row["dead_lettered_at"] == row["finished_at"] == task.updated_at != task.cancelled_at
 
 
-async def test_what_was_put_and_a_result_that_is_an_artifact_are_named(
+async def test_views_list_artifacts_and_results_that_are_artifacts(
     valkey: Server, postgres: Database, tmp_path: Path
 ) -> None:
     place = f"file://{tmp_path}"
-    async with founded(valkey, postgres, artifacts_url=place, max_result_bytes=1024) as library:
-        lease = await library.lease()
+    async with reader_harness(valkey, postgres, artifacts_url=place, max_result_bytes=1024) as env:
+        lease = await env.lease()
         for name in ("a.txt", "b.txt"):
-            artifact = await library.queue.artifacts.put(name, name=name)
-            await attach(library.queue._internals.shard, lease.held, artifact)
+            artifact = await env.queue.artifacts.put(name, name=name)
+            await attach(env.queue._internals.shard, lease.held, artifact)
         await lease.complete("x" * 2000)
-        whole = await library.queue.get(lease.id)
-        task = await library.queue._internals.operations.get(lease.id)
-        await library.moved()
+        whole = await env.queue.get(lease.id)
+        task = await env.queue._internals.operations.get(lease.id)
+        await env.moved()
 
-        row = row_of(library, task)
+        row = row_of(env, task)
         expected = shown(task)
         assert {name: plain(row[name]) for name in ("attached", "result_artifact", "result")} == {
             name: expected[name] for name in ("attached", "result_artifact", "result")
         }
         assert len(row["attached"]) == 2
-        assert (await library.queue.get(lease.id)).result == whole.result == "x" * 2000
+        assert (await env.queue.get(lease.id)).result == whole.result == "x" * 2000
 
 
 def test_every_field_of_the_model_is_a_column_or_has_a_reason() -> None:
@@ -169,15 +169,15 @@ def test_every_field_of_the_model_is_a_column_or_has_a_reason() -> None:
 
 
 async def test_select_from_tasks_by_status_works_as_the_documents_write_it(
-    library: Library,
+    env: ReaderHarness,
 ) -> None:
-    tasks = await a_few(library)
+    tasks = await a_few(env)
 
     for state in FINAL:
-        found = rows(library, f"SELECT * FROM tasks WHERE status = '{state}'")
+        found = rows(env, f"SELECT * FROM tasks WHERE status = '{state}'")
         known = {task.id for task in tasks if task.state is state}
         assert known <= {row["task_id"] for row in found}
-    assert not rows(library, "SELECT * FROM tasks WHERE status = 'RUNNING'")
+    assert not rows(env, "SELECT * FROM tasks WHERE status = 'RUNNING'")
 
 
 @pytest.mark.parametrize(
@@ -185,15 +185,15 @@ async def test_select_from_tasks_by_status_works_as_the_documents_write_it(
     [("A", "reference_tasks", "task_id"), ("C", "automechanica_tasks", "id")],
 )
 async def test_a_document_shows_the_same_in_sql(
-    library: Library, form: Form, relation: str, key: str
+    env: ReaderHarness, form: Form, relation: str, key: str
 ) -> None:
-    for task in await a_few(library):
-        row = row_of(library, task, relation, key)
+    for task in await a_few(env):
+        row = row_of(env, task, relation, key)
         document = view(task, form)
 
         found = {name: plain(row[name]) for name in document}
         if form == "C":
-            # Its key is a UUID, whatever else its creator calls it.
+            # The key is a UUID, also if the producer uses another id.
             document["id"], found["id"] = task.spec.external_id, row["external_id"]
             found["workflow_id"] = row["workflow_id"] and str(row["workflow_id"])
         expected = {name: stamped(name, value) for name, value in document.items()}
@@ -201,25 +201,25 @@ async def test_a_document_shows_the_same_in_sql(
 
 
 def stamped(name: str, value: Any) -> Any:
-    """An instant of a document as a number."""
+    """Returns a time of a document as a number."""
     if isinstance(value, str) and name.endswith(("At", "_at")):
         return datetime.fromisoformat(value).timestamp()
     return value
 
 
-async def test_the_lists_of_document_a_have_their_tasks(library: Library) -> None:
-    tasks = await a_few(library)
+async def test_the_lists_of_document_a_have_their_tasks(env: ReaderHarness) -> None:
+    tasks = await a_few(env)
 
     for relation, word in (("completed", "completed"), ("dead_letter", "dead-letter"),
                            ("cancelled", "cancelled")):  # fmt: skip
-        found = rows(library, f"SELECT * FROM {relation}")
+        found = rows(env, f"SELECT * FROM {relation}")
         assert {row["list"] for row in found} == {word}
         known = {task.id.uuid for task in tasks if reference.STATUS[task.state] == word}
         assert known <= {row["task_id"] for row in found}
 
 
-async def test_the_columns_of_document_c_are_its_own_in_its_order(library: Library) -> None:
-    found = library.sql(
+async def test_the_columns_of_document_c_are_its_own_in_its_order(env: ReaderHarness) -> None:
+    found = env.sql(
         "SELECT column_name FROM information_schema.columns"
         " WHERE table_name = 'automechanica_tasks' ORDER BY ordinal_position"
     )
@@ -233,12 +233,12 @@ async def test_the_columns_of_document_c_are_its_own_in_its_order(library: Libra
     assert automechanica.STATUS.keys() >= FINAL
 
 
-async def test_priorities_are_mapped_as_the_scales_say(one_library: Library) -> None:
+async def test_priorities_are_mapped_as_documented(pg_env: ReaderHarness) -> None:
     for native in (0, 5, 9.99, 10, 10.5, 15, 32.5, 32.6, 45, 50, 57.5, 58, 85, 95, 100):
-        await one_library.completed(priority=float(native))
-    await one_library.archive()
+        await pg_env.completed(priority=float(native))
+    await pg_env.archive()
 
-    found = one_library.sql(
+    found = pg_env.sql(
         "SELECT t.priority, a.priority, c.priority FROM tasks t"
         " JOIN reference_tasks a ON a.task_id = t.id JOIN automechanica_tasks c ON c.id = t.id"
     )
@@ -248,24 +248,24 @@ async def test_priorities_are_mapped_as_the_scales_say(one_library: Library) -> 
         assert (a, c) == (from_native(native, "1-10"), from_native(native, "0-3"))
 
 
-async def test_ids_are_written_and_read_as_the_model_does(library: Library) -> None:
+async def test_ids_are_written_and_read_as_the_model_does(env: ReaderHarness) -> None:
     for id in (*new_task_ids(20), TaskId.from_ulid("7" + "Z" * 25)):
         uuid = id.uuid
-        assert library.sql("SELECT rqueue.ulid(%s)", uuid) == [(id.ulid,)]
+        assert env.sql("SELECT rqueue.ulid(%s)", uuid) == [(id.ulid,)]
         dag = DagId.from_ulid(id.ulid)
         for form in (str(id), id.ulid, str(uuid), id.lower(), uuid.hex, str(dag)):
-            assert library.sql("SELECT rqueue.id(%s)", form) == [(uuid,)]
+            assert env.sql("SELECT rqueue.id(%s)", form) == [(uuid,)]
     for nothing in ("", "mine", "task_", "8" * 26, "task_01\n", str(new_dag_id()) + "0"):
-        assert library.sql("SELECT rqueue.id(%s)", nothing) == [(None,)]
+        assert env.sql("SELECT rqueue.id(%s)", nothing) == [(None,)]
 
 
-async def test_a_look_up_by_id_touches_one_month(library: Library) -> None:
-    tasks = await a_few(library)
+async def test_a_look_up_by_id_touches_one_month(env: ReaderHarness) -> None:
+    tasks = await a_few(env)
 
     id, made = tasks[0].id, tasks[0].created_at
     for relation, key in (("tasks", "id"), ("reference_tasks", "task_id"),
                           ("automechanica_tasks", "id"), ("attempts", "task_id")):  # fmt: skip
-        plan = library.sql(
+        plan = env.sql(
             "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)"
             f" SELECT * FROM {relation} WHERE {key} = rqueue.id('{id}')"
         )
@@ -275,8 +275,8 @@ async def test_a_look_up_by_id_touches_one_month(library: Library) -> None:
         assert not any("Seq Scan" in line for line in scans), plan
 
 
-async def test_a_hostile_definition_keeps_no_row_from_being_read(library: Library) -> None:
-    good = await library.completed()
+async def test_a_hostile_definition_does_not_break_the_views(env: ReaderHarness) -> None:
+    good = await env.completed()
     for text in (
         b'{"t":"code","deadline":"nonsense","max_attempts":"many","tags":7,"retry":[1],"p":1}',
         b'{"t":"code","deadline":"infinity","at":"9999-99-99T00:00:00Z","timeout_sec":1e400}',
@@ -285,14 +285,14 @@ async def test_a_hostile_definition_keeps_no_row_from_being_read(library: Librar
         b"[1,2",
         b"\xff\x00",
     ):
-        lease = await library.lease()
-        key = library.harness.keys.task(lease.id.ulid)
-        await library.harness.client.hset(key, "def0", text)
-        await library.harness.client.hset(key, "odd", b"\xfe\xff\x00")
+        lease = await env.lease()
+        key = env.harness.keys.task(lease.id.ulid)
+        await env.harness.client.hset(key, "def0", text)
+        await env.harness.client.hset(key, "odd", b"\xfe\xff\x00")
         await lease.complete()
-    assert await library.archive() == 7
+    assert await env.archive() == 7
 
     for relation in ("tasks", "attempts", "spending", "reference_tasks", "automechanica_tasks"):
-        found = rows(library, f"SELECT * FROM {relation}")
+        found = rows(env, f"SELECT * FROM {relation}")
         assert len(found) == (0 if relation == "spending" else 7)
-    assert row_of(library, good)["max_attempts"] == 3
+    assert row_of(env, good)["max_attempts"] == 3

@@ -1,4 +1,4 @@
-"""archived: only what has its row begins to expire; the dead stay."""
+"""acknowledge: the keys of a task expire only after its row is committed; dead tasks stay."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rqueue import State, TaskId
 from rqueue.core.outbox import GROUP, Entry, archived
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import LANES, W1, afterwards, ask, expiring
+from tests.lua.task.keyspace import LANES, W1, all_keys, expiring_keys, run_move
 
 TERMS: dict[str, Argument] = {"group": GROUP, "ttl": 60_000, "dags": ""}
 
@@ -28,16 +28,18 @@ def named(rows: list[str]) -> list[Entry]:
     return [Entry(row, []) for row in rows]
 
 
-async def test_a_completed_task_expires_once_its_row_is_there(archived_harness: Harness) -> None:
+async def test_a_completed_task_expires_after_its_row_is_committed(
+    archived_harness: Harness,
+) -> None:
     harness = archived_harness
     task = await completed(harness, tags=["t"], external_id="mine")
-    assert await expiring(harness, a=task) == set()
+    assert await expiring_keys(harness, a=task) == set()
     (entry,) = await entries(harness)
 
-    said = await ask(harness, "archive/acknowledge", TERMS, [(entry,)])
+    reply = await run_move(harness, "archive/acknowledge", TERMS, [(entry,)])
 
-    assert said == ["OK", 1]
-    assert await afterwards(harness, a=task) == LANES | W1 | {
+    assert reply == ["OK", 1]
+    assert await all_keys(harness, a=task) == LANES | W1 | {
         "task:a": {
             "def0": "*", "entry": "*", "finished": "*", "flags": "m", "holder": "* * w1",
             "lane": "1", "more": "*", "score": "*", "state": "COMPLETED", "token": "1:*",
@@ -48,13 +50,15 @@ async def test_a_completed_task_expires_once_its_row_is_there(archived_harness: 
         "outbox": [],
         "stats": {"1:COMPLETED": 1, "submitted": 1},
     }  # fmt: skip
-    assert await expiring(harness, a=task) == {"task:a", "result:a", "ext:*"}
+    assert await expiring_keys(harness, a=task) == {"task:a", "result:a", "ext:*"}
 
 
-async def test_a_task_keeps_its_own_time(archived_harness: Harness) -> None:
+async def test_the_own_ttl_of_a_task_counts(archived_harness: Harness) -> None:
     task = await completed(archived_harness, result_ttl_sec=3600)
 
-    await ask(archived_harness, "archive/acknowledge", TERMS, [(await entries(archived_harness))])
+    await run_move(
+        archived_harness, "archive/acknowledge", TERMS, [(await entries(archived_harness))]
+    )
 
     ttl = await archived_harness.client.pttl(archived_harness.keys.task(task.ulid))
     assert 60_000 < ttl <= 3_600_000
@@ -70,9 +74,9 @@ async def test_a_large_definition_and_the_failures_expire_too(archived_harness: 
     await lease.start()
     await lease.complete()
 
-    await ask(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
+    await run_move(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
 
-    assert await expiring(harness, a=lease.id) == {"task:a", "def:a", "failures:a"}
+    assert await expiring_keys(harness, a=lease.id) == {"task:a", "def:a", "failures:a"}
 
 
 async def test_a_cancelled_task_expires_too(archived_harness: Harness) -> None:
@@ -80,28 +84,28 @@ async def test_a_cancelled_task_expires_too(archived_harness: Harness) -> None:
     task = (await harness.queue.enqueue("code", {}, tags=["t"])).id
     await harness.queue.cancel(task)
 
-    said = await ask(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
+    reply = await run_move(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
 
-    found = await afterwards(harness, a=task)
-    assert said == ["OK", 1]
-    assert await expiring(harness, a=task) == {"task:a"}
+    found = await all_keys(harness, a=task)
+    assert reply == ["OK", 1]
+    assert await expiring_keys(harness, a=task) == {"task:a"}
     assert ("tag:t" in found, found["outbox"], found["stats"].get("outbox")) == (False, [], None)
 
 
-async def test_the_dead_stay(archived_harness: Harness) -> None:
+async def test_dead_tasks_do_not_expire(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running(tags=["t"])
     await lease.fail(permanent=True)
 
-    said = await ask(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
+    reply = await run_move(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
 
-    found = await afterwards(harness, a=lease.id)
-    assert said == ["OK", 1]
+    found = await all_keys(harness, a=lease.id)
+    assert reply == ["OK", 1]
     assert (found["outbox"], found["dead"], found["tag:t"]) == ([], ["a"], ["a"])
-    assert await expiring(harness, a=lease.id) == set()
+    assert await expiring_keys(harness, a=lease.id) == set()
 
 
-async def test_a_row_of_an_earlier_life_says_nothing_of_this_one(archived_harness: Harness) -> None:
+async def test_a_row_of_an_earlier_life_does_not_expire_the_task(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running()
     await lease.fail(permanent=True)
@@ -111,26 +115,26 @@ async def test_a_row_of_an_earlier_life_says_nothing_of_this_one(archived_harnes
     await again.complete()
     first, second = await entries(harness)
 
-    await ask(harness, "archive/acknowledge", TERMS, [(first,)])
-    assert await expiring(harness, a=lease.id) == set()
+    await run_move(harness, "archive/acknowledge", TERMS, [(first,)])
+    assert await expiring_keys(harness, a=lease.id) == set()
 
-    await ask(harness, "archive/acknowledge", TERMS, [(second,)])
-    assert await expiring(harness, a=lease.id) == {"task:a", "failures:a"}
+    await run_move(harness, "archive/acknowledge", TERMS, [(second,)])
+    assert await expiring_keys(harness, a=lease.id) == {"task:a", "failures:a"}
 
 
-async def test_one_that_lives_again_does_not_expire(archived_harness: Harness) -> None:
+async def test_a_retried_task_does_not_expire(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running()
     await lease.fail(permanent=True)
     await harness.queue.dead.retry(lease.id)
 
-    await ask(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
+    await run_move(harness, "archive/acknowledge", TERMS, [(await entries(harness))])
 
-    assert await expiring(harness, a=lease.id) == set()
+    assert await expiring_keys(harness, a=lease.id) == set()
     assert (await harness.task(lease.id)).state is State.READY
 
 
-async def test_many_ended_in_one_entry_and_many_entries_in_one_call(
+async def test_many_tasks_of_one_entry_and_many_entries_of_one_call_expire(
     archived_harness: Harness,
 ) -> None:
     harness = archived_harness
@@ -143,12 +147,14 @@ async def test_many_ended_in_one_entry_and_many_entries_in_one_call(
 
     assert (len(rows), counted) == (2, 4)
     names = {f"t{at}": handle.id for at, handle in enumerate(handles)}
-    assert await expiring(harness, a=task, **names) == {
+    assert await expiring_keys(harness, a=task, **names) == {
         "task:a", "result:a", "task:t0", "task:t1", "task:t2",
     }  # fmt: skip
 
 
-async def test_what_the_archive_group_holds_is_let_go(archived_harness: Harness) -> None:
+async def test_entries_held_by_the_archive_group_are_acknowledged(
+    archived_harness: Harness,
+) -> None:
     harness = archived_harness
     await completed(harness)
     key = harness.keys.outbox()
@@ -160,12 +166,12 @@ async def test_what_the_archive_group_holds_is_let_go(archived_harness: Harness)
     assert (await harness.client.xpending(key, GROUP))["pending"] == 0
 
 
-async def test_sent_again_it_changes_nothing(archived_harness: Harness) -> None:
+async def test_a_repeated_call_changes_nothing(archived_harness: Harness) -> None:
     harness = archived_harness
     await completed(harness)
     rows = await entries(harness)
     await archived(harness.queue._internals.shard, named(rows))
     before = await harness.dump()
 
-    assert await ask(harness, "archive/acknowledge", TERMS, [(rows[0],)]) == ["OK", 0]
+    assert await run_move(harness, "archive/acknowledge", TERMS, [(rows[0],)]) == ["OK", 0]
     assert await harness.dump() == before

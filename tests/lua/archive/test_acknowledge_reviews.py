@@ -1,11 +1,11 @@
-"""reviewed: what the archive has leaves the stream, and nothing else does; read before by pages."""
+"""acknowledge_reviews: committed reviews leave the stream and others stay; read in pages."""
 
 from __future__ import annotations
 
 from rqueue import TaskId
 from rqueue.dead import reviews
 from tests.harness import Harness
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 from tests.lua.task.test_discard import dead
 
 
@@ -16,30 +16,32 @@ async def escalated(harness: Harness, number: int) -> TaskId:
     return task
 
 
-async def test_what_is_committed_goes_and_the_rest_stays(harness: Harness) -> None:
+async def test_committed_reviews_are_deleted_and_the_others_stay(harness: Harness) -> None:
     await escalated(harness, 3)
     first, second, third = await reviews.page(harness.queue._internals.shard)
     before = await harness.dump()
 
-    said = await ask(harness, "archive/acknowledge_reviews", {}, [(first.entry,), (third.entry,)])
+    reply = await run_move(
+        harness, "archive/acknowledge_reviews", {}, [(first.entry,), (third.entry,)]
+    )
 
-    assert said == ["OK", 2]
+    assert reply == ["OK", 2]
     assert await reviews.page(harness.queue._internals.shard) == [second]
     after = await harness.dump()
     assert {key for key in before if before[key] != after[key]} == {harness.keys.reviews()}
 
 
-async def test_sent_again_it_finds_nothing_and_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_deletes_nothing(harness: Harness) -> None:
     await escalated(harness, 2)
     first, _ = await reviews.page(harness.queue._internals.shard)
-    await ask(harness, "archive/acknowledge_reviews", {}, [(first.entry,)])
+    await run_move(harness, "archive/acknowledge_reviews", {}, [(first.entry,)])
     before = await harness.dump()
 
-    assert await ask(harness, "archive/acknowledge_reviews", {}, [(first.entry,)]) == ["OK", 0]
+    assert await run_move(harness, "archive/acknowledge_reviews", {}, [(first.entry,)]) == ["OK", 0]
     assert await harness.dump() == before
 
 
-async def test_without_reviews_there_is_nothing(harness: Harness) -> None:
+async def test_without_reviews_the_page_is_empty(harness: Harness) -> None:
     assert await reviews.reviewed(harness.queue._internals.shard, ["1-0"]) == 0
     assert await reviews.page(harness.queue._internals.shard) == []
     assert await harness.dump() == {}
@@ -57,7 +59,7 @@ async def test_pages_follow_each_other_oldest_first(harness: Harness) -> None:
     assert end == []
 
 
-async def test_what_is_no_review_is_passed_over(harness: Harness) -> None:
+async def test_malformed_entries_are_skipped(harness: Harness) -> None:
     key = harness.keys.reviews()
     for _ in range(3):
         await harness.client.xadd(key, {"some": "thing"})

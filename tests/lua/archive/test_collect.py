@@ -1,4 +1,4 @@
-"""collect: entries of the outbox go to one archiver, oldest first, and never get lost with it."""
+"""collect: entries of the outbox go to one archiver, oldest first, and are not lost with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from rqueue.core.outbox import GROUP, collect
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 SILENT_MS = 10_000
 
@@ -25,8 +25,8 @@ def terms(archiver: str = "a1", **changed: Argument) -> dict[str, Argument]:
 
 
 async def collected(harness: Harness, archiver: str = "a1", **changed: Argument) -> list[str]:
-    """The ids of the entries that an archiver is given."""
-    word, found = await ask(harness, "archive/collect", terms(archiver, **changed))
+    """The ids of the entries that an archiver gets."""
+    word, found = await run_move(harness, "archive/collect", terms(archiver, **changed))
     assert word == "OK"
     return [entry for entry, _ in found]
 
@@ -50,18 +50,18 @@ async def archivers(harness: Harness) -> set[str]:
 
 
 async def age(harness: Harness, archiver: str, *entries: str) -> None:
-    """Lets an archiver look as if it had been silent for long."""
+    """Makes an archiver silent for long."""
     await harness.client.xclaim(
         harness.keys.outbox(), GROUP, archiver, 0, list(entries), idle=60_000, justid=True
     )
 
 
-async def test_without_an_outbox_nothing_is_made(archived_harness: Harness) -> None:
+async def test_without_an_outbox_no_key_is_written(archived_harness: Harness) -> None:
     assert await collected(archived_harness) == []
     assert await archived_harness.dump() == {}
 
 
-async def test_each_archiver_is_given_others(archived_harness: Harness) -> None:
+async def test_two_archivers_get_different_entries(archived_harness: Harness) -> None:
     entries = await ended(archived_harness, 3)
 
     first = await collected(archived_harness, "a1", limit=2)
@@ -71,7 +71,7 @@ async def test_each_archiver_is_given_others(archived_harness: Harness) -> None:
     assert await holders(archived_harness) == dict(zip(entries, ["a1", "a1", "a2"], strict=True))
 
 
-async def test_sent_again_it_hands_out_the_same(archived_harness: Harness) -> None:
+async def test_a_repeated_call_returns_the_same_entries(archived_harness: Harness) -> None:
     await ended(archived_harness, 2)
     first = await collected(archived_harness)
     before = await archived_harness.dump()
@@ -80,7 +80,7 @@ async def test_sent_again_it_hands_out_the_same(archived_harness: Harness) -> No
     assert await archived_harness.dump() == before
 
 
-async def test_what_a_silent_archiver_holds_goes_to_another(archived_harness: Harness) -> None:
+async def test_entries_of_a_silent_archiver_go_to_another(archived_harness: Harness) -> None:
     entries = await ended(archived_harness, 2)
     await collected(archived_harness, "a1")
     assert await collected(archived_harness, "a2") == []
@@ -91,7 +91,7 @@ async def test_what_a_silent_archiver_holds_goes_to_another(archived_harness: Ha
     assert set((await holders(archived_harness)).values()) == {"a2"}
 
 
-async def test_an_archiver_that_is_gone_is_forgotten_when_it_holds_nothing(
+async def test_a_silent_archiver_that_holds_nothing_is_removed(
     archived_harness: Harness,
 ) -> None:
     (entry,) = await ended(archived_harness)
@@ -104,7 +104,7 @@ async def test_an_archiver_that_is_gone_is_forgotten_when_it_holds_nothing(
     assert "a1" not in await archivers(archived_harness)
 
 
-async def test_an_entry_that_someone_deleted_holds_back_none(archived_harness: Harness) -> None:
+async def test_a_deleted_entry_does_not_hold_back_the_others(archived_harness: Harness) -> None:
     entries = await ended(archived_harness, 2)
     await collected(archived_harness)
     await archived_harness.client.xdel(archived_harness.keys.outbox(), entries[0])
@@ -112,7 +112,7 @@ async def test_an_entry_that_someone_deleted_holds_back_none(archived_harness: H
     assert await collected(archived_harness) == entries[1:]
 
 
-async def test_large_entries_are_handed_out_a_few_at_a_time(archived_harness: Harness) -> None:
+async def test_large_entries_are_returned_a_few_at_a_time(archived_harness: Harness) -> None:
     outbox = archived_harness.keys.outbox()
     sizes = [1, 1, 1, 1, 900, 900, 900, 1]
     entries = [
@@ -127,7 +127,7 @@ async def test_large_entries_are_handed_out_a_few_at_a_time(archived_harness: Ha
 
 
 @pytest.mark.parametrize("size", [1, 9_000])
-async def test_entries_of_any_size_and_any_bytes_are_handed_out(
+async def test_entries_of_any_size_and_any_bytes_are_returned(
     archived_harness: Harness, size: int
 ) -> None:
     words: list[Any] = [word for n in range(size) for word in (b"\xff%d" % n, b"\0")]

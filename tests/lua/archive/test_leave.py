@@ -1,4 +1,4 @@
-"""leave: the queue has no archive any more, unless something waits for it."""
+"""leave: the queue has no archive any more; refused while tasks wait for it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from rqueue.core.outbox import Entry, archived, join, leave
 from rqueue.errors import OutboxNotEmpty
 from tests.harness import Harness
 from tests.lua.rows import everything
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 
-async def test_what_waits_holds_it_back(harness: Harness) -> None:
+async def test_waiting_entries_refuse_the_leave(harness: Harness) -> None:
     await join(harness.queue._internals.shard)
     await (await harness.running()).complete()
     before = await everything(harness)
 
-    assert await ask(harness, "archive/leave") == ["FULL", 1]
+    assert await run_move(harness, "archive/leave") == ["FULL", 1]
     with pytest.raises(OutboxNotEmpty, match="1 entries"):
         await leave(harness.queue._internals.shard)
 
     assert await everything(harness) == before
 
 
-async def test_then_what_ends_is_kept_for_nobody(harness: Harness) -> None:
+async def test_tasks_that_end_after_a_leave_expire(harness: Harness) -> None:
     await join(harness.queue._internals.shard)
     await (await harness.running()).complete()
     entries = await harness.client.xrange(harness.keys.outbox())
@@ -31,7 +31,7 @@ async def test_then_what_ends_is_kept_for_nobody(harness: Harness) -> None:
         harness.queue._internals.shard, [Entry(name.decode(), []) for name, _ in entries]
     )
 
-    assert await ask(harness, "archive/leave") == ["OK"]
+    assert await run_move(harness, "archive/leave") == ["OK"]
 
     assert "archiving" not in await everything(harness)
     lease = await harness.running()
@@ -40,8 +40,8 @@ async def test_then_what_ends_is_kept_for_nobody(harness: Harness) -> None:
     assert await harness.client.pttl(harness.keys.task(lease.id.ulid)) > 0
 
 
-async def test_sent_again_or_never_joined_it_says_the_same(harness: Harness) -> None:
-    assert await ask(harness, "archive/leave") == ["OK"]
-    assert await ask(harness, "archive/leave") == ["OK"]
+async def test_a_leave_without_an_archive_gets_the_same_reply(harness: Harness) -> None:
+    assert await run_move(harness, "archive/leave") == ["OK"]
+    assert await run_move(harness, "archive/leave") == ["OK"]
 
     assert await everything(harness) == {}

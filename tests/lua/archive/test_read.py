@@ -1,4 +1,4 @@
-"""ended: all that is kept of a task that has ended, and nothing is changed by looking."""
+"""read: all that is stored of an ended task; nothing is changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from rqueue import TaskId
 from rqueue.core.ended import EndedTask, pairs, read_whole
 from tests.harness import Harness
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 
 async def completed(harness: Harness, result: Any = "done", **options: Any) -> TaskId:
@@ -36,7 +36,7 @@ async def test_a_plain_task_is_its_hash_definition_and_result(archived_harness: 
     assert [list(each) for each in beside] == [[], [], [], [], []]
 
 
-async def test_what_stands_beside_it_is_told(archived_harness: Harness) -> None:
+async def test_the_keys_beside_the_hash_are_returned(archived_harness: Harness) -> None:
     lease = await archived_harness.running(max_attempts=3)
     await lease.fail("error", "once")
     await archived_harness.make_due(lease.id)
@@ -52,28 +52,33 @@ async def test_what_stands_beside_it_is_told(archived_harness: Harness) -> None:
     assert dict(pairs(found.notes))[b"micro_usd"] == b"500000"
 
 
-async def test_nothing_is_kept_of_one_that_is_not_there(archived_harness: Harness) -> None:
+async def test_an_unknown_task_has_an_empty_hash(archived_harness: Harness) -> None:
     args = {"limit": 1000, "joined": 1}
 
-    assert await ask(archived_harness, "archive/read", args, [("gone",)]) == ["OK", ["", 0, "", ""]]
+    assert await run_move(archived_harness, "archive/read", args, [("gone",)]) == [
+        "OK",
+        ["", 0, "", ""],
+    ]
     assert await read_whole(archived_harness.queue._internals.shard, ["gone"]) == [
         EndedTask((), b"", b"")
     ]
 
 
-async def test_large_ones_end_a_call_and_at_least_one_is_told(archived_harness: Harness) -> None:
+async def test_large_tasks_end_a_call_and_at_least_one_is_returned(
+    archived_harness: Harness,
+) -> None:
     tasks = [await completed(archived_harness, "x" * 1000) for _ in range(3)]
     rows = [(task.ulid,) for task in tasks]
     before = await archived_harness.dump()
 
-    one = await ask(archived_harness, "archive/read", {"limit": 1, "joined": 1}, rows)
-    two = await ask(archived_harness, "archive/read", {"limit": 1500, "joined": 1}, rows)
+    one = await run_move(archived_harness, "archive/read", {"limit": 1, "joined": 1}, rows)
+    two = await run_move(archived_harness, "archive/read", {"limit": 1500, "joined": 1}, rows)
 
     assert (len(one), len(two)) == (1 + 1, 1 + 2)
     assert await archived_harness.dump() == before
 
 
-async def test_one_with_a_key_of_another_type_stands_in_no_others_way(
+async def test_a_task_with_a_key_of_another_type_does_not_stop_the_others(
     archived_harness: Harness,
 ) -> None:
     harness = archived_harness
@@ -90,7 +95,7 @@ async def test_one_with_a_key_of_another_type_stands_in_no_others_way(
     assert [bool(each.flat) for each in found] == [True, False, True]
 
 
-async def test_words_with_nuls_of_their_own_come_as_they_are(archived_harness: Harness) -> None:
+async def test_words_that_contain_nuls_are_unchanged(archived_harness: Harness) -> None:
     harness = archived_harness
     tasks = [await completed(harness) for _ in range(3)]
     await harness.client.hset(harness.keys.task(tasks[1].ulid), "holder", b"1 2 a\0b")
@@ -105,7 +110,7 @@ async def test_words_with_nuls_of_their_own_come_as_they_are(archived_harness: H
 
 @pytest.mark.parametrize("size", [0, 40, 100, 300, 480, 5000])
 @pytest.mark.parametrize("tags", [(), ("a",)])
-async def test_a_definition_is_whole_wherever_it_stands(
+async def test_a_definition_is_complete_wherever_it_is_stored(
     archived_harness: Harness, size: int, tags: tuple[str, ...]
 ) -> None:
     handle = await archived_harness.queue.enqueue("code", "x" * size, tags=tags)

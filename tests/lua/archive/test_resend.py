@@ -1,4 +1,4 @@
-"""resend: what has ended and is lost goes into the outbox again, and nothing else does."""
+"""resend: ended tasks that are in neither outbox nor archive are added again, no others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rqueue import TaskId
 from tests.harness import Harness
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 
 async def lost(harness: Harness) -> None:
@@ -23,14 +23,16 @@ async def lines(harness: Harness) -> list[dict[str, str]]:
 
 
 async def sent(harness: Harness, *lives: tuple[TaskId, int]) -> Any:
-    return await ask(harness, "archive/resend", {}, [(task.ulid, life) for task, life in lives])
+    return await run_move(
+        harness, "archive/resend", {}, [(task.ulid, life) for task, life in lives]
+    )
 
 
 async def counter(harness: Harness) -> int:
     return int(await harness.client.hget(harness.keys.stats(), "outbox") or 0)
 
 
-async def test_what_completed_is_sent_by_its_name_alone(archived_harness: Harness) -> None:
+async def test_a_completed_task_is_sent_without_a_snapshot(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running()
     await lease.complete("done")
@@ -47,7 +49,7 @@ async def test_what_completed_is_sent_by_its_name_alone(archived_harness: Harnes
             assert value == before[key]
 
 
-async def test_the_dead_are_sent_as_they_are_now(archived_harness: Harness) -> None:
+async def test_a_dead_task_is_sent_with_its_current_snapshot(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running()
     await lease.fail(permanent=True)
@@ -62,7 +64,7 @@ async def test_the_dead_are_sent_as_they_are_now(archived_harness: Harness) -> N
     assert json.loads(copy) == json.loads(before[lease.id.ulid].split(" ", 2)[2])
 
 
-async def test_what_has_not_ended_or_lives_again_is_passed_over(archived_harness: Harness) -> None:
+async def test_live_and_retried_tasks_are_skipped(archived_harness: Harness) -> None:
     harness = archived_harness
     running = await harness.running("a")
     dead = await harness.running("b")
@@ -81,7 +83,7 @@ async def test_what_has_not_ended_or_lives_again_is_passed_over(archived_harness
     assert await lines(harness) == [{dead.id.ulid: "2 COMPLETED"}]
 
 
-async def test_a_key_of_another_type_stands_in_no_others_way(archived_harness: Harness) -> None:
+async def test_a_key_of_another_type_does_not_stop_the_others(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running()
     await lease.complete()
@@ -93,7 +95,7 @@ async def test_a_key_of_another_type_stands_in_no_others_way(archived_harness: H
     assert await counter(harness) == 1
 
 
-async def test_sent_again_it_is_there_twice_and_counted_so(archived_harness: Harness) -> None:
+async def test_a_repeated_call_adds_a_second_entry_and_counts_it(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running()
     await lease.complete()

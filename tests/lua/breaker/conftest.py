@@ -1,4 +1,4 @@
-"""Houses whose types have breakers."""
+"""Queues whose types have breakers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.servers import Server
 
 @pytest.fixture
 async def harness(server: Server) -> AsyncIterator[Harness]:
-    """A house whose types have breakers."""
+    """A harness whose types have breakers."""
     async with opened(server, breakers={}) as found:
         yield found

@@ -1,11 +1,11 @@
-"""open: nothing of a type is handed out for a while, and then one task tries it."""
+"""open: nothing of a type can be claimed for a while, then one task as a probe."""
 
 from __future__ import annotations
 
 from rqueue import State
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import afterwards, ask, mail, parked
+from tests.lua.task.keyspace import all_keys, mailbox_lines, run_move, waiting_claim
 
 TERMS: dict[str, Argument] = {
     "type": "code", "for_ms": 60_000, "events": 1000, "request": "r1", "memo_ms": 60_000,
@@ -13,10 +13,10 @@ TERMS: dict[str, Argument] = {
 OPENED = {"event": "breaker.opened", "breaker": "code", "detail": "60000"}
 
 
-async def test_an_open_breaker_is_written_down(harness: Harness) -> None:
-    assert await ask(harness, "breaker/open", TERMS) == ["OK"]
+async def test_an_open_breaker_is_stored(harness: Harness) -> None:
+    assert await run_move(harness, "breaker/open", TERMS) == ["OK"]
 
-    assert await afterwards(harness) == {
+    assert await all_keys(harness) == {
         "breaker:code": {"state": "open", "opened": "*", "until": "*"},
         "breakers": ["code"],
         "wakes": ["code"],
@@ -24,29 +24,29 @@ async def test_an_open_breaker_is_written_down(harness: Harness) -> None:
     }
 
 
-async def test_nothing_of_its_type_is_handed_out(harness: Harness) -> None:
+async def test_no_task_of_the_type_can_be_claimed(harness: Harness) -> None:
     await harness.queue.enqueue("code")
     await harness.queue.enqueue("review")
 
-    await ask(harness, "breaker/open", TERMS)
+    await run_move(harness, "breaker/open", TERMS)
 
     (lease,) = await harness.queue.claim(worker="w1", n=2)
     assert lease.task.type == "review"
     assert await harness.queue.claim(worker="w1", types=["code"]) == []
 
 
-async def test_who_waits_is_not_given_it(harness: Harness) -> None:
-    waiter = await parked(harness)
-    await ask(harness, "breaker/open", TERMS)
+async def test_a_waiting_claim_is_not_answered_with_it(harness: Harness) -> None:
+    waiter = await waiting_claim(harness)
+    await run_move(harness, "breaker/open", TERMS)
 
     await harness.queue.enqueue("code")
 
-    assert await mail(harness, waiter) == []
+    assert await mailbox_lines(harness, waiter) == []
 
 
-async def test_what_runs_goes_on(harness: Harness) -> None:
+async def test_running_tasks_continue(harness: Harness) -> None:
     lease = await harness.running()
-    await ask(harness, "breaker/open", TERMS)
+    await run_move(harness, "breaker/open", TERMS)
 
     await lease.renew()
     await lease.complete("done")
@@ -56,19 +56,19 @@ async def test_what_runs_goes_on(harness: Harness) -> None:
     assert breaker.state == "open"
 
 
-async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:
-    await ask(harness, "breaker/open", TERMS)
+async def test_a_repeated_call_gets_the_same_reply_and_changes_nothing(harness: Harness) -> None:
+    await run_move(harness, "breaker/open", TERMS)
     before = await harness.dump()
 
-    assert await ask(harness, "breaker/open", TERMS) == ["OK"]
+    assert await run_move(harness, "breaker/open", TERMS) == ["OK"]
 
     assert await harness.dump() == before
 
 
-async def test_another_call_begins_anew(harness: Harness) -> None:
-    await ask(harness, "breaker/open", TERMS)
+async def test_another_call_starts_the_time_again(harness: Harness) -> None:
+    await run_move(harness, "breaker/open", TERMS)
 
-    await ask(harness, "breaker/open", TERMS | {"for_ms": 0, "request": "r2"})
+    await run_move(harness, "breaker/open", TERMS | {"for_ms": 0, "request": "r2"})
 
     (breaker,) = await harness.queue.limits.breakers()
     assert breaker.state == "half-open"

@@ -1,15 +1,15 @@
-"""What a claim hands out is paid: set aside with the day, the worker and the DAG, or not given."""
+"""A claim reserves the cost of a task on day, worker and DAG, or does not take it."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.harness import Harness
-from tests.lua.budget.purse import CENT, account, claimed, costing, ids
+from tests.lua.budget.accounts import CENT, account, claimed, costing, ids
 from tests.lua.rows import everything
 
 
-async def test_what_is_claimed_is_set_aside(harness: Harness) -> None:
+async def test_a_claim_reserves_the_cost(harness: Harness) -> None:
     await costing(harness, 0.10, 0.25)
 
     leases = await claimed(harness)
@@ -26,7 +26,7 @@ async def test_a_task_that_costs_nothing_has_no_account(harness: Harness) -> Non
     assert not [key for key in await everything(harness) if key.startswith("budget")]
 
 
-async def test_the_most_it_may_cost_is_set_aside_where_nothing_is_estimated(
+async def test_the_maximum_cost_is_reserved_where_no_estimate_exists(
     harness: Harness,
 ) -> None:
     await harness.queue.enqueue("code", {}, max_cost_usd=0.5)
@@ -36,7 +36,7 @@ async def test_the_most_it_may_cost_is_set_aside_where_nothing_is_estimated(
     assert (await account(harness))["reserved"] == 50 * CENT
 
 
-async def test_a_day_pays_no_more_than_it_may_cost(harness: Harness) -> None:
+async def test_the_budget_of_a_day_is_not_exceeded(harness: Harness) -> None:
     await harness.queue.budgets.set(1.0)
     tasks = await costing(harness, 0.4, 0.4, 0.4)
 
@@ -45,7 +45,7 @@ async def test_a_day_pays_no_more_than_it_may_cost(harness: Harness) -> None:
     assert (await account(harness))["reserved"] == 80 * CENT
 
 
-async def test_a_batch_pays_to_the_last_cent_and_no_further(harness: Harness) -> None:
+async def test_a_batch_uses_the_budget_to_the_last_cent_and_no_further(harness: Harness) -> None:
     await harness.queue.budgets.set(1.0)
     tasks = await costing(harness, 0.5, 0.5, 0.5)
 
@@ -53,23 +53,23 @@ async def test_a_batch_pays_to_the_last_cent_and_no_further(harness: Harness) ->
     assert (await harness.queue.budgets.list()).day.remaining_usd == 0
 
 
-async def test_a_cheaper_one_behind_a_dear_one_is_given(harness: Harness) -> None:
+async def test_a_cheaper_task_behind_an_expensive_one_is_claimed(harness: Harness) -> None:
     await harness.queue.budgets.set(1.0)
     _, cheap = await costing(harness, 1.2, 1.0)
 
     assert ids(await claimed(harness)) == [cheap]
 
 
-async def test_a_poor_worker_is_not_blocked_behind_dear_tasks(harness: Harness) -> None:
+async def test_a_worker_short_of_budget_is_not_blocked_by_expensive_tasks(harness: Harness) -> None:
     await harness.queue.budgets.set(0.05, worker="poor")
-    dear = await costing(harness, *[3.0] * 150)
+    expensive = await costing(harness, *[3.0] * 150)
     (cheap,) = await costing(harness, 0.05, priority=90)
 
     assert ids(await claimed(harness, worker="poor")) == [cheap]
-    assert ids(await claimed(harness, worker="rich")) == dear[:10]
+    assert ids(await claimed(harness, worker="rich")) == expensive[:10]
 
 
-async def test_what_costs_nothing_is_given_to_who_has_nothing_left(harness: Harness) -> None:
+async def test_a_free_task_is_claimed_with_an_exhausted_budget(harness: Harness) -> None:
     await harness.queue.budgets.set(0.0, worker="w1")
     await costing(harness, 0.01)
     free = (await harness.queue.enqueue("code", {})).id
@@ -77,7 +77,7 @@ async def test_what_costs_nothing_is_given_to_who_has_nothing_left(harness: Harn
     assert ids(await claimed(harness)) == [free]
 
 
-async def test_an_overdrawn_worker_is_given_nothing_at_all(harness: Harness) -> None:
+async def test_an_overdrawn_worker_gets_no_task_at_all(harness: Harness) -> None:
     await harness.queue.budgets.set(0.1, worker="w1")
     lease = await harness.running()
     await spent(harness, lease, 0.2)
@@ -92,7 +92,9 @@ async def spent(harness: Harness, lease: object, usd: float) -> None:
     await harness.client.hset(harness.keys.budget("worker=w1"), "spent", round(usd * 1_000_000))
 
 
-async def test_a_workers_budget_is_its_names_not_its_processes(harness: Harness) -> None:
+async def test_the_budget_of_a_worker_belongs_to_its_name_not_to_a_process(
+    harness: Harness,
+) -> None:
     await harness.queue.budgets.set(1.0, worker="w1")
     await costing(harness, 0.6, 0.6)
 
@@ -101,9 +103,7 @@ async def test_a_workers_budget_is_its_names_not_its_processes(harness: Harness)
 
 
 @pytest.mark.parametrize("way", ["complete", "fail", "release", "park", "cancel", "reap"])
-async def test_what_is_not_spent_comes_back_when_it_leaves_the_hand(
-    harness: Harness, way: str
-) -> None:
+async def test_unspent_cost_is_refunded_when_the_lease_ends(harness: Harness, way: str) -> None:
     await harness.queue.budgets.set(5.0, worker="w1")
     await costing(harness, 0.6)
     (lease,) = await claimed(harness)
@@ -128,7 +128,7 @@ async def test_what_is_not_spent_comes_back_when_it_leaves_the_hand(
     assert await account(harness, "worker=w1") == {"spent": 0, "reserved": 0}
 
 
-async def test_a_hand_off_that_nobody_began_gives_its_money_back(harness: Harness) -> None:
+async def test_a_recalled_delivery_is_refunded(harness: Harness) -> None:
     waiting = await harness.queue.claim(worker="w1")
     assert waiting == []
     await costing(harness, 0.6)
@@ -139,7 +139,7 @@ async def test_a_hand_off_that_nobody_began_gives_its_money_back(harness: Harnes
     assert (await account(harness))["reserved"] == 0
 
 
-async def test_yesterdays_spending_is_not_todays(harness: Harness) -> None:
+async def test_the_cost_of_yesterday_does_not_count_today(harness: Harness) -> None:
     await harness.queue.budgets.set(1.0)
     await harness.client.hset(
         harness.keys.budget("day"), mapping={"spent": 2_000_000, "date": 1, "reserved": 0}
@@ -150,7 +150,7 @@ async def test_yesterdays_spending_is_not_todays(harness: Harness) -> None:
     assert ids(await claimed(harness)) == [task]
 
 
-async def test_a_task_keeps_its_cost_class_when_it_runs_alone(harness: Harness) -> None:
+async def test_an_exclusive_task_keeps_its_cost_class(harness: Harness) -> None:
     await harness.queue.budgets.set(0.3)
     (task,) = await costing(harness, 0.25, max_attempts=5)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A DAG pays its tasks up to its budget: what it cannot pay waits outside its lane, once."""
+"""A DAG pays its tasks up to its budget; a task that it cannot pay is held outside its lane."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import pytest
 
 from rqueue import Lease
 from tests.harness import Harness
-from tests.lua.budget.purse import claimed, costing, dag_account, ids
+from tests.lua.budget.accounts import claimed, costing, dag_account, ids
 from tests.lua.rows import everything
-from tests.queue.until import parked
+from tests.queue.until import claims_waiting
 
 
-async def planted(harness: Harness, *usd: float, budget: float | None) -> tuple[str, list[str]]:
+async def dag_of_tasks(
+    harness: Harness, *usd: float, budget: float | None
+) -> tuple[str, list[str]]:
     """A DAG of tasks side by side that cost so much; its id, and theirs."""
     async with harness.queue.dag("money", budget_usd=budget) as dag:
         nodes = [
@@ -29,8 +31,8 @@ async def started(harness: Harness, n: int = 10) -> list[Lease]:
     return leases
 
 
-async def test_what_a_dag_cannot_pay_waits_outside_its_lane(harness: Harness) -> None:
-    dag, tasks = await planted(harness, 0.4, 0.4, 0.4, budget=1.0)
+async def test_a_task_that_its_dag_cannot_pay_is_held_outside_its_lane(harness: Harness) -> None:
+    dag, tasks = await dag_of_tasks(harness, 0.4, 0.4, 0.4, budget=1.0)
 
     assert len(await claimed(harness)) == 2
 
@@ -43,18 +45,18 @@ async def test_what_a_dag_cannot_pay_waits_outside_its_lane(harness: Harness) ->
     assert (await harness.queue.budgets.list()).unpaid == 1
 
 
-async def test_it_keeps_nothing_behind_it_from_being_given(harness: Harness) -> None:
-    await planted(harness, *[1.0] * 300, budget=0.5)
+async def test_an_unpaid_task_does_not_block_tasks_behind_it(harness: Harness) -> None:
+    await dag_of_tasks(harness, *[1.0] * 300, budget=0.5)
     (other,) = await costing(harness, 1.0, priority=99)
 
     assert ids(await claimed(harness, 1)) == [other]
     assert await claimed(harness, 1) == []
 
 
-async def test_a_raised_budget_hands_out_what_waited(harness: Harness) -> None:
-    dag, tasks = await planted(harness, 0.4, 0.4, budget=0.1)
+async def test_a_raised_budget_returns_held_tasks_to_their_lanes(harness: Harness) -> None:
+    dag, tasks = await dag_of_tasks(harness, 0.4, 0.4, budget=0.1)
     waits = asyncio.create_task(harness.queue.claim(worker="w1", n=5, wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     await harness.queue.dags.set_budget(dag, 0.8)
 
@@ -64,8 +66,8 @@ async def test_a_raised_budget_hands_out_what_waited(harness: Harness) -> None:
     assert f"unpaid:{dag[-26:]}" not in found
 
 
-async def test_no_budget_any_more_hands_out_everything_in_steps(harness: Harness) -> None:
-    dag, tasks = await planted(harness, *[0.4] * 300, budget=0.1)
+async def test_a_removed_budget_returns_all_held_tasks_in_steps(harness: Harness) -> None:
+    dag, tasks = await dag_of_tasks(harness, *[0.4] * 300, budget=0.1)
     for _ in range(4):
         await claimed(harness)
     assert (await harness.queue.budgets.list()).unpaid == 300
@@ -77,8 +79,8 @@ async def test_no_budget_any_more_hands_out_everything_in_steps(harness: Harness
     assert len(await claimed(harness, 300)) == len(tasks)
 
 
-async def test_a_completion_pays_for_the_next(harness: Harness) -> None:
-    _, tasks = await planted(harness, 0.6, 0.6, budget=1.0)
+async def test_the_refund_of_a_completion_pays_the_next_task(harness: Harness) -> None:
+    _, tasks = await dag_of_tasks(harness, 0.6, 0.6, budget=1.0)
     (lease,) = await started(harness)
 
     await lease.complete()
@@ -87,8 +89,8 @@ async def test_a_completion_pays_for_the_next(harness: Harness) -> None:
     assert {lease.id, other.id} == set(tasks)
 
 
-async def test_what_waits_for_money_can_be_cancelled(harness: Harness) -> None:
-    dag, tasks = await planted(harness, 0.6, 0.6, budget=0.5)
+async def test_a_held_task_can_be_cancelled(harness: Harness) -> None:
+    dag, tasks = await dag_of_tasks(harness, 0.6, 0.6, budget=0.5)
     await claimed(harness)
 
     await harness.queue.cancel(tasks[0])
@@ -99,8 +101,8 @@ async def test_what_waits_for_money_can_be_cancelled(harness: Harness) -> None:
     assert f"unpaid:{dag[-26:]}" not in await everything(harness)
 
 
-async def test_a_paused_dag_keeps_what_its_raised_budget_pays(harness: Harness) -> None:
-    dag, _ = await planted(harness, 0.6, budget=0.5)
+async def test_a_raised_budget_of_a_paused_dag_returns_no_task(harness: Harness) -> None:
+    dag, _ = await dag_of_tasks(harness, 0.6, budget=0.5)
     await claimed(harness)
     await harness.queue.dags.pause(dag)
 
@@ -111,8 +113,8 @@ async def test_a_paused_dag_keeps_what_its_raised_budget_pays(harness: Harness) 
     assert len(await claimed(harness)) == 1
 
 
-async def test_what_costs_nothing_waits_for_an_overdrawn_dag(harness: Harness) -> None:
-    dag, _ = await planted(harness, 0.0, budget=0.5)
+async def test_a_free_task_of_an_overdrawn_dag_is_held(harness: Harness) -> None:
+    dag, _ = await dag_of_tasks(harness, 0.0, budget=0.5)
     await harness.client.hset(harness.keys.dag(dag[-26:]), "spent", 500_001)
 
     assert await claimed(harness) == []
@@ -121,8 +123,8 @@ async def test_what_costs_nothing_waits_for_an_overdrawn_dag(harness: Harness) -
     assert len(await claimed(harness)) == 1
 
 
-async def told(harness: Harness) -> list[tuple[str, str]]:
-    """What was said of budgets."""
+async def budget_events(harness: Harness) -> list[tuple[str, str]]:
+    """The events of budgets."""
     entries = await harness.client.xrange(harness.keys.events())
     return [
         (fields[b"event"].decode(), fields[b"detail"].decode())
@@ -131,11 +133,11 @@ async def told(harness: Harness) -> list[tuple[str, str]]:
     ]
 
 
-async def test_that_it_is_used_up_is_said_once(harness: Harness) -> None:
-    dag, _ = await planted(harness, 0.4, 0.4, 0.4, budget=0.5)
+async def test_an_exhausted_dag_budget_is_emitted_once(harness: Harness) -> None:
+    dag, _ = await dag_of_tasks(harness, 0.4, 0.4, 0.4, budget=0.5)
     (lease,) = await started(harness)
     await harness.promoter.tick()
-    assert await told(harness) == [], "a task in hand may give something back"
+    assert await budget_events(harness) == [], "a leased task may be refunded"
 
     await harness.queue.dags.set_budget(dag, 0.41)
     await lease.complete()
@@ -144,15 +146,17 @@ async def test_that_it_is_used_up_is_said_once(harness: Harness) -> None:
         await claimed(harness)
         await harness.promoter.tick()
 
-    assert await told(harness) == [("budget.exhausted", "dag")]
+    assert await budget_events(harness) == [("budget.exhausted", "dag")]
 
 
 @pytest.mark.parametrize("worker", [None, "w1"])
-async def test_so_it_is_of_a_day_and_of_a_worker(harness: Harness, worker: str | None) -> None:
+async def test_exhausted_budgets_of_day_and_worker_are_emitted_once(
+    harness: Harness, worker: str | None
+) -> None:
     await harness.queue.budgets.set(0.1, worker=worker)
     await costing(harness, 0.5)
     for _ in range(3):
         await claimed(harness)
         await harness.promoter.tick()
 
-    assert await told(harness) == [("budget.exhausted", "worker" if worker else "day")]
+    assert await budget_events(harness) == [("budget.exhausted", "worker" if worker else "day")]

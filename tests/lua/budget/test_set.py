@@ -1,4 +1,4 @@
-"""set, read: what accounts may cost, and what they tell."""
+"""set, read: the ceilings of accounts, and what remains of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from rqueue.budgets.accounts import Budget
 from rqueue.core.timers import promote
 from rqueue.errors import InvalidTask
 from tests.harness import Harness
-from tests.lua.budget.purse import account, claimed, costing, ids
+from tests.lua.budget.accounts import account, claimed, costing, ids
 from tests.lua.rows import everything
-from tests.lua.task.keys_after import mail
-from tests.lua.task.keys_after import parked as at_the_door
-from tests.queue.until import parked
+from tests.lua.task.keyspace import mailbox_lines, waiting_claim
+from tests.queue.until import claims_waiting
 
 
 async def test_a_ceiling_is_all_that_is_written(harness: Harness) -> None:
@@ -28,7 +27,7 @@ async def test_a_ceiling_is_all_that_is_written(harness: Harness) -> None:
     assert found == {}
 
 
-async def test_no_limit_leaves_no_account_of_a_worker(harness: Harness) -> None:
+async def test_a_removed_ceiling_deletes_the_account_of_a_worker(harness: Harness) -> None:
     await harness.queue.budgets.set(2.5, worker="w1")
 
     await harness.queue.budgets.set(None, worker="w1")
@@ -36,7 +35,7 @@ async def test_no_limit_leaves_no_account_of_a_worker(harness: Harness) -> None:
     assert await everything(harness) == {}
 
 
-async def test_an_account_whose_tasks_are_in_hand_goes_with_the_last_of_them(
+async def test_an_account_with_leased_tasks_is_deleted_when_the_last_one_ends(
     harness: Harness,
 ) -> None:
     await harness.queue.budgets.set(2.5, worker="w1")
@@ -50,7 +49,7 @@ async def test_an_account_whose_tasks_are_in_hand_goes_with_the_last_of_them(
     assert "budget:worker=w1" not in await everything(harness)
 
 
-async def test_a_call_that_is_sent_again_does_not_forget_twice(harness: Harness) -> None:
+async def test_a_repeated_call_does_not_reset_the_spending_twice(harness: Harness) -> None:
     args: dict[str, Any] = {
         "account": "day", "micro_usd": 1, "afresh": 1, "tries": 9, "request": "once",
         "memo_ms": 60_000,
@@ -63,7 +62,7 @@ async def test_a_call_that_is_sent_again_does_not_forget_twice(harness: Harness)
     assert (await account(harness))["spent"] == 7
 
 
-async def test_afresh_forgets_what_was_spent(harness: Harness) -> None:
+async def test_afresh_resets_the_spending(harness: Harness) -> None:
     await harness.client.hset(harness.keys.budget("worker=w1"), "spent", 7)
 
     await harness.queue.budgets.set(1.0, worker="w1", afresh=True)
@@ -71,7 +70,7 @@ async def test_afresh_forgets_what_was_spent(harness: Harness) -> None:
     assert (await account(harness, "worker=w1"))["spent"] == 0
 
 
-async def test_all_accounts_are_told_with_what_is_left(harness: Harness) -> None:
+async def test_all_accounts_are_listed_with_what_remains(harness: Harness) -> None:
     await harness.queue.budgets.set(1.0)
     await harness.queue.budgets.set(3.0, worker="w1")
     await costing(harness, 0.4)
@@ -84,12 +83,12 @@ async def test_all_accounts_are_told_with_what_is_left(harness: Harness) -> None
     assert found.of_worker("w2") is None
 
 
-async def test_without_any_budget_the_day_is_told(harness: Harness) -> None:
+async def test_without_any_budget_the_day_is_listed(harness: Harness) -> None:
     assert (await harness.queue.budgets.list()).accounts == (Budget("day"),)
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), 1e9, "1", True])
-async def test_what_is_no_sum_is_refused(harness: Harness, wrong: Any) -> None:
+async def test_an_invalid_sum_is_refused(harness: Harness, wrong: Any) -> None:
     with pytest.raises(InvalidTask, match="usd"):
         await harness.queue.budgets.set(wrong)
 
@@ -97,11 +96,11 @@ async def test_what_is_no_sum_is_refused(harness: Harness, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("worker", [None, "w1"])
-async def test_a_raised_budget_answers_who_waits(harness: Harness, worker: str | None) -> None:
+async def test_a_raised_budget_answers_waiting_claims(harness: Harness, worker: str | None) -> None:
     await harness.queue.budgets.set(0.1, worker=worker)
     (task,) = await costing(harness, 0.5)
     waits = asyncio.create_task(harness.queue.claim(worker="w1", wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     await harness.queue.budgets.set(0.5, worker=worker)
 
@@ -109,45 +108,45 @@ async def test_a_raised_budget_answers_who_waits(harness: Harness, worker: str |
 
 
 @pytest.mark.parametrize("way", ["complete", "fail"])
-async def test_money_that_comes_back_answers_who_waits(harness: Harness, way: str) -> None:
+async def test_a_refund_answers_waiting_claims(harness: Harness, way: str) -> None:
     await harness.queue.budgets.set(1.0)
     await costing(harness, 0.9)
     (lease,) = await claimed(harness)
     await lease.start()
     (task,) = await costing(harness, 0.8)
     waits = asyncio.create_task(harness.queue.claim(worker="w2", wait=30))
-    await parked(harness, 1)
+    await claims_waiting(harness, 1)
 
     if way == "complete":
         await lease.complete()
     else:
-        # Another end leaves it to the promoter.
+        # Other outcomes leave it to the promoter.
         await lease.fail()
         await harness.promoter.tick()
 
     assert ids(await waits) == [task]
 
 
-async def test_a_new_day_answers_who_waits(harness: Harness) -> None:
+async def test_a_new_day_answers_waiting_claims(harness: Harness) -> None:
     await harness.queue.budgets.set(1.0)
     today = (await harness.client.time())[0] // 86_400
     await harness.client.hset(
         harness.keys.budget("day"), mapping={"spent": 900_000, "date": today, "reserved": 0}
     )
     (task,) = await costing(harness, 0.8)
-    waiter = await at_the_door(harness)
+    waiter = await waiting_claim(harness)
     assert await harness.client.zscore(harness.keys.wakes(), "$day") == (today + 1) * 86_400_000
 
     await harness.client.hset(harness.keys.budget("day"), "date", today - 1)
     await harness.client.zadd(harness.keys.wakes(), {"$day": 1})
     await promote(harness.queue._internals.shard)
 
-    (line,) = await mail(harness, waiter)
+    (line,) = await mailbox_lines(harness, waiter)
     assert line.startswith("tasks ")
     assert task[-26:] in line
 
 
-async def test_who_cannot_be_paid_does_not_spin(harness: Harness) -> None:
+async def test_a_claim_that_cannot_be_paid_does_not_loop(harness: Harness) -> None:
     await harness.queue.budgets.set(0.1)
     await costing(harness, 0.5)
     assert await claimed(harness) == []

@@ -1,4 +1,4 @@
-"""spawn in parts: what is to be waited for is noted in several calls, and the last one waits."""
+"""spawn in parts: a wait is planned in several calls, and the last one suspends the task."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from rqueue.core import spawn as spawn_moves
 from rqueue.core.spawn import SpawnDraft
 from rqueue.task.ids import new_task_ids
 from tests.harness import Harness
-from tests.lua.dag.planted import running
+from tests.lua.dag.dags import running
 from tests.lua.dag.test_spawn import row, spawn
-from tests.lua.task.keys_after import afterwards
+from tests.lua.task.keyspace import all_keys
 
 
 async def part(harness: Harness, lease: Lease, part: str, *rows: Any, **changes: Any) -> list[Any]:
     """The reply to one part of a wait."""
-    asked = {"wait": "success", "gather": "g", "part": part, **changes}
-    return await spawn(harness, lease, rows, **asked)
+    options = {"wait": "success", "gather": "g", "part": part, **changes}
+    return await spawn(harness, lease, rows, **options)
 
 
 async def gathered(harness: Harness, lease: Lease) -> set[str]:
-    """What is noted for the wait of a task."""
+    """The planned wait of a task."""
     found = await harness.client.smembers(harness.keys.gather(lease.id.ulid))
     return {one.decode().removesuffix(f" {lease.token}") for one in found}
 
 
-async def test_it_runs_on_until_the_last_part_and_waits_for_all_then(harness: Harness) -> None:
+async def test_a_task_runs_until_the_last_part_and_then_waits_for_all(harness: Harness) -> None:
     lease = await harness.running()
     one, two = row("one"), row("two")
 
@@ -42,7 +42,7 @@ async def test_it_runs_on_until_the_last_part_and_waits_for_all_then(harness: Ha
     )  # fmt: skip
     assert (noted, state) == ({"@g", one[1], two[1]}, "RUNNING")
     assert last == ["OK", 0, "SUSPENDED"]
-    found = await afterwards(harness, P=lease.id, a=one[1], b=two[1])
+    found = await all_keys(harness, P=lease.id, a=one[1], b=two[1])
     assert (sorted(found["waits:P"]), "gather:P" in found) == (["a", "b"], False)
     assert found["task:P"]["state"] == "PENDING"
     assert await harness.client.ttl(harness.keys.waits(lease.id.ulid)) == -1
@@ -50,7 +50,7 @@ async def test_it_runs_on_until_the_last_part_and_waits_for_all_then(harness: Ha
 
 @pytest.mark.parametrize("wait", ["success", "done"])
 @pytest.mark.parametrize("end", ["completed", "cancelled"])
-async def test_what_ends_between_the_parts_is_not_waited_for(
+async def test_tasks_that_end_between_the_parts_are_not_waited_for(
     harness: Harness, wait: str, end: str
 ) -> None:
     lease = await harness.running()
@@ -64,15 +64,15 @@ async def test_what_ends_between_the_parts_is_not_waited_for(
         for new in rows:
             await harness.queue.cancel(new[1])
     await harness.promoter.tick()
-    said = await part(harness, lease, "last", wait=wait)
+    reply = await part(harness, lease, "last", wait=wait)
 
-    assert said == ["OK", 0, "GOING"]
-    assert await part(harness, lease, "last", wait=wait) == said
+    assert reply == ["OK", 0, "GOING"]
+    assert await part(harness, lease, "last", wait=wait) == reply
     assert (await harness.task(lease.id)).state == "RUNNING"
     assert await gathered(harness, lease) == {"@g"}
 
 
-async def test_several_that_complete_in_one_call_are_all_taken_off(harness: Harness) -> None:
+async def test_tasks_that_complete_in_one_call_are_all_removed(harness: Harness) -> None:
     lease = await harness.running()
     await part(harness, lease, "first", row("one"), row("two"), row("three"))
     held = [(child.id.ulid, child.token, "1") for child in await running(harness, 2)]
@@ -86,7 +86,7 @@ async def test_several_that_complete_in_one_call_are_all_taken_off(harness: Harn
     assert again.id == lease.id
 
 
-async def test_a_death_between_the_parts_is_an_end_for_one_that_waits_for_any(
+async def test_a_task_that_dies_between_the_parts_meets_a_wait_for_any_end(
     harness: Harness,
 ) -> None:
     lease = await harness.running()
@@ -98,20 +98,20 @@ async def test_a_death_between_the_parts_is_an_end_for_one_that_waits_for_any(
 
 
 @pytest.mark.parametrize("last", [False, True])
-async def test_a_part_that_is_sent_again_changes_nothing(harness: Harness, last: bool) -> None:
+async def test_a_repeated_part_changes_nothing(harness: Harness, last: bool) -> None:
     lease = await harness.running()
     new = row("one")
     calls: list[tuple[str, list[Any]]] = [("first", [new]), ("next", [new])]
     for name, rows in calls + [("last", [])] * last:
-        said = await part(harness, lease, name, *rows)
+        reply = await part(harness, lease, name, *rows)
     before = await harness.dump()
 
-    assert await part(harness, lease, name, *rows) == said
+    assert await part(harness, lease, name, *rows) == reply
     assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("name", ["next", "last"])
-async def test_a_wait_that_was_never_begun_or_is_forgotten_is_lost(
+async def test_a_wait_that_was_never_begun_or_has_expired_is_lost(
     harness: Harness, name: str
 ) -> None:
     lease = await harness.running()
@@ -124,25 +124,25 @@ async def test_a_wait_that_was_never_begun_or_is_forgotten_is_lost(
     assert 0 < ttl <= 60_000
 
 
-async def test_a_wait_that_was_given_up_leaves_nothing_to_the_next(harness: Harness) -> None:
+async def test_an_abandoned_wait_leaves_nothing_to_the_next(harness: Harness) -> None:
     lease = await harness.running()
     one, two = row("one"), row("two")
     await part(harness, lease, "first", one, gather="other")
     await part(harness, lease, "first", two)
     await part(harness, lease, "last")
 
-    found = await afterwards(harness, P=lease.id, a=one[1], b=two[1])
+    found = await all_keys(harness, P=lease.id, a=one[1], b=two[1])
     assert (found["waits:P"], found["dependents:b"]) == (["b"], ["P"])
     assert "dependents:a" not in found
 
 
-async def test_a_wait_that_was_given_up_for_a_plain_one_is_forgotten(harness: Harness) -> None:
+async def test_an_abandoned_wait_is_deleted_by_a_plain_one(harness: Harness) -> None:
     lease, new = await harness.running(), row("one")
     await part(harness, lease, "first", new, wait="done")
 
     await spawn(harness, lease, [new], wait="success")
 
-    found = await afterwards(harness, P=lease.id, a=new[1])
+    found = await all_keys(harness, P=lease.id, a=new[1])
     assert (found["dependents:a"], found["waits:P"]) == (["P"], ["a"])
     assert not {"heirs:a", "gather:P"} & set(found)
     await (await running(harness))[0].fail("error", "no", permanent=True)
@@ -150,7 +150,7 @@ async def test_a_wait_that_was_given_up_for_a_plain_one_is_forgotten(harness: Ha
     assert (await harness.task(lease.id)).state == "PENDING"
 
 
-async def test_a_circle_through_what_is_only_noted_is_found(harness: Harness) -> None:
+async def test_a_cycle_through_a_planned_wait_is_found(harness: Harness) -> None:
     lease = await harness.running()
     await part(harness, lease, "first", row("child"))
     (child,) = await running(harness)
@@ -161,7 +161,7 @@ async def test_a_circle_through_what_is_only_noted_is_found(harness: Harness) ->
 
 async def child_about_to_wait(harness: Harness) -> tuple[Lease, Lease, Any]:
     """A parent and its child, both running; the child is about to wait for one that waits for the
-    parent, which is no circle yet.
+    parent, which is no cycle yet.
     """
     lease, known = await harness.running(), row("child")
     await spawn(harness, lease, [known])
@@ -172,9 +172,7 @@ async def child_about_to_wait(harness: Harness) -> tuple[Lease, Lease, Any]:
 
 
 @pytest.mark.parametrize("wait", ["success", "done"])
-async def test_a_child_that_runs_and_is_about_to_wait_is_looked_at(
-    harness: Harness, wait: str
-) -> None:
+async def test_a_running_child_with_a_planned_wait_is_checked(harness: Harness, wait: str) -> None:
     lease, child, known = await child_about_to_wait(harness)
     before = await harness.dump()
 
@@ -187,7 +185,7 @@ async def test_a_child_that_runs_and_is_about_to_wait_is_looked_at(
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_what_a_lost_attempt_was_to_wait_for_makes_no_circle(
+async def test_a_wait_that_a_lost_attempt_planned_makes_no_cycle(
     harness: Harness, again: bool
 ) -> None:
     lease, child, known = await child_about_to_wait(harness)
@@ -198,7 +196,7 @@ async def test_what_a_lost_attempt_was_to_wait_for_makes_no_circle(
     assert (await spawn(harness, lease, [known], wait="success"))[2] == "SUSPENDED"
 
 
-async def test_a_dead_task_leads_nowhere_by_what_it_was_to_wait_for(harness: Harness) -> None:
+async def test_a_wait_that_a_dead_task_planned_makes_no_cycle(harness: Harness) -> None:
     lease, child, _ = await child_about_to_wait(harness)
     await child.fail("error", "no", permanent=True)
     behind = row("behind", outside=[child.id.ulid])

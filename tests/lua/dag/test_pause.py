@@ -1,4 +1,4 @@
-"""pause: nothing more of a paused DAG is handed out, and it hides nothing that stands behind it."""
+"""pause: no task of a paused DAG can be claimed, and it does not block the tasks behind it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import pytest
 
 from rqueue import Lease, State
 from tests.harness import Harness
-from tests.lua.dag.planted import DIAMOND, Edges, a_plant, fan, planted, run, running, settled
+from tests.lua.dag.dags import DIAMOND, Edges, committed_dag, fan, run, running, settled, unsent_dag
 from tests.lua.dag.test_spawn import row, spawn
 from tests.lua.dag.test_submit import LANE, TASK
 from tests.lua.rows import BASE, everything, submitted
-from tests.lua.task.keys_after import afterwards, ask, mail, parked
+from tests.lua.task.keyspace import all_keys, mailbox_lines, run_move, waiting_claim
 
 MANY: Edges = {str(at): [] for at in range(5)}
 
 
-async def test_what_may_run_leaves_its_lane(harness: Harness) -> None:
-    plant = await planted(harness, {"a": [], "b": ["a"]})
+async def test_ready_tasks_leave_their_lanes(harness: Harness) -> None:
+    dag = await committed_dag(harness, {"a": [], "b": ["a"]})
 
-    assert await plant.pause() == ["OK", 0]
+    assert await dag.pause() == ["OK", 0]
 
-    found = await plant.after()
+    found = await dag.after()
     assert found == LANE | {
         "dag:D": {
             "cancelled": "0", "created": "*", "dead": "0", "edges": "1", "on_failure": "hold",
@@ -38,72 +38,72 @@ async def test_what_may_run_leaves_its_lane(harness: Harness) -> None:
     assert (await harness.queue.counts())[State.READY] == 1
 
 
-async def test_what_stands_behind_it_is_handed_out(harness: Harness) -> None:
-    plant = await planted(harness, MANY)
+async def test_tasks_behind_a_paused_dag_are_claimed(harness: Harness) -> None:
+    dag = await committed_dag(harness, MANY)
     other = await submitted(harness, base=BASE + 1)
-    await plant.pause(limit=1)
+    await dag.pause(limit=1)
 
     leases = await harness.queue.claim(worker="w1")
 
     assert [lease.id.ulid for lease in leases] == [other]
-    found = await plant.after()
+    found = await dag.after()
     assert "lane:1" not in found
     assert (len(found["held:D"]), found["stats"]["1:READY"]) == (5, 5)
 
 
-async def test_it_goes_in_bounded_steps(harness: Harness) -> None:
-    plant = await planted(harness, MANY)
+async def test_a_pause_takes_bounded_steps(harness: Harness) -> None:
+    dag = await committed_dag(harness, MANY)
 
-    assert await plant.pause(limit=2) == ["OK", 1]
-    assert await plant.steps() == {"hold": "2"}
-    assert [await plant.pause(begin=0, limit=2) for _ in range(2)] == [["OK", 1], ["OK", 0]]
+    assert await dag.pause(limit=2) == ["OK", 1]
+    assert await dag.steps() == {"hold": "2"}
+    assert [await dag.pause(begin=0, limit=2) for _ in range(2)] == [["OK", 1], ["OK", 0]]
 
-    assert (len((await plant.after())["held:D"]), await plant.steps()) == (5, {})
+    assert (len((await dag.after())["held:D"]), await dag.steps()) == (5, {})
 
 
-async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
-    plant = await planted(harness, MANY)
-    await plant.pause()
+async def test_a_repeated_call_changes_nothing(harness: Harness) -> None:
+    dag = await committed_dag(harness, MANY)
+    await dag.pause()
     before = await everything(harness)
 
-    assert await plant.pause() == ["OK", 0]
+    assert await dag.pause() == ["OK", 0]
     assert await everything(harness) == before
 
 
-async def test_what_runs_runs_on_and_what_it_frees_is_held_back(harness: Harness) -> None:
-    plant = await planted(harness, {"a": [], "b": ["a"]})
+async def test_running_tasks_continue_and_tasks_they_unblock_are_held(harness: Harness) -> None:
+    dag = await committed_dag(harness, {"a": [], "b": ["a"]})
     (lease,) = await running(harness)
-    await plant.pause()
+    await dag.pause()
 
     await lease.complete()
 
-    assert await plant.states() == {"a": "COMPLETED", "b": "READY"}
-    found = await plant.after()
+    assert await dag.states() == {"a": "COMPLETED", "b": "READY"}
+    found = await dag.after()
     assert (found["held:D"], "lane:1" in found, found["stats"]["1:READY"]) == (["b"], False, 1)
     assert await harness.queue.claim(worker="w1") == []
-    await plant.resume()
-    assert [one.id for one in await running(harness)] == [plant.ids["b"]]
+    await dag.resume()
+    assert [one.id for one in await running(harness)] == [dag.ids["b"]]
 
 
 @pytest.mark.parametrize("trigger", ["", "all_done"])
-async def test_a_wide_fan_out_of_a_paused_dag_is_never_in_the_way(
+async def test_a_wide_fan_out_of_a_paused_dag_blocks_no_claim(
     harness: Harness, trigger: str
 ) -> None:
     edges = fan(600)
     more = {name: {"trigger": trigger} for name in edges if name != "a"} if trigger else {}
-    plant = await planted(harness, edges, more=more)
+    dag = await committed_dag(harness, edges, more=more)
     (root,) = await running(harness)
-    await plant.pause()
-    waiter = await parked(harness)
+    await dag.pause()
+    waiter = await waiting_claim(harness)
 
     await root.complete()
     await harness.promoter.tick()
 
     assert await harness.client.exists(harness.keys.lane(1)) == 0
-    assert await harness.client.scard(harness.keys.held(plant.dag)) == 600
-    assert await mail(harness, waiter) == []
+    assert await harness.client.scard(harness.keys.held(dag.ulid)) == 600
+    assert await mailbox_lines(harness, waiter) == []
     other = await submitted(harness, base=BASE + 1)
-    assert [line.split(" ")[2] for line in await mail(harness, waiter)] == [other]
+    assert [line.split(" ")[2] for line in await mailbox_lines(harness, waiter)] == [other]
 
 
 async def recalled(harness: Harness, lease: Lease) -> None:
@@ -139,100 +139,100 @@ async def released(harness: Harness, lease: Lease) -> None:
 
 
 @pytest.mark.parametrize("back", [released, recalled, reaped, retried, revived, spawned])
-async def test_what_becomes_ready_of_a_paused_dag_enters_no_lane(
+async def test_a_task_that_becomes_ready_in_a_paused_dag_enters_no_lane(
     harness: Harness, back: Any
 ) -> None:
-    plant = await planted(harness, {"a": []})
+    dag = await committed_dag(harness, {"a": []})
     (lease,) = await harness.queue.claim(worker="w1")
-    await plant.pause()
+    await dag.pause()
 
     await back(harness, lease)
 
-    found = await plant.after()
+    found = await dag.after()
     assert [key for key in found if key.startswith("lane:")] == []
     assert len(found["held:D"]) == 1
-    await plant.resume()
+    await dag.resume()
     assert len(await harness.queue.claim(worker="w1")) == 1
 
 
-async def test_a_commit_that_goes_on_in_a_paused_dag_fills_no_lane(harness: Harness) -> None:
-    plant = await a_plant(harness, MANY).written()
-    await plant.commit(limit=1)
-    await plant.pause()
+async def test_a_commit_that_continues_in_a_paused_dag_fills_no_lane(harness: Harness) -> None:
+    dag = await unsent_dag(harness, MANY).written()
+    await dag.commit(limit=1)
+    await dag.pause()
 
-    await plant.commit(total="")
+    await dag.commit(total="")
 
-    found = await plant.after()
+    found = await dag.after()
     assert ("lane:1" in found, len(found["held:D"])) == (False, 5)
 
 
 @pytest.mark.parametrize("field", ["paused", "closing"])
-async def test_a_claim_of_one_looks_behind_a_thousand_that_are_not_held_back_yet(
+async def test_a_claim_finds_a_task_behind_a_thousand_that_are_not_held_yet(
     harness: Harness, field: str
 ) -> None:
-    plant = await planted(harness, {str(at): [] for at in range(1000)})
+    dag = await committed_dag(harness, {str(at): [] for at in range(1000)})
     other = await submitted(harness, base=BASE + 1)
-    await harness.client.hset(harness.keys.dag(plant.dag), field, 1)
+    await harness.client.hset(harness.keys.dag(dag.ulid), field, 1)
 
     leases = await harness.queue.claim(worker="w1")
 
     assert [lease.id.ulid for lease in leases] == [other]
-    assert await harness.client.scard(harness.keys.held(plant.dag)) == 1000
+    assert await harness.client.scard(harness.keys.held(dag.ulid)) == 1000
 
 
-async def test_one_that_is_held_back_can_be_cancelled_and_moved(harness: Harness) -> None:
-    plant = await planted(harness, {"a": [], "b": []})
-    await plant.pause()
+async def test_a_held_task_can_be_cancelled_and_moved(harness: Harness) -> None:
+    dag = await committed_dag(harness, {"a": [], "b": []})
+    await dag.pause()
 
-    await harness.queue.set_priority(plant.ids["b"], 1)
-    await harness.queue.cancel(plant.ids["a"])
+    await harness.queue.set_priority(dag.ids["b"], 1)
+    await harness.queue.cancel(dag.ids["a"])
 
-    found = await plant.after()
+    found = await dag.after()
     assert (found["held:D"], found["stats"]["1:READY"]) == (["b"], 1)
     assert "lane:1" not in found
-    await plant.resume()
-    assert (await harness.client.zscore(harness.keys.lane(1), plant.ids["b"].ulid)) == 1_000_000
+    await dag.resume()
+    assert (await harness.client.zscore(harness.keys.lane(1), dag.ids["b"].ulid)) == 1_000_000
 
 
-async def test_one_that_has_ended_says_so(harness: Harness) -> None:
-    plant = await planted(harness, {"a": []})
-    await run(plant, a="done")
+async def test_an_ended_dag_is_refused(harness: Harness) -> None:
+    dag = await committed_dag(harness, {"a": []})
+    await run(dag, a="done")
     before = await harness.dump()
 
-    assert await plant.pause() == ["STATE", "completed"]
+    assert await dag.pause() == ["STATE", "completed"]
     assert await harness.dump() == before
 
 
-async def test_a_step_of_one_that_has_ended_meanwhile_does_not_stay(harness: Harness) -> None:
-    plant = await planted(harness, {"a": [], "b": []})
+async def test_the_step_of_a_dag_that_ended_meanwhile_is_removed(harness: Harness) -> None:
+    dag = await committed_dag(harness, {"a": [], "b": []})
     first, second = await running(harness, 2)
-    await plant.pause(limit=1)
+    await dag.pause(limit=1)
     await first.complete()
     await second.complete()
-    assert "hold" in await plant.steps()
+    assert "hold" in await dag.steps()
 
     await settled(harness)
 
-    assert await plant.steps() == {}
+    assert await dag.steps() == {}
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
-async def test_what_nobody_sees_is_gone(harness: Harness, verb: str) -> None:
-    plant = await a_plant(harness, DIAMOND).written()
+async def test_an_uncommitted_dag_is_gone(harness: Harness, verb: str) -> None:
+    dag = await unsent_dag(harness, DIAMOND).written()
     before = await harness.dump()
 
-    assert await getattr(plant, verb)() == ["GONE"]
+    assert await getattr(dag, verb)() == ["GONE"]
     assert await harness.dump() == before
 
 
-async def test_the_sweep_finds_nothing_wrong(harness: Harness) -> None:
-    plant = await planted(harness, MANY)
-    await plant.pause()
+async def test_the_sweeper_repairs_nothing(harness: Harness) -> None:
+    dag = await committed_dag(harness, MANY)
+    await dag.pause()
     before = await harness.dump()
 
-    rows = [(task.ulid,) for task in plant.ids.values()]
-    assert await ask(harness, "repair/mend", {"parents": 10}, rows) == ["OK", 0]
-    swept = await ask(harness, "repair/sweep", {"from": "-", "limit": 100})
+    rows = [(task.ulid,) for task in dag.ids.values()]
+    assert await run_move(harness, "repair/mend", {"parents": 10}, rows) == ["OK", 0]
+    swept = await run_move(harness, "repair/sweep", {"from": "-", "limit": 100})
     assert swept == ["OK", "", 0]
     assert await harness.dump() == before
-    assert "orphans" not in await afterwards(harness)
+    assert "orphans" not in await all_keys(harness)

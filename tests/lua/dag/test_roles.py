@@ -1,4 +1,4 @@
-"""submit and spawn of a DAG: who may create its tasks, and in whose name."""
+"""submit and spawn of a DAG: which principals may create its tasks, and in whose name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rqueue.dags import submit as dag_submit
 from rqueue.errors import Forbidden
 from rqueue.store.shard import Terms
 from tests.harness import Harness
-from tests.lua.dag.planted import DIAMOND, Planted, a_plant, fan
+from tests.lua.dag.dags import DIAMOND, StoredDag, fan, unsent_dag
 from tests.lua.dag.test_spawn import row, spawn
 from tests.lua.rows import everything
 
@@ -19,63 +19,63 @@ WHO = who_of(Terms(), ("agent:coder",))
 REFUSED = ["FORBIDDEN", "agent:coder agent"]
 
 
-def by(plant: Planted, *names: str) -> Planted:
-    """The DAG as these ask for it."""
-    return replace(plant, planting=plant.planting._replace(by=names))
+def by(dag: StoredDag, *names: str) -> StoredDag:
+    """The DAG as submitted by these principals."""
+    return replace(dag, draft=dag.draft._replace(by=names))
 
 
-async def test_an_agent_writes_no_dag_and_no_key(harness: Harness) -> None:
+async def test_an_agent_may_not_submit_a_dag_and_no_key_is_written(harness: Harness) -> None:
     await harness.queue.roles.set("agent:coder", "agent")
-    plant = by(a_plant(harness, DIAMOND, follow="{}"), "agent:coder")
+    dag = by(unsent_dag(harness, DIAMOND, follow="{}"), "agent:coder")
     before = await harness.dump()
 
-    assert [await plant.write(rows) for rows in plant.parts()] == [REFUSED]
+    assert [await dag.write(rows) for rows in dag.parts()] == [REFUSED]
     with pytest.raises(Forbidden):
-        await dag_submit.submit(harness.queue._internals.shard, plant.planting)
+        await dag_submit.submit(harness.queue._internals.shard, dag.draft)
 
     assert await harness.dump() == before
 
 
-async def test_all_who_are_named_must_be_allowed(harness: Harness) -> None:
+async def test_every_named_principal_must_be_allowed(harness: Harness) -> None:
     await harness.queue.roles.set("agent:coder", "agent")
-    plant = by(a_plant(harness, DIAMOND), "human:ada", "agent:coder")
+    dag = by(unsent_dag(harness, DIAMOND), "human:ada", "agent:coder")
 
-    assert [await plant.write(rows) for rows in plant.parts()] == [REFUSED]
-
-
-async def test_one_that_may_writes_and_commits(harness: Harness) -> None:
-    plant = by(a_plant(harness, DIAMOND), "human:ada", "agent:coder")
-
-    await dag_submit.submit(harness.queue._internals.shard, plant.planting)
-
-    assert await plant.states() == {"a": "READY", "b": "PENDING", "c": "PENDING", "d": "PENDING"}
+    assert [await dag.write(rows) for rows in dag.parts()] == [REFUSED]
 
 
-async def test_one_that_is_committed_is_the_same_however_often_it_is_sent(harness: Harness) -> None:
-    plant = by(a_plant(harness, DIAMOND), "agent:coder")
-    await dag_submit.submit(harness.queue._internals.shard, plant.planting)
+async def test_an_allowed_principal_writes_and_commits(harness: Harness) -> None:
+    dag = by(unsent_dag(harness, DIAMOND), "human:ada", "agent:coder")
+
+    await dag_submit.submit(harness.queue._internals.shard, dag.draft)
+
+    assert await dag.states() == {"a": "READY", "b": "PENDING", "c": "PENDING", "d": "PENDING"}
+
+
+async def test_a_repeated_submit_of_a_committed_dag_gets_the_same_reply(harness: Harness) -> None:
+    dag = by(unsent_dag(harness, DIAMOND), "agent:coder")
+    await dag_submit.submit(harness.queue._internals.shard, dag.draft)
     await harness.queue.roles.set("agent:coder", "agent")
     before = await harness.dump()
 
-    await dag_submit.submit(harness.queue._internals.shard, plant.planting)
+    await dag_submit.submit(harness.queue._internals.shard, dag.draft)
 
     assert await harness.dump() == before
 
 
-async def test_a_role_that_is_lost_between_two_parts_leaves_nothing(harness: Harness) -> None:
-    plant = by(a_plant(harness, fan(400)), "agent:coder")
-    first, second, *_ = plant.parts()
-    assert await plant.write(first) == ["OK"]
+async def test_a_role_that_is_removed_between_two_parts_leaves_no_key(harness: Harness) -> None:
+    dag = by(unsent_dag(harness, fan(400)), "agent:coder")
+    first, second, *_ = dag.parts()
+    assert await dag.write(first) == ["OK"]
     await harness.queue.roles.set("agent:coder", "agent")
 
-    assert await plant.write(second) == REFUSED
+    assert await dag.write(second) == REFUSED
     with pytest.raises(Forbidden):
-        await dag_submit.submit(harness.queue._internals.shard, plant.planting)
+        await dag_submit.submit(harness.queue._internals.shard, dag.draft)
 
     assert set(await everything(harness)) == {"roles", "events", "lanes", "stats"}
 
 
-async def test_an_agent_spawns_nothing_in_the_name_of_another(harness: Harness) -> None:
+async def test_an_agent_may_not_spawn_in_the_name_of_another(harness: Harness) -> None:
     lease = await harness.running()
     await harness.queue.roles.set("agent:coder", "agent")
     before = await harness.dump()
@@ -85,7 +85,7 @@ async def test_an_agent_spawns_nothing_in_the_name_of_another(harness: Harness) 
     assert await harness.dump() == before
 
 
-async def test_in_its_own_it_does_and_no_role_is_asked_for(harness: Harness) -> None:
+async def test_a_spawn_in_its_own_name_needs_no_role(harness: Harness) -> None:
     lease = await harness.running()
     await harness.client.set(harness.keys.roles(), "not a hash")
     new = row("one")
@@ -93,13 +93,13 @@ async def test_in_its_own_it_does_and_no_role_is_asked_for(harness: Harness) -> 
     assert await spawn(harness, lease, [new]) == ["OK", 0, "GOING", new[1], "READY"]
 
 
-async def test_what_was_spawned_is_told_of_whatever_the_role_is_by_then(harness: Harness) -> None:
+async def test_a_repeated_spawn_gets_the_same_reply_after_a_role_change(harness: Harness) -> None:
     lease = await harness.running()
     new = row("one")
-    said = await spawn(harness, lease, [new], who=WHO)
+    reply = await spawn(harness, lease, [new], who=WHO)
     await harness.queue.roles.set("agent:coder", "agent")
     before = await harness.dump()
 
-    assert await spawn(harness, lease, [new], who=WHO) == said
+    assert await spawn(harness, lease, [new], who=WHO) == reply
 
     assert await harness.dump() == before

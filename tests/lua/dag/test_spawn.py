@@ -1,4 +1,4 @@
-"""spawn: a running task adds others to its DAG, all or none, and leaves its worker to wait."""
+"""spawn: a running task adds tasks to its DAG, all or none, and may suspend until they end."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rqueue.store.shard import ANSWER_LIMITS
 from rqueue.task.ids import new_task_id
 from rqueue.task.lane import Lane
 from tests.harness import Harness
-from tests.lua.dag.planted import planted, running
+from tests.lua.dag.dags import committed_dag, running
 from tests.lua.rows import BASE, DEFINITION, PLAIN, to_json
-from tests.lua.task.keys_after import LANES, W1, afterwards, ask, mail, parked
+from tests.lua.task.keyspace import LANES, W1, all_keys, mailbox_lines, run_move, waiting_claim
 
 Row = tuple[str, str, str, str, str]
 FLAT_LANE = '{"rate":0.0,"type":"code"}'
@@ -30,9 +30,9 @@ ALONE = {
 }  # fmt: skip
 
 
-def row(key: str, *, more: Any = None, base: int = BASE, **asked: Any) -> Row:
+def row(key: str, *, more: Any = None, base: int = BASE, **options: Any) -> Row:
     """One task of a spawn."""
-    special = f"{to_json(more)}\n{to_json(asked)}"
+    special = f"{to_json(more)}\n{to_json(options)}"
     return key, new_task_id().ulid, f"1 {base} 0", DEFINITION, special
 
 
@@ -45,7 +45,7 @@ async def spawn(harness: Harness, lease: Lease, rows: Sequence[Row], **changes: 
          "gather": "", "part": "", "keep_ms": 60_000, "who": "",
     }  # fmt: skip
     assert not set(changes) - set(args)
-    return await ask(harness, "dag/spawn", args | changes, rows)
+    return await run_move(harness, "dag/spawn", args | changes, rows)
 
 
 async def dag_fields(harness: Harness, dag: str) -> dict[str, str]:
@@ -57,15 +57,15 @@ async def dag_fields(harness: Harness, dag: str) -> dict[str, str]:
     }
 
 
-async def test_one_that_was_alone_becomes_a_dag_with_what_it_adds(harness: Harness) -> None:
+async def test_a_task_without_a_dag_becomes_a_dag_with_its_spawned_tasks(harness: Harness) -> None:
     lease = await harness.running()
     new = row("one")
 
-    said = await spawn(harness, lease, [new])
+    reply = await spawn(harness, lease, [new])
 
-    found = await afterwards(harness, P=lease.id, c=new[1])
+    found = await all_keys(harness, P=lease.id, c=new[1])
     dag = found.pop("dag:P")
-    assert said == ["OK", 0, "GOING", new[1], "READY"]
+    assert reply == ["OK", 0, "GOING", new[1], "READY"]
     assert dag == ALONE | {"created": dag["created"], "open": "2", "status": "running",
         "total": "2"}  # fmt: skip
     assert found.pop("dags") is not None
@@ -81,14 +81,14 @@ async def test_one_that_was_alone_becomes_a_dag_with_what_it_adds(harness: Harne
     }
 
 
-async def test_one_that_waits_leaves_its_worker_and_spends_nothing(harness: Harness) -> None:
+async def test_a_suspended_task_leaves_its_worker_and_spends_no_attempt(harness: Harness) -> None:
     lease = await harness.running()
     new = row("one")
 
-    said = await spawn(harness, lease, [new], wait="success")
+    reply = await spawn(harness, lease, [new], wait="success")
 
-    found = await afterwards(harness, P=lease.id, c=new[1])
-    assert said == ["OK", 0, "SUSPENDED", new[1], "READY"]
+    found = await all_keys(harness, P=lease.id, c=new[1])
+    assert reply == ["OK", 0, "SUSPENDED", new[1], "READY"]
     assert found["task:P"] == {
         "created": "*", "def0": "*", "flags": "Ps", "holder": "* * w1", "lane": "1",
         "score": "*", "settled": "suspend 1:*", "state": "PENDING", "suspended": "1",
@@ -106,14 +106,16 @@ async def lease_is_lost(harness: Harness, lease: Lease) -> bool:
     before = await harness.dump()
     complete = {"archive": 0, "ttl": 1000, "limit": 10, "tries": 10, "events": 10}
     held = (lease.id.ulid, lease.token)
-    said = [
-        await ask(harness, "task/complete", complete, [(*held, "1")]),
-        await ask(harness, "task/release", {**ANSWER_LIMITS, "tries": 10}, [held]),
+    reply = [
+        await run_move(harness, "task/complete", complete, [(*held, "1")]),
+        await run_move(harness, "task/release", {**ANSWER_LIMITS, "tries": 10}, [held]),
     ]
-    return said == [["OK", 0, "LOST"]] * 2 and await harness.dump() == before
+    return reply == [["OK", 0, "LOST"]] * 2 and await harness.dump() == before
 
 
-async def test_it_is_ready_again_when_the_last_has_ended(harness: Harness) -> None:
+async def test_a_suspended_task_is_ready_when_the_last_spawned_task_has_ended(
+    harness: Harness,
+) -> None:
     lease = await harness.running()
     rows = [row("one"), row("two")]
     await spawn(harness, lease, rows, wait="success")
@@ -126,12 +128,12 @@ async def test_it_is_ready_again_when_the_last_has_ended(harness: Harness) -> No
     (again,) = await running(harness)
     assert (waits, again.id) == ("PENDING", lease.id)
     assert (again.task.attempts, again.task.epoch) == (0, 2)
-    found = await afterwards(harness, P=lease.id)
+    found = await all_keys(harness, P=lease.id)
     assert "suspended" not in found["task:P"]
     assert not {"waits:P", "blocked"} & set(found)
-    # It finds what it has spawned, and there is nothing left to wait for.
-    said = await spawn(harness, again, [row("one"), row("two")], wait="success")
-    assert said == ["OK", 0, "GOING", rows[0][1], "COMPLETED", rows[1][1], "COMPLETED"]
+    # It finds its spawned tasks, and none is left to wait for.
+    reply = await spawn(harness, again, [row("one"), row("two")], wait="success")
+    assert reply == ["OK", 0, "GOING", rows[0][1], "COMPLETED", rows[1][1], "COMPLETED"]
     await again.complete("z")
     assert (await dag_fields(harness, lease.id.ulid))["status"] == "completed"
 
@@ -142,29 +144,31 @@ async def test_known_keys_are_not_spawned_again(harness: Harness) -> None:
     await spawn(harness, lease, [first])
     second = row("two")
 
-    said = await spawn(harness, lease, [row("one"), second])
+    reply = await spawn(harness, lease, [row("one"), second])
 
-    assert said == ["OK", 0, "GOING", first[1], "READY", second[1], "READY"]
+    assert reply == ["OK", 0, "GOING", first[1], "READY", second[1], "READY"]
     assert (await dag_fields(harness, lease.id.ulid))["total"] == "3"
 
 
 @pytest.mark.parametrize("wait", ["", "success"])
-async def test_a_key_that_is_there_twice_means_one_task(harness: Harness, wait: str) -> None:
+async def test_a_repeated_key_of_one_call_means_one_task(harness: Harness, wait: str) -> None:
     lease = await harness.running()
     first, second = row("one"), row("one", more={"ext": "own"})
 
-    said = await spawn(harness, lease, [first, second], wait=wait)
+    reply = await spawn(harness, lease, [first, second], wait=wait)
 
-    assert said[3:] == [first[1], "READY"] * 2
+    assert reply[3:] == [first[1], "READY"] * 2
     assert (await dag_fields(harness, lease.id.ulid))["total"] == "2"
-    found = await afterwards(harness, P=lease.id, c=first[1])
+    found = await all_keys(harness, P=lease.id, c=first[1])
     assert (found["spawned:P"], found["members:P"]) == ({"one": "c"}, ["P", "c"])
     assert not {f"task:{second[1]}", "ext:own"} & set(found)
     assert found["stats"]["submitted"] == 2
 
 
 @pytest.mark.parametrize("wait", ["", "success", "done"])
-async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness, wait: str) -> None:
+async def test_a_repeated_call_gets_the_same_reply_and_changes_nothing(
+    harness: Harness, wait: str
+) -> None:
     lease = await harness.running()
     rows = [row("one"), row("two", more={"tags": ["t"]}, delay=3_600_000)]
     first = await spawn(harness, lease, rows, wait=wait)
@@ -177,7 +181,7 @@ async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness,
     assert await harness.dump() == before
 
 
-async def test_sent_again_when_the_task_is_back_with_another_it_says_suspended(
+async def test_a_repeated_call_after_another_claim_replies_suspended(
     harness: Harness,
 ) -> None:
     lease = await harness.running()
@@ -187,13 +191,13 @@ async def test_sent_again_when_the_task_is_back_with_another_it_says_suspended(
     await running(harness)
     before = await harness.dump()
 
-    said = await spawn(harness, lease, rows, wait="success")
+    reply = await spawn(harness, lease, rows, wait="success")
 
-    assert said == ["OK", 0, "SUSPENDED", rows[0][1], "COMPLETED"]
+    assert reply == ["OK", 0, "SUSPENDED", rows[0][1], "COMPLETED"]
     assert await harness.dump() == before
 
 
-async def test_one_that_has_left_adds_nothing(harness: Harness) -> None:
+async def test_a_suspended_task_adds_nothing(harness: Harness) -> None:
     lease = await harness.running()
     await spawn(harness, lease, [row("one")], wait="success")
     before = await harness.dump()
@@ -204,7 +208,7 @@ async def test_one_that_has_left_adds_nothing(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("state", ["stale", "claimed only", "completed", "gone"])
-async def test_only_the_holder_of_a_running_task_may(harness: Harness, state: str) -> None:
+async def test_only_the_holder_of_a_running_task_may_spawn(harness: Harness, state: str) -> None:
     lease = await (harness.claimed() if state == "claimed only" else harness.running())
     if state == "stale":
         await lease.release()
@@ -240,7 +244,7 @@ async def test_a_refusal_writes_nothing(
 
 
 @pytest.mark.parametrize("wait", ["", "success"])
-async def test_one_wrong_task_keeps_all_out(harness: Harness, wait: str) -> None:
+async def test_one_refused_task_refuses_all(harness: Harness, wait: str) -> None:
     lease = await harness.running()
     other = await harness.queue.enqueue("code", external_id="mine")
     gone = new_task_id().ulid
@@ -255,7 +259,7 @@ async def test_one_wrong_task_keeps_all_out(harness: Harness, wait: str) -> None
     assert await harness.dump() == before
 
 
-async def test_two_of_the_same_producers_id_keep_all_out(harness: Harness) -> None:
+async def test_two_tasks_with_the_same_external_id_refuse_all(harness: Harness) -> None:
     lease = await harness.running()
     rows = [row("one", more={"ext": "own"}), row("two", more={"ext": "own"})]
     before = await harness.dump()
@@ -273,12 +277,12 @@ async def external(harness: Harness, task: str) -> str:
     return str(key.decode().rpartition(":")[2])
 
 
-async def test_a_circle_is_found_and_one_that_is_too_long_to_look_for_is_refused(
+async def test_a_cycle_is_refused_and_so_is_a_search_that_takes_too_long(
     harness: Harness,
 ) -> None:
-    plant = await planted(harness, {"p": [], "a": ["p"], "b": ["a"], "other": []})
-    (lease, *_) = [one for one in await running(harness, 2) if one.id == plant.ids["p"]]
-    after_b = row("s", outside=[plant.ids["b"].ulid])
+    dag = await committed_dag(harness, {"p": [], "a": ["p"], "b": ["a"], "other": []})
+    (lease, *_) = [one for one in await running(harness, 2) if one.id == dag.ids["p"]]
+    after_b = row("s", outside=[dag.ids["b"].ulid])
     before = await harness.dump()
 
     assert await spawn(harness, lease, [row("x"), after_b], wait="success") == ["CYCLE", "s"]
@@ -289,21 +293,21 @@ async def test_a_circle_is_found_and_one_that_is_too_long_to_look_for_is_refused
     assert (await spawn(harness, lease, [after_b]))[2] == "GOING"
 
 
-async def test_nothing_is_followed_where_nobody_waits_for_the_one_that_spawns(
+async def test_no_edges_are_followed_where_the_parent_has_no_dependents(
     harness: Harness,
 ) -> None:
     lease = await harness.running()
-    chain = await planted(harness, {"a": [], "b": ["a"], "c": ["b"]})
+    chain = await committed_dag(harness, {"a": [], "b": ["a"], "c": ["b"]})
     far, own = row("far", outside=[chain.ids["c"].ulid]), row("own", outside=[lease.id.ulid])
 
     assert await spawn(harness, lease, [own], wait="success") == ["CYCLE", "own"]
     assert (await spawn(harness, lease, [far], wait="success", steps=1))[2] == "SUSPENDED"
 
 
-async def test_a_circle_through_one_that_is_there_already_is_found(harness: Harness) -> None:
-    plant = await planted(harness, {"p": [], "a": ["p"]})
+async def test_a_cycle_through_an_existing_task_is_found(harness: Harness) -> None:
+    dag = await committed_dag(harness, {"p": [], "a": ["p"]})
     (lease,) = await running(harness)
-    after_a = row("s", outside=[plant.ids["a"].ulid])
+    after_a = row("s", outside=[dag.ids["a"].ulid])
     await spawn(harness, lease, [after_a])
     before = await harness.dump()
 
@@ -311,14 +315,14 @@ async def test_a_circle_through_one_that_is_there_already_is_found(harness: Harn
     assert await harness.dump() == before
 
 
-async def test_a_dag_that_is_given_up_takes_no_more_and_tells_of_what_it_has(
+async def test_a_cancelled_dag_accepts_no_new_task_and_returns_known_ones(
     harness: Harness,
 ) -> None:
-    plant = await planted(harness, {"p": [], "a": ["p"]})
+    dag = await committed_dag(harness, {"p": [], "a": ["p"]})
     (lease,) = await running(harness)
     first = row("one")
     await spawn(harness, lease, [first])
-    await harness.client.hset(harness.keys.dag(plant.dag), "closing", "failed")
+    await harness.client.hset(harness.keys.dag(dag.ulid), "closing", "failed")
     before = await harness.dump()
 
     assert await spawn(harness, lease, [row("two")]) == ["CLOSED"]
@@ -326,35 +330,35 @@ async def test_a_dag_that_is_given_up_takes_no_more_and_tells_of_what_it_has(
     assert await harness.dump() == before
 
 
-async def test_what_waits_for_a_time_or_for_others_is_pending(harness: Harness) -> None:
+async def test_a_task_that_waits_for_a_time_or_for_others_is_pending(harness: Harness) -> None:
     lease = await harness.running()
     other = (await harness.queue.enqueue("code")).id.ulid
     late, after = row("late", delay=3_600_000), row("after", outside=[other])
 
-    said = await spawn(harness, lease, [late, after])
+    reply = await spawn(harness, lease, [late, after])
 
-    found = await afterwards(harness, P=lease.id, l=late[1], a=after[1], o=other)
-    assert said == ["OK", 0, "GOING", late[1], "PENDING", after[1], "PENDING"]
+    found = await all_keys(harness, P=lease.id, l=late[1], a=after[1], o=other)
+    assert reply == ["OK", 0, "GOING", late[1], "PENDING", after[1], "PENDING"]
     assert (found["waits:l"], found["waits:a"]) == (["@time"], ["o"])
     assert (found["delayed"], sorted(found["blocked"])) == (["l"], ["a", "l"])
     assert found["dependents:o"] == ["a"]
     assert found["stats"] == {"1:RUNNING": 1, "2:PENDING": 2, "submitted": 4}
 
 
-async def test_a_claim_that_waits_is_answered(harness: Harness) -> None:
+async def test_a_waiting_claim_is_answered(harness: Harness) -> None:
     lease = await harness.running()
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
     new = row("one")
 
-    said = await spawn(harness, lease, [new], lanes=lanes_text((Lane("code", 0.1),)))
+    reply = await spawn(harness, lease, [new], lanes=lanes_text((Lane("code", 0.1),)))
 
-    (line,) = await mail(harness, waiter)
-    assert said[:4] == ["OK", 0, "GOING", new[1]]
+    (line,) = await mailbox_lines(harness, waiter)
+    assert reply[:4] == ["OK", 0, "GOING", new[1]]
     assert line.startswith(f"tasks 1 {new[1]} ")
 
 
 @pytest.mark.parametrize(("wait", "resumed"), [("success", False), ("done", True)])
-async def test_a_death_is_an_end_for_one_that_waits_for_any(
+async def test_a_dead_task_meets_a_wait_for_any_end(
     harness: Harness, wait: str, resumed: bool
 ) -> None:
     lease = await harness.running()

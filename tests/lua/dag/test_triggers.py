@@ -1,4 +1,4 @@
-"""Triggers: who waits for any end, or for a failure, is told of each end in its turn."""
+"""Triggers: dependents with all_done or one_failed are resolved at each end of a dependency."""
 
 from __future__ import annotations
 
@@ -8,115 +8,121 @@ import pytest
 
 from rqueue.core.timers import promote
 from tests.harness import Harness
-from tests.lua.dag.planted import Planted, a_plant, planted, run, settled
+from tests.lua.dag.dags import StoredDag, committed_dag, run, settled, unsent_dag
 from tests.lua.rows import a_row, submit, submitted
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 ENDS = ("done", "dead", "cancelled")
 TWO = {"a": [], "b": [], "x": ["a", "b"]}
 
 
-async def end(plant: Planted, name: str, how: str) -> None:
-    """Lets a task end in one of three ways, and who waits for it be told."""
+async def end(dag: StoredDag, name: str, how: str) -> None:
+    """Ends a task in one of three ways, and resolves its dependents."""
     if how == "cancelled":
-        await plant.harness.queue.cancel(plant.ids[name])
+        await dag.harness.queue.cancel(dag.ids[name])
     else:
-        await run(plant, **{name: how})
-    await plant.harness.promoter.tick()
+        await run(dag, **{name: how})
+    await dag.harness.promoter.tick()
 
 
-async def heir(harness: Harness, trigger: str, delay: int = 0, **facts: str) -> Planted:
-    asks = {"x": {"delay": delay}} if delay else {}
-    return await planted(harness, TWO, more={"x": {"trigger": trigger}}, asks=asks, **facts)
+async def triggered_dag(harness: Harness, trigger: str, delay: int = 0, **facts: str) -> StoredDag:
+    options = {"x": {"delay": delay}} if delay else {}
+    return await committed_dag(
+        harness, TWO, more={"x": {"trigger": trigger}}, options=options, **facts
+    )
 
 
 @pytest.mark.parametrize(("first", "second"), [*product(ENDS, ENDS)])
 @pytest.mark.parametrize("rule", ["hold", "continue"])
-async def test_all_done_runs_when_every_parent_has_ended(
+async def test_all_done_runs_when_every_dependency_has_ended(
     alone: Harness, first: str, second: str, rule: str
 ) -> None:
-    plant = await heir(alone, "all_done", on_failure=rule)
+    dag = await triggered_dag(alone, "all_done", on_failure=rule)
 
-    await end(plant, "b", first)
-    assert (await plant.states())["x"] == "PENDING"
-    await end(plant, "a", second)
+    await end(dag, "b", first)
+    assert (await dag.states())["x"] == "PENDING"
+    await end(dag, "a", second)
 
-    assert (await plant.states())["x"] == "READY"
-    found = await plant.after()
+    assert (await dag.states())["x"] == "READY"
+    found = await dag.after()
     assert not {"waits:x", "heirs:a", "heirs:b", "telling", "cancelling", "blocked"} & set(found)
 
 
 @pytest.mark.parametrize(("first", "second"), [*product(ENDS, ENDS)])
-async def test_one_failed_runs_at_the_first_failure_and_is_given_up_without_one(
+async def test_one_failed_runs_at_the_first_failure_and_is_cancelled_without_one(
     alone: Harness, first: str, second: str
 ) -> None:
-    plant = await heir(alone, "one_failed")
+    dag = await triggered_dag(alone, "one_failed")
 
-    await end(plant, "b", first)
-    assert (await plant.states())["x"] == ("READY" if first == "dead" else "PENDING")
-    await end(plant, "a", second)
+    await end(dag, "b", first)
+    assert (await dag.states())["x"] == ("READY" if first == "dead" else "PENDING")
+    await end(dag, "a", second)
 
     failed = "dead" in (first, second)
-    assert (await plant.states())["x"] == ("READY" if failed else "CANCELLED")
-    found = await plant.after()
+    assert (await dag.states())["x"] == ("READY" if failed else "CANCELLED")
+    found = await dag.after()
     assert not {"waits:x", "heirs:a", "heirs:b", "telling", "cancelling", "blocked"} & set(found)
     if not failed:
         assert found["task:x"]["why"] == "no parent failed"
 
 
 @pytest.mark.parametrize("trigger", ["all_done", "one_failed"])
-async def test_its_own_time_is_still_waited_for(harness: Harness, trigger: str) -> None:
-    plant = await heir(harness, trigger, delay=60_000)
+async def test_a_triggered_task_still_waits_for_its_own_time(
+    harness: Harness, trigger: str
+) -> None:
+    dag = await triggered_dag(harness, trigger, delay=60_000)
 
-    await end(plant, "a", "dead")
-    await end(plant, "b", "done")
+    await end(dag, "a", "dead")
+    await end(dag, "b", "done")
 
-    assert (await plant.states())["x"] == "PENDING"
-    assert (await plant.after())["waits:x"] == ["@time"]
-    await harness.make_due(plant.ids["x"])
+    assert (await dag.states())["x"] == "PENDING"
+    assert (await dag.after())["waits:x"] == ["@time"]
+    await harness.make_due(dag.ids["x"])
     await harness.promoter.tick()
-    assert (await plant.states())["x"] == "READY"
+    assert (await dag.states())["x"] == "READY"
 
 
-async def test_one_that_no_parent_failed_for_does_not_run_when_its_time_comes(
+async def test_a_one_failed_task_without_a_failure_does_not_run_at_its_time(
     harness: Harness,
 ) -> None:
-    plant = await heir(harness, "one_failed", delay=60_000)
-    await run(plant, a="done", b="done")
-    await ask(harness, "task/unblock", {"limit": 10, "tries": 10, "events": 9})
-    await harness.make_due(plant.ids["x"])
+    dag = await triggered_dag(harness, "one_failed", delay=60_000)
+    await run(dag, a="done", b="done")
+    await run_move(harness, "task/unblock", {"limit": 10, "tries": 10, "events": 9})
+    await harness.make_due(dag.ids["x"])
 
     await promote(harness.queue._internals.shard)
 
-    assert (await plant.states())["x"] == "PENDING"
+    assert (await dag.states())["x"] == "PENDING"
     await harness.promoter.tick()
-    assert await plant.facts() == ("completed", "0", "0", "1")
+    assert await dag.facts() == ("completed", "0", "0", "1")
 
 
 @pytest.mark.parametrize("trigger", ["all_done", "one_failed"])
-async def test_a_parent_that_lives_again_before_it_is_told_of_tells_its_next_end(
+async def test_a_dependency_retried_before_its_end_is_resolved_counts_at_its_next_end(
     harness: Harness, trigger: str
 ) -> None:
     edges = {"a": [], "x": ["a"]}
-    plant = await planted(harness, edges, more={"x": {"trigger": trigger}})
-    await run(plant, a="dead")
-    await harness.queue.dead.retry(plant.ids["a"])
+    dag = await committed_dag(harness, edges, more={"x": {"trigger": trigger}})
+    await run(dag, a="dead")
+    await harness.queue.dead.retry(dag.ids["a"])
 
     await harness.promoter.tick()
 
-    assert (await plant.states())["x"] == "PENDING"
-    assert "telling" not in await plant.after()
-    await end(plant, "a", "done")
-    assert (await plant.states())["x"] == ("READY" if trigger == "all_done" else "CANCELLED")
+    assert (await dag.states())["x"] == "PENDING"
+    assert "telling" not in await dag.after()
+    await end(dag, "a", "done")
+    assert (await dag.states())["x"] == ("READY" if trigger == "all_done" else "CANCELLED")
 
 
-async def test_a_plain_child_of_a_dead_parent_waits_beside_its_heirs(harness: Harness) -> None:
+async def test_a_plain_dependent_of_a_dead_task_waits_beside_triggered_ones(
+    harness: Harness,
+) -> None:
     edges = {"a": [], "x": ["a"], "y": ["a"]}
-    plant = await planted(harness, edges, more={"x": {"trigger": "all_done"}})
+    dag = await committed_dag(harness, edges, more={"x": {"trigger": "all_done"}})
 
-    await end(plant, "a", "dead")
+    await end(dag, "a", "dead")
 
-    assert await plant.states() == {"a": "DEAD_LETTERED", "x": "READY", "y": "PENDING"}
+    assert await dag.states() == {"a": "DEAD_LETTERED", "x": "READY", "y": "PENDING"}
 
 
 @pytest.mark.parametrize(
@@ -129,26 +135,26 @@ async def test_a_plain_child_of_a_dead_parent_waits_beside_its_heirs(harness: Ha
         ("one_failed", "done", None),
     ],
 )
-async def test_a_parent_that_has_ended_before_counts_by_the_trigger(
+async def test_a_dependency_that_ended_before_counts_by_the_trigger(
     harness: Harness, trigger: str, how: str, state: str | None
 ) -> None:
-    plant = await planted(harness, {"a": []})
-    await end(plant, "a", how)
-    parent = plant.ids["a"].ulid
-    row = a_row(more={"trigger": trigger}, ask={"parents": [parent]})
+    dag = await committed_dag(harness, {"a": []})
+    await end(dag, "a", how)
+    dependency = dag.ids["a"].ulid
+    row = a_row(more={"trigger": trigger}, options={"parents": [dependency]})
 
-    said = await submit(harness, [row])
+    reply = await submit(harness, [row])
 
     if state is None:
-        assert said == ["OK", 0, 0, "PARENT", parent]
+        assert reply == ["OK", 0, 0, "PARENT", dependency]
     else:
-        found = (await plant.after())[f"task:{row.task}"]
-        assert (said, found["state"]) == (["OK", 0], state)
+        found = (await dag.after())[f"task:{row.task}"]
+        assert (reply, found["state"]) == (["OK", 0], state)
 
 
-async def test_a_task_enqueued_alone_may_wait_for_any_end(harness: Harness) -> None:
-    parent = await submitted(harness)
-    row = a_row(more={"trigger": "all_done"}, ask={"parents": [parent]})
+async def test_a_single_task_may_wait_for_any_end(harness: Harness) -> None:
+    dependency = await submitted(harness)
+    row = a_row(more={"trigger": "all_done"}, options={"parents": [dependency]})
     await submit(harness, [row])
     (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
@@ -160,83 +166,91 @@ async def test_a_task_enqueued_alone_may_wait_for_any_end(harness: Harness) -> N
     assert states == [b"READY"]
 
 
-async def alarmed(harness: Harness, how: str, *, far: str = "") -> tuple[Planted, Planted]:
-    """A DAG with a task that waits for a failure of one within and one elsewhere, and the DAG of
-    the latter, which has ended so before.
+async def dag_with_outside(
+    harness: Harness, how: str, *, far: str = ""
+) -> tuple[StoredDag, StoredDag]:
+    """A DAG with a one_failed task that also depends on an outside one, and the DAG of that, which
+    has ended before as `how` says.
     """
-    elsewhere = await planted(harness, {"e": [], "f": []})
+    elsewhere = await committed_dag(harness, {"e": [], "f": []})
     await end(elsewhere, "e", how)
     outside = {"x": [elsewhere.ids["e"].ulid, *([elsewhere.ids["f"].ulid] if far else [])]}
     more = {"x": {"trigger": "one_failed"}}
-    return await planted(harness, {"a": [], "x": ["a"]}, more=more, outside=outside), elsewhere
+    return await committed_dag(
+        harness, {"a": [], "x": ["a"]}, more=more, outside=outside
+    ), elsewhere
 
 
-async def test_a_parent_elsewhere_that_is_dead_already_is_the_first_failure(
+async def test_an_outside_dependency_that_is_dead_already_is_the_first_failure(
     harness: Harness,
 ) -> None:
-    plant, _ = await alarmed(harness, "dead")
+    dag, _ = await dag_with_outside(harness, "dead")
 
-    assert (await plant.states())["x"] == "READY"
-    found = await plant.after()
+    assert (await dag.states())["x"] == "READY"
+    found = await dag.after()
     assert not {"waits:x", "blocked", "telling"} & set(found)
     assert "fired" not in found["task:x"]
-    await end(plant, "a", "done")
-    await run(plant, x="done")
-    assert await plant.facts() == ("completed", "0", "0", "0")
+    await end(dag, "a", "done")
+    await run(dag, x="done")
+    assert await dag.facts() == ("completed", "0", "0", "0")
 
 
 @pytest.mark.parametrize("how", ["done", "cancelled"])
 @pytest.mark.parametrize("then", ENDS)
-async def test_one_elsewhere_that_ended_without_leaves_it_to_those_within(
+async def test_an_outside_dependency_that_ended_without_a_failure_leaves_it_to_the_others(
     harness: Harness, how: str, then: str
 ) -> None:
-    plant, _ = await alarmed(harness, how)
-    assert (await plant.states())["x"] == "PENDING"
+    dag, _ = await dag_with_outside(harness, how)
+    assert (await dag.states())["x"] == "PENDING"
 
-    await end(plant, "a", then)
+    await end(dag, "a", then)
 
-    assert (await plant.states())["x"] == ("READY" if then == "dead" else "CANCELLED")
+    assert (await dag.states())["x"] == ("READY" if then == "dead" else "CANCELLED")
 
 
 @pytest.mark.parametrize(("first", "then"), [*product(ENDS, ENDS)])
-async def test_parents_within_and_elsewhere_count_alike(
+async def test_dependencies_inside_and_outside_the_dag_count_alike(
     alone: Harness, first: str, then: str
 ) -> None:
-    plant, elsewhere = await alarmed(alone, "done", far="f")
+    dag, elsewhere = await dag_with_outside(alone, "done", far="f")
 
-    await end(plant, "a", first)
-    assert (await plant.states())["x"] == ("READY" if first == "dead" else "PENDING")
+    await end(dag, "a", first)
+    assert (await dag.states())["x"] == ("READY" if first == "dead" else "PENDING")
     await end(elsewhere, "f", then)
 
-    assert (await plant.states())["x"] == ("READY" if "dead" in (first, then) else "CANCELLED")
+    assert (await dag.states())["x"] == ("READY" if "dead" in (first, then) else "CANCELLED")
 
 
-async def test_a_failure_before_the_commit_is_kept_whatever_is_sent_again(harness: Harness) -> None:
-    elsewhere = await planted(harness, {"e": []})
+async def test_a_failure_before_the_commit_is_kept_after_a_repeated_part(harness: Harness) -> None:
+    elsewhere = await committed_dag(harness, {"e": []})
     outside = {"x": [elsewhere.ids["e"].ulid]}
     edges = {"a": [], "x": ["a"]}
     more = {"x": {"trigger": "one_failed"}}
-    plant = await a_plant(harness, edges, more=more, outside=outside).written()
+    dag = await unsent_dag(harness, edges, more=more, outside=outside).written()
     await end(elsewhere, "e", "dead")
     before = await harness.dump()
 
-    await plant.written()
+    await dag.written()
 
     assert (await harness.dump()).keys() == before.keys()
-    await plant.commit(limit=1)
-    await end(plant, "a", "done")
-    await plant.commit()
+    await dag.commit(limit=1)
+    await end(dag, "a", "done")
+    await dag.commit()
     await settled(harness)
-    assert await plant.states() == {"a": "COMPLETED", "x": "READY"}
+    assert await dag.states() == {"a": "COMPLETED", "x": "READY"}
 
 
-async def test_its_own_time_is_waited_for_after_a_failure_elsewhere(harness: Harness) -> None:
-    elsewhere = await planted(harness, {"e": []})
+async def test_a_triggered_task_waits_for_its_time_after_an_outside_failure(
+    harness: Harness,
+) -> None:
+    elsewhere = await committed_dag(harness, {"e": []})
     await end(elsewhere, "e", "dead")
     outside = {"x": [elsewhere.ids["e"].ulid]}
-    more, asks = {"x": {"trigger": "one_failed"}}, {"x": {"delay": 60_000}}
+    more, options = {"x": {"trigger": "one_failed"}}, {"x": {"delay": 60_000}}
 
-    plant = await planted(harness, {"a": [], "x": ["a"]}, more=more, asks=asks, outside=outside)
+    dag = await committed_dag(
+        harness, {"a": [], "x": ["a"]}, more=more, options=options, outside=outside
+    )
 
-    assert (await plant.after())["waits:x"] == ["@time"]
-    assert (await plant.states())["x"] == "PENDING"
+    assert (await dag.after())["waits:x"] == ["@time"]
+    assert (await dag.states())["x"] == "PENDING"

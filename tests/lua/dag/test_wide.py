@@ -1,4 +1,4 @@
-"""Wide graphs: many are told in bounded steps, and a crash between any two loses nobody."""
+"""Wide DAGs: many dependents are resolved in bounded steps, and a crash between two loses none."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from rqueue.dags import submit as dag_submit
 from rqueue.store import shard
 from rqueue.task.ids import new_task_ids
 from tests.harness import Harness
-from tests.lua.dag.planted import Planted, a_plant, fan, planted, run, running, settled
-from tests.lua.task.keys_after import ask
+from tests.lua.dag.dags import StoredDag, committed_dag, fan, run, running, settled, unsent_dag
+from tests.lua.task.keyspace import run_move
 
 WIDE = 2000
-# The server may stand still for so long.
+# The longest time that one call may block the server.
 MOST_MS = 20
 CALL: dict[str, Any] = {"tries": 100, "events": 1000}
 
 
-async def complete(plant: Planted, name: str, limit: int) -> list[Any]:
-    """The end of a task, with so many told in the same call."""
-    leases = await running(plant.harness, 1)
-    (lease,) = [one for one in leases if one.id == plant.ids[name]]
+async def complete(dag: StoredDag, name: str, limit: int) -> list[Any]:
+    """Completes a task, with so many dependents resolved in the same call."""
+    leases = await running(dag.harness, 1)
+    (lease,) = [one for one in leases if one.id == dag.ids[name]]
     args = {"archive": 0, "ttl": 60_000, "limit": limit, **CALL}
-    return await ask(plant.harness, "task/complete", args, [(lease.id.ulid, lease.token, "")])
+    return await run_move(dag.harness, "task/complete", args, [(lease.id.ulid, lease.token, "")])
 
 
 @pytest.mark.parametrize("trigger", ["", "all_done"])
-async def test_a_wide_fan_out_is_told_in_steps_that_anybody_takes(
+async def test_a_wide_fan_out_is_unblocked_in_steps_that_any_client_takes(
     harness: Harness, trigger: str
 ) -> None:
     edges = fan(WIDE)
     more = {name: {"trigger": trigger} for name in edges if name != "a"} if trigger else {}
-    plant = await planted(harness, edges, more=more)
+    dag = await committed_dag(harness, edges, more=more)
 
-    assert await complete(plant, "a", 300) == ["OK", 1, "OK"]
+    assert await complete(dag, "a", 300) == ["OK", 1, "OK"]
 
-    told = [await harness.client.zcard(harness.keys.lane(1))]
-    while (await ask(harness, "task/unblock", {"limit": 300, **CALL}))[1]:
-        told.append(await harness.client.zcard(harness.keys.lane(1)))
-    assert told[0] == 300
-    assert all(0 < after - before <= 300 for before, after in pairwise(told))
-    assert told[-1] + 300 >= WIDE
-    keys, parent = harness.keys, plant.ids["a"].ulid
+    unblocked = [await harness.client.zcard(harness.keys.lane(1))]
+    while (await run_move(harness, "task/unblock", {"limit": 300, **CALL}))[1]:
+        unblocked.append(await harness.client.zcard(harness.keys.lane(1)))
+    assert unblocked[0] == 300
+    assert all(0 < after - before <= 300 for before, after in pairwise(unblocked))
+    assert unblocked[-1] + 300 >= WIDE
+    keys, dependency = harness.keys, dag.ids["a"].ulid
     assert not await harness.client.exists(
-        keys.unblocking(), keys.telling(), keys.dependents(parent), keys.triggered(parent),
+        keys.unblocking(), keys.telling(), keys.dependents(dependency), keys.triggered(dependency),
         keys.blocked(),
     )  # fmt: skip
     assert await harness.client.xlen(keys.ready()) == WIDE
@@ -62,43 +62,43 @@ async def test_a_wide_fan_out_is_told_in_steps_that_anybody_takes(
     assert (counts[State.READY], counts[State.PENDING]) == (WIDE, 0)
 
 
-async def test_the_end_of_a_wide_fan_in_frees_the_last_once(harness: Harness) -> None:
-    plant = await planted(harness, fan(1000, to_one=True))
+async def test_the_end_of_a_wide_fan_in_unblocks_the_last_task_once(harness: Harness) -> None:
+    dag = await committed_dag(harness, fan(1000, to_one=True))
     assert (
-        len(await harness.client.lrange(harness.keys.parents(plant.ids["end"].ulid), 0, -1)) == 1000
+        len(await harness.client.lrange(harness.keys.parents(dag.ids["end"].ulid), 0, -1)) == 1000
     )
     leases = [*await running(harness, 500), *await running(harness, 500)]
 
     await asyncio.gather(*(lease.complete() for lease in leases[:-1]))
-    assert (await plant.states())["end"] == "PENDING"
+    assert (await dag.states())["end"] == "PENDING"
     await leases[-1].complete()
 
-    assert (await plant.states())["end"] == "READY"
-    await run(plant, end="done")
-    assert await plant.facts() == ("completed", "0", "0", "0")
+    assert (await dag.states())["end"] == "READY"
+    await run(dag, end="done")
+    assert await dag.facts() == ("completed", "0", "0", "0")
     keys = harness.keys
-    assert not await harness.client.exists(keys.blocked(), keys.waits(plant.ids["end"].ulid))
+    assert not await harness.client.exists(keys.blocked(), keys.waits(dag.ids["end"].ulid))
     assert (await harness.queue.counts())[State.COMPLETED] == 1001
 
 
-async def test_parents_pass_over_one_that_waited_for_thousands_and_is_given_up(
+async def test_dependencies_skip_a_cancelled_task_that_waited_for_thousands(
     harness: Harness,
 ) -> None:
-    plant = await planted(harness, fan(1001, to_one=True))
-    end, first = plant.ids["end"].ulid, plant.ids["0"].ulid
+    dag = await committed_dag(harness, fan(1001, to_one=True))
+    end, first = dag.ids["end"].ulid, dag.ids["0"].ulid
 
-    await harness.queue.cancel(plant.ids["end"])
+    await harness.queue.cancel(dag.ids["end"])
 
     assert not await harness.client.exists(harness.keys.waits(end), harness.keys.blocked())
-    await run(plant, **{"0": "done", "1": "dead"})
-    assert (await plant.states())["end"] == "CANCELLED"
+    await run(dag, **{"0": "done", "1": "dead"})
+    assert (await dag.states())["end"] == "CANCELLED"
     assert not await harness.client.exists(harness.keys.dependents(first))
-    await plant.cancel("no need", limit=2000)
+    await dag.cancel("no need", limit=2000)
     await settled(harness)
-    assert await plant.facts() == ("failed", "0", "1", "1000")
-    await harness.queue.dead.discard(plant.ids["1"])
+    assert await dag.facts() == ("failed", "0", "1", "1000")
+    await harness.queue.dead.discard(dag.ids["1"])
     await settled(harness)
-    assert await plant.facts() == ("cancelled", "0", "0", "1001")
+    assert await dag.facts() == ("cancelled", "0", "0", "1001")
     left = [one for one in await harness.client.keys("*") if b"dependents:" in one]
     assert left == []
 
@@ -117,34 +117,34 @@ async def typical(harness: Harness, calls: Awaitable[Any]) -> float:
 
 
 async def drained(harness: Harness, script: str, args: dict[str, Any]) -> None:
-    """Calls a script until it says that there is no more."""
-    while (await ask(harness, script, args))[1]:
+    """Calls a move until the reply has no more."""
+    while (await run_move(harness, script, args))[1]:
         pass
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("to_one", [False, True])
-async def test_no_step_takes_the_server_long(alone: Harness, to_one: bool) -> None:
-    plant = a_plant(alone, fan(2500, to_one=to_one))
-    here, dag = alone.queue._internals.shard, plant.planting.id
+async def test_no_step_blocks_the_server_for_long(alone: Harness, to_one: bool) -> None:
+    dag = unsent_dag(alone, fan(2500, to_one=to_one))
+    here, dag_id = alone.queue._internals.shard, dag.draft.id
 
-    found = {"submit": await typical(alone, plant.written())}
-    found["commit"] = await typical(alone, dag_submit.commit(here, dag, total=2501))
+    found = {"submit": await typical(alone, dag.written())}
+    found["commit"] = await typical(alone, dag_submit.commit(here, dag_id, total=2501))
     if not to_one:
-        found["complete"] = await typical(alone, complete(plant, "a", shard.UNBLOCK_LIMIT))
+        found["complete"] = await typical(alone, complete(dag, "a", shard.UNBLOCK_LIMIT))
         rest = drained(alone, "task/unblock", {"limit": shard.UNBLOCK_LIMIT, **CALL})
         found["unblock"] = await typical(alone, rest)
-    found["cancel"] = await typical(alone, dag_store.cancel(here, dag, "no need"))
+    found["cancel"] = await typical(alone, dag_store.cancel(here, dag_id, "no need"))
     found["cascade"] = await typical(alone, alone.promoter.tick())
-    found["forget"] = await typical(alone, dag_store.forget(here, dag))
+    found["forget"] = await typical(alone, dag_store.forget(here, dag_id))
 
     assert max(found.values()) < MOST_MS, found
 
 
 @pytest.mark.alone
-async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: Harness) -> None:
-    plant = await planted(alone, fan(2500))
-    here, left = alone.queue._internals.shard, [plant.ids["a"].ulid]
+async def test_a_cascade_takes_steps_that_do_not_block_the_server_for_long(alone: Harness) -> None:
+    dag = await committed_dag(alone, fan(2500))
+    here, left = alone.queue._internals.shard, [dag.ids["a"].ulid]
     ended = []
 
     async def cascade() -> None:
@@ -162,7 +162,9 @@ async def test_a_cascade_goes_in_steps_that_take_the_server_not_long(alone: Harn
 
 
 @pytest.mark.alone
-async def test_a_task_that_waits_for_thousands_takes_the_server_not_long(alone: Harness) -> None:
+async def test_a_wait_for_thousands_of_tasks_does_not_block_the_server_for_long(
+    alone: Harness,
+) -> None:
     lease, draft = await alone.running(), alone.queue._internals.drafter.draft({"type": "code"})
     many = [SpawnDraft(str(at), id, draft) for at, id in enumerate(new_task_ids(WIDE))]
     spawned = spawn_moves.spawn(alone.queue._internals.shard, lease.held, many, wait="success")
@@ -174,11 +176,13 @@ async def test_a_task_that_waits_for_thousands_takes_the_server_not_long(alone: 
 
 
 @pytest.mark.alone
-async def test_one_that_waits_for_all_it_may_takes_the_server_not_long(alone: Harness) -> None:
+async def test_a_task_with_the_most_dependencies_does_not_block_the_server_for_long(
+    alone: Harness,
+) -> None:
     queue = alone.queue
     most = queue.settings.max_depends_on
     above = [one.id for one in await queue.enqueue_many([queue.call("code")] * most)]
-    plan = {"tasks": [{"type": "code", "after": [str(parent) for parent in above]}] * 3}
+    plan = {"tasks": [{"type": "code", "after": [str(dependency) for dependency in above]}] * 3}
 
     found = {"enqueue": await typical(alone, queue.enqueue("code", depends_on=above))}
     found["submit"] = await typical(alone, queue.dags.submit(plan))

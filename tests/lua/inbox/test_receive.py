@@ -1,4 +1,4 @@
-"""receive: entries of the inbox go to one reader, oldest first, and never get lost with it."""
+"""receive: entries of the inbox go to one reader, oldest first, and are not lost with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rqueue.inbox.store import GROUP
 from rqueue.store.library import Argument
 from tests.harness import Harness
 from tests.inbox_entries import add, age, held, readers
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 SILENT_MS = 10_000
 
@@ -26,15 +26,15 @@ def terms(reader: str = "r1", **changed: Argument) -> dict[str, Argument]:
 
 
 async def received(harness: Harness, reader: str = "r1", **changed: Argument) -> list[Any]:
-    return await ask(harness, "inbox/receive", terms(reader, **changed))
+    return await run_move(harness, "inbox/receive", terms(reader, **changed))
 
 
-async def test_without_an_inbox_nothing_is_made(harness: Harness) -> None:
+async def test_without_an_inbox_no_key_is_written(harness: Harness) -> None:
     assert await received(harness) == ["OK", "0-0"]
     assert await harness.dump() == {}
 
 
-async def test_new_entries_are_handed_out_with_each_of_their_fields(harness: Harness) -> None:
+async def test_new_entries_are_returned_with_all_fields(harness: Harness) -> None:
     one = await add(harness, "task", "a", "task", "b")
     two = await add(harness, "form", "A")
 
@@ -45,7 +45,7 @@ async def test_new_entries_are_handed_out_with_each_of_their_fields(harness: Har
     assert await harness.client.xlen(harness.keys.inbox()) == 2
 
 
-async def test_bytes_that_are_no_text_are_handed_out_as_they_are(harness: Harness) -> None:
+async def test_binary_values_are_returned_unchanged(harness: Harness) -> None:
     await harness.client.execute_command("XADD", harness.keys.inbox(), "*", b"task", b"\xff\0")
 
     _, _, (_, *words) = await harness.queue._internals.shard.run("inbox/receive", terms())
@@ -53,7 +53,7 @@ async def test_bytes_that_are_no_text_are_handed_out_as_they_are(harness: Harnes
     assert words == [b"task", b"\xff\0"]
 
 
-async def test_a_page_is_no_larger_than_asked_for(harness: Harness) -> None:
+async def test_a_page_is_not_larger_than_its_limit(harness: Harness) -> None:
     entries = [await add(harness, "task", "a") for _ in range(3)]
 
     first = await received(harness, limit=2)
@@ -62,7 +62,7 @@ async def test_a_page_is_no_larger_than_asked_for(harness: Harness) -> None:
     assert first[1] == entries[1]
 
 
-async def test_sent_again_it_hands_out_the_same(harness: Harness) -> None:
+async def test_a_repeated_call_returns_the_same_entries(harness: Harness) -> None:
     await add(harness, "task", "a")
     first = await received(harness)
     await add(harness, "task", "b")
@@ -78,7 +78,7 @@ async def test_a_long_value_is_cut_to_one_byte_more_than_allowed(harness: Harnes
     ]  # fmt: skip
 
 
-async def test_new_entries_wait_for_what_another_reader_holds(harness: Harness) -> None:
+async def test_new_entries_wait_for_entries_of_another_reader(harness: Harness) -> None:
     first = await add(harness, "task", "a")
     await received(harness, "r1")
     second = await add(harness, "task", "b")
@@ -97,7 +97,7 @@ async def test_entries_of_a_silent_reader_are_taken_over_before_new_ones(harness
     assert await held(harness) == {first: "r1"}
 
 
-async def test_asking_again_is_a_sign_of_life(harness: Harness) -> None:
+async def test_a_repeated_call_counts_as_activity(harness: Harness) -> None:
     first = await add(harness, "task", "a")
     await received(harness, "r1")
     await age(harness, "r1", first)
@@ -108,9 +108,7 @@ async def test_asking_again_is_a_sign_of_life(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("reader", ["r1", "r2"])
-async def test_an_entry_that_someone_deleted_is_not_held_any_more(
-    harness: Harness, reader: str
-) -> None:
+async def test_a_deleted_entry_leaves_the_pending_list(harness: Harness, reader: str) -> None:
     first = await add(harness, "task", "a")
     await received(harness)
     await harness.client.xdel(harness.keys.inbox(), first)
@@ -119,7 +117,7 @@ async def test_an_entry_that_someone_deleted_is_not_held_any_more(
     assert await held(harness) == {}
 
 
-async def test_an_entry_beside_one_that_someone_deleted_is_handed_out(harness: Harness) -> None:
+async def test_an_entry_beside_a_deleted_one_is_returned(harness: Harness) -> None:
     first, second = await add(harness, "task", "a"), await add(harness, "task", "b")
     await received(harness)
     await harness.client.xdel(harness.keys.inbox(), first)
@@ -127,7 +125,7 @@ async def test_an_entry_beside_one_that_someone_deleted_is_handed_out(harness: H
     assert await received(harness) == ["OK", second, [second, "task", "b"]]
 
 
-async def test_an_entry_deleted_under_a_silent_reader_holds_nothing_back(harness: Harness) -> None:
+async def test_a_deleted_entry_of_a_silent_reader_holds_nothing_back(harness: Harness) -> None:
     first = await add(harness, "task", "a")
     await received(harness, "dead")
     await age(harness, "dead", first)
@@ -137,7 +135,7 @@ async def test_an_entry_deleted_under_a_silent_reader_holds_nothing_back(harness
     assert await received(harness) == ["OK", second, [second, "task", "b"]]
 
 
-async def test_readers_that_hold_nothing_and_are_silent_are_forgotten(harness: Harness) -> None:
+async def test_silent_readers_that_hold_nothing_are_removed(harness: Harness) -> None:
     entry = await add(harness, "task", "a")
     await received(harness, "gone")
     await harness.client.xack(harness.keys.inbox(), GROUP, entry)
@@ -148,7 +146,7 @@ async def test_readers_that_hold_nothing_and_are_silent_are_forgotten(harness: H
     assert "gone" not in await readers(harness)
 
 
-async def test_a_reader_that_holds_something_is_not_forgotten(harness: Harness) -> None:
+async def test_a_reader_that_holds_an_entry_is_not_removed(harness: Harness) -> None:
     entry = await add(harness, "task", "a")
     await received(harness, "busy")
 
@@ -158,7 +156,7 @@ async def test_a_reader_that_holds_something_is_not_forgotten(harness: Harness) 
     assert await held(harness) == {entry: "busy"}
 
 
-async def test_a_group_that_was_destroyed_begins_anew(harness: Harness) -> None:
+async def test_a_destroyed_group_is_created_again(harness: Harness) -> None:
     entry = await add(harness, "task", "a")
     await received(harness)
     await harness.client.xgroup_destroy(harness.keys.inbox(), GROUP)
@@ -166,14 +164,14 @@ async def test_a_group_that_was_destroyed_begins_anew(harness: Harness) -> None:
     assert await received(harness, "r2") == ["OK", entry, [entry, "task", "a"]]
 
 
-async def test_other_groups_of_the_stream_are_left_alone(harness: Harness) -> None:
+async def test_other_groups_of_the_stream_are_unchanged(harness: Harness) -> None:
     await add(harness, "task", "a")
     await harness.client.xgroup_create(harness.keys.inbox(), "mirror", "$")
 
     assert len(await received(harness)) == 3
 
 
-async def test_a_reader_passes_over_what_it_leaves_for_later(harness: Harness) -> None:
+async def test_a_reader_skips_entries_that_it_postponed(harness: Harness) -> None:
     entries = [await add(harness, "task", "a") for _ in range(3)]
     await received(harness, limit=2)
 
@@ -186,7 +184,9 @@ async def test_a_reader_passes_over_what_it_leaves_for_later(harness: Harness) -
     assert [row[0] for row in (await received(harness))[2:]] == entries
 
 
-async def test_what_another_holds_is_waited_for_by_who_holds_some_itself(harness: Harness) -> None:
+async def test_a_reader_with_postponed_entries_waits_for_entries_of_others(
+    harness: Harness,
+) -> None:
     entries = [await add(harness, "task", "a") for _ in range(2)]
     await received(harness, "r1", limit=1)
     await harness.client.xreadgroup(GROUP, "r2", {harness.keys.inbox(): ">"}, count=1)

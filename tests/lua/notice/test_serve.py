@@ -1,12 +1,12 @@
-"""serve: a sink has its place among the notices, and what it wants becomes one from now on."""
+"""serve: a sink has its own position in the notices; events that it wants become notices."""
 
 from __future__ import annotations
 
 from tests.harness import Harness
-from tests.lua.notice.told import happens, long_ago, notices, served, sink_keys, taken
+from tests.lua.notice.sinks import age_wanted, emit_events, notices, served, sink_keys, taken
 
 
-async def test_a_sink_is_written_down_with_what_it_wants(harness: Harness) -> None:
+async def test_a_sink_is_stored_with_the_events_it_wants(harness: Harness) -> None:
     await served(harness, "ops", wants="breaker.opened task.dead_lettered")
 
     found = await sink_keys(harness)
@@ -20,47 +20,49 @@ async def test_a_sink_is_written_down_with_what_it_wants(harness: Harness) -> No
     }
 
 
-async def test_nothing_is_a_notice_that_no_sink_wants(harness: Harness) -> None:
-    await happens(harness)
+async def test_an_event_that_no_sink_wants_is_no_notice(harness: Harness) -> None:
+    await emit_events(harness)
     await served(harness, "ops", wants="task.dead_lettered")
 
-    await happens(harness)
+    await emit_events(harness)
 
     assert await notices(harness) == []
     assert await harness.client.xlen(harness.keys.events()) == 2
 
 
-async def test_what_some_sink_wants_is_a_notice_with_the_id_of_its_event(harness: Harness) -> None:
+async def test_an_event_that_a_sink_wants_is_a_notice_with_the_id_of_the_event(
+    harness: Harness,
+) -> None:
     await served(harness, "ops")
 
-    await happens(harness)
+    await emit_events(harness)
 
     ((entry, fields),) = await harness.client.xrange(harness.keys.events())
     ((_, notice),) = await harness.client.xrange(harness.keys.notices())
     assert notice == {**fields, b"id": entry}
 
 
-async def test_a_new_sink_begins_behind_all_that_is_there(harness: Harness) -> None:
+async def test_a_new_sink_starts_at_the_end_of_the_stream(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
 
     await served(harness, "late")
-    await happens(harness)
+    await emit_events(harness)
 
     assert len(await taken(harness, sink="ops")) == 2
     assert await taken(harness, sink="late") == (await notices(harness))[1:]
 
 
-async def test_served_again_a_sink_keeps_its_place(harness: Harness) -> None:
+async def test_a_sink_that_is_served_again_keeps_its_position(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
 
     await served(harness, "ops")
 
     assert await taken(harness) == await notices(harness)
 
 
-async def test_sent_again_only_the_time_is_new(harness: Harness) -> None:
+async def test_a_repeated_call_changes_only_the_time(harness: Harness) -> None:
     await served(harness, "ops")
     before = await sink_keys(harness)
     await harness.client.zadd(harness.keys.sinks(), {"ops": 1})
@@ -73,7 +75,7 @@ async def test_sent_again_only_the_time_is_new(harness: Harness) -> None:
     assert after == before
 
 
-async def test_sinks_want_together_what_each_wants(harness: Harness) -> None:
+async def test_the_wanted_events_are_those_of_all_sinks(harness: Harness) -> None:
     await served(harness, "ops", wants="breaker.opened")
     await served(harness, "money", wants="budget.exhausted")
 
@@ -82,10 +84,10 @@ async def test_sinks_want_together_what_each_wants(harness: Harness) -> None:
     assert wanted == {b"breaker.opened", b"budget.exhausted"}
 
 
-async def test_a_sink_wants_what_one_of_its_notifiers_wants(harness: Harness) -> None:
+async def test_a_sink_wants_the_events_of_all_its_notifiers(harness: Harness) -> None:
     await served(harness, "ops", wants="breaker.opened task.unserved")
     await served(harness, "ops", wants="breaker.closed breaker.opened")
-    await happens(harness)
+    await emit_events(harness)
 
     found = await sink_keys(harness)
 
@@ -95,9 +97,9 @@ async def test_a_sink_wants_what_one_of_its_notifiers_wants(harness: Harness) ->
     assert await taken(harness) == await notices(harness)
 
 
-async def test_what_no_notifier_has_lately_wanted_is_wanted_no_more(harness: Harness) -> None:
+async def test_an_event_that_no_notifier_wanted_lately_is_dropped(harness: Harness) -> None:
     await served(harness, "ops", wants="breaker.opened task.unserved")
-    await long_ago(harness, "breaker.opened", "task.unserved")
+    await age_wanted(harness, "breaker.opened", "task.unserved")
 
     await served(harness, "ops", wants="breaker.opened")
 
@@ -107,17 +109,17 @@ async def test_what_no_notifier_has_lately_wanted_is_wanted_no_more(harness: Har
     assert [name for name, _ in found["wanted:ops"]] == [b"breaker.opened"]
 
 
-async def test_what_was_wanted_stays_so_while_no_notifier_is_there(harness: Harness) -> None:
+async def test_wanted_events_stay_while_no_notifier_runs(harness: Harness) -> None:
     await served(harness, "ops")
-    await long_ago(harness, "breaker.opened")
+    await age_wanted(harness, "breaker.opened")
 
-    await happens(harness)
+    await emit_events(harness)
     await served(harness, "ops")
 
     assert len(await taken(harness)) == 1
 
 
-async def test_a_set_that_was_lost_is_written_anew(harness: Harness) -> None:
+async def test_a_lost_set_is_written_again(harness: Harness) -> None:
     await served(harness, "ops")
     await harness.client.delete(harness.keys.noticed())
 

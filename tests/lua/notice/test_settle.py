@@ -1,14 +1,14 @@
-"""settle: what was delivered goes when every sink has had it, what was not is tried again."""
+"""settle: a notice is deleted when every sink has had it; one that was not delivered is retried."""
 
 from __future__ import annotations
 
 from tests.harness import Harness
-from tests.lua.notice.told import happens, make_due, notices, served, settled, sink_keys, taken
+from tests.lua.notice.sinks import emit_events, make_due, notices, served, settled, sink_keys, taken
 
 
-async def test_what_was_delivered_to_all_leaves_nothing(harness: Harness) -> None:
+async def test_a_notice_delivered_to_all_sinks_is_deleted(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness, 2)
+    await emit_events(harness, 2)
     found = await taken(harness)
 
     assert await settled(harness, *found) == 2
@@ -24,7 +24,7 @@ async def test_what_was_delivered_to_all_leaves_nothing(harness: Harness) -> Non
 
 async def test_a_notice_stays_until_the_last_sink_has_had_it(harness: Harness) -> None:
     await served(harness, "ops", "down")
-    await happens(harness, 2)
+    await emit_events(harness, 2)
     one, two = await taken(harness)
     await taken(harness, sink="down", taker="t2")
 
@@ -38,9 +38,9 @@ async def test_a_notice_stays_until_the_last_sink_has_had_it(harness: Harness) -
     assert await notices(harness) == []
 
 
-async def test_one_that_is_late_keeps_those_behind_it_and_no_more(harness: Harness) -> None:
+async def test_a_late_notice_keeps_only_the_notices_behind_it(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness, 3)
+    await emit_events(harness, 3)
     one, two, three = await taken(harness)
 
     await settled(harness, two)
@@ -50,18 +50,18 @@ async def test_one_that_is_late_keeps_those_behind_it_and_no_more(harness: Harne
     assert await notices(harness) == [three]
 
 
-async def test_a_sink_that_has_not_come_to_a_notice_keeps_it(harness: Harness) -> None:
+async def test_a_sink_that_has_not_reached_a_notice_keeps_it(harness: Harness) -> None:
     await served(harness, "ops", "slow")
-    await happens(harness)
+    await emit_events(harness)
 
     await settled(harness, *await taken(harness))
 
     assert len(await notices(harness)) == 1
 
 
-async def test_what_was_not_delivered_is_tried_again_when_it_is_time(harness: Harness) -> None:
+async def test_an_undelivered_notice_is_retried_when_it_is_due(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     (notice,) = await taken(harness)
 
     assert await settled(harness, notice, delay=3_600_000) == 1
@@ -72,9 +72,9 @@ async def test_what_was_not_delivered_is_tried_again_when_it_is_time(harness: Ha
     assert await taken(harness, taker="t2") == []
 
 
-async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_changes_nothing(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness, 2)
+    await emit_events(harness, 2)
     one, two = await taken(harness)
     await settled(harness, one)
     await settled(harness, two, delay=60_000)
@@ -86,9 +86,9 @@ async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
     assert await sink_keys(harness) == before
 
 
-async def test_one_from_whom_it_was_taken_postpones_nothing(harness: Harness) -> None:
+async def test_a_notifier_that_lost_the_notice_postpones_nothing(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     (notice,) = await taken(harness)
     await make_due(harness, notice)
     await taken(harness, taker="t2")
@@ -99,9 +99,9 @@ async def test_one_from_whom_it_was_taken_postpones_nothing(harness: Harness) ->
     assert await sink_keys(harness) == before
 
 
-async def test_delivered_is_delivered_whoever_has_it_now(harness: Harness) -> None:
+async def test_a_delivery_counts_whichever_notifier_made_it(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     (notice,) = await taken(harness)
     await make_due(harness, notice)
     await taken(harness, taker="t2")

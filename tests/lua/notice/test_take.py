@@ -1,13 +1,13 @@
-"""take: a notifier is handed what a sink was not told, and nobody else is, for a while."""
+"""take: a notifier gets the undelivered notices of a sink; no other does for a while."""
 
 from __future__ import annotations
 
 from tests.harness import Harness
-from tests.lua.notice.told import (
+from tests.lua.notice.sinks import (
     OPENED,
     TAKE,
-    happens,
-    long_ago,
+    age_wanted,
+    emit_events,
     make_due,
     notices,
     served,
@@ -15,20 +15,20 @@ from tests.lua.notice.told import (
     sink_keys,
     taken,
 )
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 
-async def test_a_sink_that_is_not_known_is_told_so(harness: Harness) -> None:
-    assert await ask(harness, "notice/take", TAKE) == ["GONE"]
+async def test_an_unknown_sink_is_gone(harness: Harness) -> None:
+    assert await run_move(harness, "notice/take", TAKE) == ["GONE"]
     assert await harness.dump() == {}
 
 
-async def test_new_ones_are_handed_out_and_written_down(harness: Harness) -> None:
+async def test_new_notices_are_returned_and_stored_as_taken(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     (notice,) = await notices(harness)
 
-    word, more, row = await ask(harness, "notice/take", TAKE)
+    word, more, row = await run_move(harness, "notice/take", TAKE)
 
     assert (word, more) == ("OK", 0)
     assert row[:-1] == [notice, 1, *OPENED]
@@ -42,51 +42,51 @@ async def test_new_ones_are_handed_out_and_written_down(harness: Harness) -> Non
     assert await notices(harness) == [notice]
 
 
-async def test_sent_again_the_same_are_handed_out_and_nothing_changes(harness: Harness) -> None:
+async def test_a_repeated_call_returns_the_same_and_changes_nothing(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness, 2)
-    first = await ask(harness, "notice/take", TAKE)
-    await happens(harness)
+    await emit_events(harness, 2)
+    first = await run_move(harness, "notice/take", TAKE)
+    await emit_events(harness)
     before = await sink_keys(harness)
 
-    assert (await ask(harness, "notice/take", TAKE))[2:] == first[2:]
+    assert (await run_move(harness, "notice/take", TAKE))[2:] == first[2:]
 
     assert await sink_keys(harness) == before
 
 
-async def test_another_notifier_gets_only_what_this_one_has_not(harness: Harness) -> None:
+async def test_another_notifier_gets_only_the_other_notices(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     await taken(harness)
-    await happens(harness)
+    await emit_events(harness)
 
     assert await taken(harness, taker="t2") == (await notices(harness))[1:]
     assert await taken(harness, taker="t3") == []
 
 
-async def test_what_was_not_settled_in_time_goes_to_another(harness: Harness) -> None:
+async def test_a_notice_that_was_not_settled_in_time_goes_to_another(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     (notice,) = await taken(harness)
     await make_due(harness, notice)
 
-    (row,) = (await ask(harness, "notice/take", TAKE | {"taker": "t2"}))[2:]
+    (row,) = (await run_move(harness, "notice/take", TAKE | {"taker": "t2"}))[2:]
 
     assert row[:2] == [notice, 2]
     assert await taken(harness, taker="t1") == []
 
 
-async def test_each_sink_has_a_place_of_its_own(harness: Harness) -> None:
+async def test_each_sink_has_its_own_position(harness: Harness) -> None:
     await served(harness, "ops", "other")
-    await happens(harness)
+    await emit_events(harness)
 
     assert await taken(harness, sink="ops") == await taken(harness, sink="other", taker="t2")
 
 
-async def test_what_a_sink_does_not_want_is_passed_over_and_goes(harness: Harness) -> None:
+async def test_notices_that_a_sink_does_not_want_are_skipped_and_deleted(harness: Harness) -> None:
     await served(harness, "ops", wants="breaker.opened breaker.closed")
     await served(harness, "closed", wants="breaker.closed")
-    await happens(harness)
+    await emit_events(harness)
     await settled(harness, *await taken(harness))
 
     assert await taken(harness, sink="closed", taker="t2") == []
@@ -94,21 +94,21 @@ async def test_what_a_sink_does_not_want_is_passed_over_and_goes(harness: Harnes
     assert await notices(harness) == []
 
 
-async def test_what_is_to_be_tried_again_comes_before_what_is_new(harness: Harness) -> None:
+async def test_retries_come_before_new_notices(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     (first,) = await taken(harness)
     await settled(harness, first, delay=1)
     await make_due(harness, first)
-    await happens(harness)
+    await emit_events(harness)
 
     assert await taken(harness, taker="t2", limit=1) == [first]
     assert await taken(harness, taker="t3", limit=1) == (await notices(harness))[1:]
 
 
-async def test_no_more_are_out_than_may_be(harness: Harness) -> None:
+async def test_no_more_than_the_window_are_taken(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness, 5)
+    await emit_events(harness, 5)
 
     first = await taken(harness, window=3)
 
@@ -118,22 +118,22 @@ async def test_no_more_are_out_than_may_be(harness: Harness) -> None:
     assert len(await taken(harness, taker="t2", window=3)) == 1
 
 
-async def test_a_page_at_a_time_is_looked_at_and_it_says_that_there_is_more(
+async def test_one_page_is_checked_and_the_reply_has_more(
     harness: Harness,
 ) -> None:
     await served(harness, "ops", wants="breaker.opened breaker.closed")
-    await happens(harness, 3)
-    await long_ago(harness, "breaker.opened")
+    await emit_events(harness, 3)
+    await age_wanted(harness, "breaker.opened")
     await served(harness, "ops", wants="breaker.closed")
 
-    replies = [await ask(harness, "notice/take", TAKE | {"page": 2}) for _ in range(2)]
+    replies = [await run_move(harness, "notice/take", TAKE | {"page": 2}) for _ in range(2)]
 
     assert replies == [["OK", 1], ["OK", 0]]
 
 
-async def test_a_notice_that_is_gone_from_the_stream_is_forgotten(harness: Harness) -> None:
+async def test_a_notice_that_left_the_stream_is_removed(harness: Harness) -> None:
     await served(harness, "ops")
-    await happens(harness)
+    await emit_events(harness)
     (notice,) = await taken(harness)
     await harness.client.delete(harness.keys.notices())
     await make_due(harness, notice)

@@ -1,4 +1,4 @@
-"""counts: what the counters say is what a recount finds, after whatever has happened."""
+"""counts: the counters equal a recount after any sequence of moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rqueue.store.library import Argument
 from rqueue.task.priority import Tier
 from rqueue.task.state import LEASED
 from tests.harness import Harness
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 TERMS: dict[str, Argument] = {"rates": "[[1,100000]]", "bounds": "[10000000,30000000]"}
 STEPS = 150
@@ -128,7 +128,7 @@ async def test_the_counters_equal_a_recount(harness: Harness, seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_each_task_is_where_its_state_says(harness: Harness, seed: int) -> None:
+async def test_each_task_is_in_the_indexes_of_its_state(harness: Harness, seed: int) -> None:
     hands = Hands(harness, Random(seed + 100))
     await hands.enqueue()
     for _ in range(STEPS):
@@ -148,15 +148,15 @@ async def test_each_task_is_where_its_state_says(harness: Harness, seed: int) ->
     assert len(waits) == found[State.PENDING]
 
 
-async def test_the_reply_has_stats_pauses_and_a_row_a_lane(harness: Harness) -> None:
+async def test_the_reply_has_stats_pauses_and_a_row_for_each_lane(harness: Harness) -> None:
     for priority in (5, 15, 50):
         await harness.queue.enqueue("code", {}, priority=priority)
     await harness.queue.pause(type="review")
     before = await harness.dump()
 
-    said = await ask(harness, "queue/counts", TERMS)
+    reply = await run_move(harness, "queue/counts", TERMS)
 
-    assert said == ["OK", ["submitted", "3"], ["type=review"], [1, 1, 1, 1]]
+    assert reply == ["OK", ["submitted", "3"], ["type=review"], [1, 1, 1, 1]]
     assert await harness.dump() == before
 
 
@@ -171,7 +171,7 @@ async def test_ready_tasks_are_counted_by_the_tier_they_have_reached(harness: Ha
     }  # fmt: skip
 
 
-async def test_types_are_counted_apart(harness: Harness) -> None:
+async def test_types_are_counted_separately(harness: Harness) -> None:
     await harness.running("code")
     await harness.queue.enqueue("review")
 
@@ -182,6 +182,6 @@ async def test_types_are_counted_apart(harness: Harness) -> None:
 
 
 async def test_an_empty_queue_counts_nothing(harness: Harness) -> None:
-    assert await ask(harness, "queue/counts", TERMS) == ["OK", [], [], [1, 0, 0, 0]]
+    assert await run_move(harness, "queue/counts", TERMS) == ["OK", [], [], [1, 0, 0, 0]]
     assert (await harness.queue.counts()).live == 0
     assert await harness.dump() == {}

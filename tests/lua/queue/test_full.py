@@ -10,12 +10,12 @@ from rqueue import Lease, State
 from rqueue.core.outbox import Entry, archived
 from rqueue.errors import Overloaded
 from tests.harness import Harness
-from tests.lua.task.keys_after import afterwards, ask, mail, parked
+from tests.lua.task.keyspace import all_keys, mailbox_lines, run_move, waiting_claim
 
 
 @pytest.fixture
 async def full(archived_harness: Harness) -> AsyncIterator[Harness]:
-    """A house whose server fills up when `fill` is called, and is made roomy again after."""
+    """A harness whose server becomes full when `fill` is called, and has memory again after it."""
     before = {
         name: (await archived_harness.client.config_get(name))[name]
         for name in ("maxmemory", "maxmemory-policy")
@@ -28,7 +28,7 @@ async def full(archived_harness: Harness) -> AsyncIterator[Harness]:
 
 
 async def fill(harness: Harness) -> None:
-    """From now on the server has no memory to give."""
+    """From now on the server has no free memory."""
     await harness.client.config_set("maxmemory-policy", "noeviction")
     await harness.client.config_set("maxmemory", "1")
 
@@ -76,7 +76,7 @@ async def test_a_full_server_lets_tasks_be_claimed_and_settled(full: Harness) ->
     }  # fmt: skip
 
 
-async def test_a_full_server_lets_the_archive_take_what_has_ended(full: Harness) -> None:
+async def test_a_full_server_lets_the_archiver_collect_ended_tasks(full: Harness) -> None:
     (lease,) = await leased(full, 1)
     await fill(full)
     await lease.complete("done")
@@ -84,7 +84,7 @@ async def test_a_full_server_lets_the_archive_take_what_has_ended(full: Harness)
 
     assert await archived(full.queue._internals.shard, [Entry(entry.decode(), [])]) == 1
 
-    assert (await afterwards(full))["outbox"] == []
+    assert (await all_keys(full))["outbox"] == []
 
 
 async def test_a_full_server_lets_the_services_work(full: Harness) -> None:
@@ -100,17 +100,17 @@ async def test_a_full_server_lets_the_services_work(full: Harness) -> None:
     assert (promoted.promoted, reaped.retrying, reaped.holding) == (1, 1, False)
 
 
-async def test_a_full_server_answers_who_waits(full: Harness) -> None:
+async def test_a_full_server_answers_waiting_claims(full: Harness) -> None:
     (lease,) = await leased(full, 1)
-    waiter = await parked(full)
+    waiter = await waiting_claim(full)
     await fill(full)
 
     await lease.release()
 
-    assert len(await mail(full, waiter)) == 1
+    assert len(await mailbox_lines(full, waiter)) == 1
 
 
-async def test_a_full_server_takes_pauses_and_discards(full: Harness) -> None:
+async def test_a_full_server_accepts_pauses_and_discards(full: Harness) -> None:
     (lease,) = await leased(full, 1)
     await lease.fail(permanent=True)
     await fill(full)
@@ -118,12 +118,12 @@ async def test_a_full_server_takes_pauses_and_discards(full: Harness) -> None:
     await full.queue.pause()
     await full.queue.resume()
     await full.queue.dead.discard(lease.id)
-    assert await ask(full, "scheduler/restamp", {"from": "-", "limit": 10}) == ["OK", ""]
+    assert await run_move(full, "scheduler/restamp", {"from": "-", "limit": 10}) == ["OK", ""]
 
     assert (await full.task(lease.id)).state is State.CANCELLED
 
 
-async def test_new_work_is_taken_again_when_there_is_room(full: Harness) -> None:
+async def test_new_tasks_are_accepted_again_when_there_is_room(full: Harness) -> None:
     await fill(full)
     with pytest.raises(Overloaded):
         await full.queue.enqueue("code")

@@ -1,4 +1,4 @@
-"""look: what a live view shows, whatever there is, and bounded."""
+"""overview: what a live view shows, bounded, whatever is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rqueue.core.counts import Failure, Overview, WorkerLoad, read_overview
 from rqueue.process.scheduler import lead
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 TERMS: dict[str, Argument] = {
     "rates": "[[1,100000]]", "bounds": "[10000000,30000000]",
@@ -16,7 +16,7 @@ TERMS: dict[str, Argument] = {
 
 
 async def seen(harness: Harness) -> Overview:
-    """A look, which must change nothing."""
+    """An overview, which must change nothing."""
     before = await harness.dump()
     found = await read_overview(harness.queue._internals.shard)
     assert await harness.dump() == before
@@ -29,7 +29,7 @@ async def test_an_empty_shard_has_nothing_to_show(harness: Harness) -> None:
     )
 
 
-async def test_what_runs_is_shown_with_its_worker(harness: Harness) -> None:
+async def test_a_running_task_is_shown_with_its_worker(harness: Harness) -> None:
     lease = await harness.running("code")
     await harness.queue.enqueue("docs")
     (held,) = await harness.queue.claim(worker="w2", types=["docs"])
@@ -98,13 +98,13 @@ async def test_every_list_ends_at_its_limit(harness: Harness) -> None:
         await lease.fail("error", "no")
         await harness.running()
 
-    _, _, _, _, workers, consumers, held, events = await ask(harness, "queue/overview", TERMS)
+    _, _, _, _, workers, consumers, held, events = await run_move(harness, "queue/overview", TERMS)
 
     assert (len(workers), len(held), len(events)) == (2, 2, 1)
     assert len(consumers) == 3
 
 
-async def test_broken_bytes_stand_in_nobodys_way(harness: Harness) -> None:
+async def test_broken_values_do_not_stop_the_others(harness: Harness) -> None:
     ready = await harness.queue.enqueue("code", priority=1)
     await harness.queue.enqueue("code", priority=50)
     lost = await harness.running("docs")

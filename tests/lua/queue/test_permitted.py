@@ -15,9 +15,9 @@ async def refused(harness: Harness, *rows: str) -> list[int]:
     return reply[1:]
 
 
-async def test_a_user_of_all_rights_is_refused_nothing(harness: Harness) -> None:
+async def test_a_user_with_all_rights_is_refused_nothing(harness: Harness) -> None:
     assert await refused(harness, "XADD", "HSET", "CONFIG GET") == []
 
 
-async def test_a_command_that_is_none_is_named_by_its_place(harness: Harness) -> None:
+async def test_an_unknown_command_is_named_by_its_position(harness: Harness) -> None:
     assert await refused(harness, "HSET", "NOSUCHCOMMAND", "XADD") == [2]

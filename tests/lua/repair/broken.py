@@ -1,4 +1,4 @@
-"""A house with a task in every state, and hands to break it as a crash in a script would."""
+"""A queue with a task in every state, and helpers to damage it as a crash would."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from rqueue.clock import SYSTEM
 from tests.harness import Harness
-from tests.lua.task.keys_after import parked
+from tests.lua.task.keyspace import waiting_claim
 
 
 async def one_of_each(harness: Harness) -> dict[str, str]:
-    """The ULID of a task in each state that is no end, by a name that says which."""
+    """The ULID of a task in each state, by the name of the state."""
     deadline = SYSTEM.now() + timedelta(hours=1)
     options: dict[str, Any] = {"tags": ["t"], "deadline": deadline, "on_deadline": "fail"}
     enqueue = harness.queue.enqueue
@@ -31,7 +31,7 @@ async def one_of_each(harness: Harness) -> dict[str, str]:
     await done.complete("done")
     found["done"] = done.id
     await harness.queue.cancel((await enqueue("seven")).id)
-    await parked(harness, "w2", type="seven")
+    await waiting_claim(harness, "w2", type="seven")
     found["ready"] = (await enqueue("eight", {}, idempotency_key="k", **options)).id
     found["delayed"] = (await enqueue("eight", {}, delay=3600, **options)).id
     found["blocked"] = (await enqueue("eight", {}, depends_on=[found["ready"]], **options)).id
@@ -55,7 +55,7 @@ async def stream(harness: Harness) -> list[str]:
 
 
 async def pending(harness: Harness) -> dict[str, str]:
-    """Entry -> who holds it."""
+    """Entry -> its consumer."""
     held = await harness.client.xpending_range(harness.keys.ready(), "workers", "-", "+", 100)
     return {one["message_id"].decode(): one["consumer"].decode() for one in held}
 

@@ -1,4 +1,4 @@
-"""mend: a task that an index misses is put back; one in normal life is not touched."""
+"""mend: a task that is missing in an index is put back; a healthy one is not changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rqueue.store.library import Argument
 from rqueue.store.shard import ANSWER_LIMITS, ending
 from tests.harness import Harness
 from tests.lua.repair.broken import entry_of, one_of_each, pending, repaired, stream
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 
 async def mended(harness: Harness, *tasks: str) -> int:
@@ -24,7 +24,7 @@ async def now_ms(harness: Harness) -> int:
     return int(seconds * 1000 + micros // 1000)
 
 
-async def test_tasks_in_normal_life_are_not_touched(harness: Harness) -> None:
+async def test_healthy_tasks_are_not_changed(harness: Harness) -> None:
     tasks = await one_of_each(harness)
     before = await harness.dump()
 
@@ -32,12 +32,12 @@ async def test_tasks_in_normal_life_are_not_touched(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_what_is_no_task_is_nothing(harness: Harness) -> None:
+async def test_an_unknown_id_is_not_repaired(harness: Harness) -> None:
     assert await mended(harness, "NONE") == 0
     assert await harness.dump() == {}
 
 
-async def test_a_ready_task_comes_back_to_its_lane(harness: Harness) -> None:
+async def test_a_ready_task_is_put_back_into_its_lane(harness: Harness) -> None:
     task = (await one_of_each(harness))["ready"]
     before = await harness.dump()
     lane = int(await harness.client.hget(harness.keys.task(task), "lane"))
@@ -87,7 +87,7 @@ async def test_a_task_that_a_claim_found_without_its_entry_is_claimed_the_next_t
 
 @pytest.mark.parametrize("entry", ["nan", "", "-1", "9" * 400, "FORCE", b"\xff\xfe", "5-5", None])
 @pytest.mark.parametrize("broken", [0, 1, 2])
-async def test_a_task_whose_entry_is_damaged_keeps_no_neighbour(
+async def test_a_task_with_a_damaged_entry_does_not_stop_the_others(
     harness: Harness, broken: int, entry: str | bytes | None
 ) -> None:
     tasks = [(await harness.queue.enqueue("code")).id.ulid for _ in range(3)]
@@ -110,7 +110,9 @@ async def test_a_task_whose_entry_is_damaged_keeps_no_neighbour(
 
 
 @pytest.mark.parametrize("name", ["claimed", "running", "validating"])
-async def test_a_task_in_hand_comes_back_to_its_holders_list(harness: Harness, name: str) -> None:
+async def test_a_leased_task_is_put_back_into_the_pending_list_of_its_holder(
+    harness: Harness, name: str
+) -> None:
     task = (await one_of_each(harness))[name]
     before = await harness.dump()
     entry = await entry_of(harness, task)
@@ -123,7 +125,7 @@ async def test_a_task_in_hand_comes_back_to_its_holders_list(harness: Harness, n
     assert await harness.dump() == before
 
 
-async def test_a_lost_lease_of_a_dead_worker_is_reaped_after_all(harness: Harness) -> None:
+async def test_a_missing_lease_of_a_dead_worker_is_reaped(harness: Harness) -> None:
     lease = await harness.running(max_attempts=3)
     await harness.client.xgroup_destroy(harness.keys.ready(), "workers")
     await harness.client.zrem(harness.keys.workers(), "w1")
@@ -136,7 +138,9 @@ async def test_a_lost_lease_of_a_dead_worker_is_reaped_after_all(harness: Harnes
     assert (await harness.task(lease.id)).state is State.RETRYING
 
 
-async def test_a_task_in_hand_without_its_entry_is_still_its_holders(harness: Harness) -> None:
+async def test_a_leased_task_without_its_entry_still_belongs_to_its_holder(
+    harness: Harness,
+) -> None:
     lease = await harness.running()
     await harness.client.xdel(harness.keys.ready(), await entry_of(harness, lease.id.ulid))
     assert (await sweep(harness.queue._internals.shard)).number == 1
@@ -153,7 +157,7 @@ async def test_a_task_in_hand_without_its_entry_is_still_its_holders(harness: Ha
     ("name", "index"),
     [("retrying", "delayed"), ("delayed", "delayed"), ("blocked", "blocked"), ("dead", "dead")],
 )
-async def test_a_waiting_or_dead_task_comes_back_to_its_list(
+async def test_a_waiting_or_dead_task_is_put_back_into_its_index(
     harness: Harness, name: str, index: str
 ) -> None:
     task = (await one_of_each(harness))[name]
@@ -180,46 +184,46 @@ async def test_a_task_that_waits_for_nothing_is_promoted(harness: Harness) -> No
     assert (await harness.task(task)).state is State.READY
 
 
-async def test_a_parent_that_forgot_its_child_tells_it(harness: Harness) -> None:
-    parent = await harness.running()
-    child = (await harness.queue.enqueue("code", {}, depends_on=[parent.id])).id
-    await harness.client.delete(harness.keys.dependents(parent.id.ulid))
+async def test_a_dependency_that_lost_its_dependent_resolves_it(harness: Harness) -> None:
+    dependency = await harness.running()
+    dependent = (await harness.queue.enqueue("code", {}, depends_on=[dependency.id])).id
+    await harness.client.delete(harness.keys.dependents(dependency.id.ulid))
 
-    assert await mended(harness, child.ulid) == 1
-    await parent.complete()
+    assert await mended(harness, dependent.ulid) == 1
+    await dependency.complete()
 
-    assert (await harness.task(child)).state is State.READY
+    assert (await harness.task(dependent)).state is State.READY
 
 
 @pytest.mark.parametrize(("move", "state"), [("complete", "READY"), ("cancel", "CANCELLED")])
-async def test_a_child_that_was_not_told_of_its_parents_end_is_told(
+async def test_a_dependent_that_missed_the_end_of_its_dependency_is_resolved(
     harness: Harness, move: str, state: str
 ) -> None:
-    parent = await harness.running()
-    child = (await harness.queue.enqueue("code", {}, depends_on=[parent.id])).id
-    await harness.client.delete(harness.keys.dependents(parent.id.ulid))
-    await (parent.complete() if move == "complete" else harness.queue.cancel(parent.id))
+    dependency = await harness.running()
+    dependent = (await harness.queue.enqueue("code", {}, depends_on=[dependency.id])).id
+    await harness.client.delete(harness.keys.dependents(dependency.id.ulid))
+    await (dependency.complete() if move == "complete" else harness.queue.cancel(dependency.id))
     await harness.promoter.tick()
-    assert (await harness.task(child)).state is State.PENDING
+    assert (await harness.task(dependent)).state is State.PENDING
 
-    assert await mended(harness, child.ulid) == 1
+    assert await mended(harness, dependent.ulid) == 1
     await harness.promoter.tick()
 
-    assert (await harness.task(child)).state == state
+    assert (await harness.task(dependent)).state == state
 
 
 @pytest.mark.parametrize("move", ["complete", "unblock", "cascade"])
-async def test_children_that_a_long_fan_out_has_still_to_tell_are_not_touched(
+async def test_dependents_that_a_long_fan_out_has_still_to_resolve_are_not_changed(
     harness: Harness, move: str
 ) -> None:
-    parent = await harness.running()
-    call = harness.queue.call("code", {}, depends_on=[parent.id])
-    children = [handle.id.ulid for handle in await harness.queue.enqueue_many([call] * 3)]
+    dependency = await harness.running()
+    call = harness.queue.call("code", {}, depends_on=[dependency.id])
+    dependents = [handle.id.ulid for handle in await harness.queue.enqueue_many([call] * 3)]
     how = ending(harness.queue._internals.shard.terms)
     args: dict[str, Argument]
     if move == "complete":
         args = {"archive": "0", "ttl": 60_000, "limit": 1, "tries": 0, "events": 9}
-        await ask(harness, "task/complete", args, [(parent.id.ulid, parent.token, "")])
+        await run_move(harness, "task/complete", args, [(dependency.id.ulid, dependency.token, "")])
     else:
         args = {
             "reason": "",
@@ -229,15 +233,15 @@ async def test_children_that_a_long_fan_out_has_still_to_tell_are_not_touched(
             **ANSWER_LIMITS,
             "request": "r",
         }
-        await ask(harness, "task/cancel", args, [(parent.id.ulid,)])
+        await run_move(harness, "task/cancel", args, [(dependency.id.ulid,)])
     before = await harness.dump()
     assert (await harness.queue.counts())[State.PENDING] >= 2
 
-    assert await mended(harness, parent.id.ulid, *children) == 0
+    assert await mended(harness, dependency.id.ulid, *dependents) == 0
     assert await harness.dump() == before
 
 
-async def test_a_task_without_a_state_goes_and_its_key_is_free(harness: Harness) -> None:
+async def test_a_task_without_a_state_is_deleted_and_its_key_is_released(harness: Harness) -> None:
     options: dict[str, Any] = {
         "idempotency_key": "k",
         "external_id": "own",

@@ -1,4 +1,4 @@
-"""mentions: every artifact that something of the shard names, a page at a time."""
+"""mentions: every artifact id in the keys of the shard, a page at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from rqueue.core.leases import HeldLease, Settled, complete
 from rqueue.core.notes import attach, mentioned, note, step
-from rqueue.task.artifact import described, placeholder_of
+from rqueue.task.artifact import artifact_of, placeholder_of
 from rqueue.task.ids import ArtifactId, new_artifact_id
 from rqueue.task.task import Note
 from tests.harness import Harness
@@ -17,7 +17,7 @@ async def found(harness: Harness) -> set[ArtifactId]:
     return {id async for id in mentioned(harness.queue._internals.shard)}
 
 
-async def test_nothing_names_nothing_and_nothing_is_changed(harness: Harness) -> None:
+async def test_an_empty_shard_has_no_mentions_and_nothing_is_changed(harness: Harness) -> None:
     await harness.queue.enqueue("code", {"text": "art_ and artifact:logo and art_0"})
     before = await harness.dump()
 
@@ -25,7 +25,7 @@ async def test_nothing_names_nothing_and_nothing_is_changed(harness: Harness) ->
     assert await harness.dump() == before
 
 
-async def test_it_is_found_wherever_a_task_may_name_it(harness: Harness) -> None:
+async def test_an_artifact_is_found_wherever_a_task_may_name_it(harness: Harness) -> None:
     ids = [new_artifact_id() for _ in range(8)]
     references = [f"artifact:{id}" for id in ids]
     await harness.queue.enqueue(
@@ -38,8 +38,8 @@ async def test_it_is_found_wherever_a_task_may_name_it(harness: Harness) -> None
     await step(shard, hand, "fetch", f'"{references[3]}"'.encode())
     await note(shard, hand, Note(checkpoint=references[4], progress=references[5]), seq=1)
     facts: dict[str, Any] = {"name": "a", "size": 1, "sha256": "a" * 64}
-    await attach(shard, hand, described(id=ids[6], **facts))
-    kept = placeholder_of(described(id=ids[7], **facts))
+    await attach(shard, hand, artifact_of(id=ids[6], **facts))
+    kept = placeholder_of(artifact_of(id=ids[7], **facts))
     await complete(shard, [Settled(lease.id.ulid, lease.token, kept)])
 
     assert await found(harness) == set(ids)

@@ -1,4 +1,4 @@
-"""prune: an index lists what is there and in its state, and nothing else."""
+"""prune: an index lists only tasks that exist and are in its state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INDEXES = ("delayed", "blocked", "dead", "deadlines", "deliveries")
 
 
 async def pruned(harness: Harness, key: str) -> int:
-    """What a whole round takes out."""
+    """The number of members that a whole round removes."""
     cursor, number = await prune(harness.queue._internals.shard, key)
     while cursor != START:
         cursor, more = await prune(harness.queue._internals.shard, key, cursor)
@@ -24,7 +24,7 @@ async def members(harness: Harness, key: str) -> set[str]:
     return {member.decode() for member in await harness.client.zrange(key, 0, -1)}
 
 
-async def test_an_index_in_order_is_not_touched(harness: Harness) -> None:
+async def test_a_healthy_index_is_not_changed(harness: Harness) -> None:
     await one_of_each(harness)
     await harness.queue.enqueue("seven")
     assert await harness.client.zcard(harness.keys.deliveries()) == 1
@@ -36,13 +36,13 @@ async def test_an_index_in_order_is_not_touched(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_an_index_that_is_not_there_stays_so(harness: Harness) -> None:
+async def test_an_absent_index_is_not_created(harness: Harness) -> None:
     assert await pruned(harness, harness.keys.delayed()) == 0
     assert await harness.dump() == {}
 
 
 @pytest.mark.parametrize("index", [*INDEXES, "tag"])
-async def test_a_task_that_is_gone_leaves(harness: Harness, index: str) -> None:
+async def test_a_deleted_task_is_removed(harness: Harness, index: str) -> None:
     await one_of_each(harness)
     key = harness.keys.tag_list("t") if index == "tag" else getattr(harness.keys, index)()
     before = await members(harness, key)
@@ -54,7 +54,7 @@ async def test_a_task_that_is_gone_leaves(harness: Harness, index: str) -> None:
     assert await repaired(harness) == 1
 
 
-async def test_a_lane_keeps_its_own_ready_tasks_alone(harness: Harness) -> None:
+async def test_a_lane_keeps_only_its_own_ready_tasks(harness: Harness) -> None:
     tasks = await one_of_each(harness)
     lane = int(await harness.client.hget(harness.keys.task(tasks["ready"]), "lane"))
     other = (await harness.queue.enqueue("nine")).id.ulid
@@ -70,7 +70,7 @@ async def test_a_lane_keeps_its_own_ready_tasks_alone(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("index", "name"), [("delayed", "ready"), ("blocked", "retrying"), ("dead", "blocked")]
 )
-async def test_a_task_of_another_state_leaves(harness: Harness, index: str, name: str) -> None:
+async def test_a_task_of_another_state_is_removed(harness: Harness, index: str, name: str) -> None:
     task = (await one_of_each(harness))[name]
     key = getattr(harness.keys, index)()
     before = await members(harness, key)
@@ -80,7 +80,7 @@ async def test_a_task_of_another_state_leaves(harness: Harness, index: str, name
     assert await members(harness, key) == before
 
 
-async def test_a_handoff_of_an_older_claim_leaves(harness: Harness) -> None:
+async def test_a_delivery_of_an_older_claim_is_removed(harness: Harness) -> None:
     task = (await one_of_each(harness))["claimed"]
     await harness.client.zadd(harness.keys.deliveries(), {f"{task}:1": 1, f"{task}:7": 1, "odd": 1})
 
@@ -88,7 +88,7 @@ async def test_a_handoff_of_an_older_claim_leaves(harness: Harness) -> None:
     assert await members(harness, harness.keys.deliveries()) == {f"{task}:1"}
 
 
-async def test_a_task_that_was_mailed_started_keeps_its_handoff(harness: Harness) -> None:
+async def test_a_task_that_was_delivered_running_keeps_its_delivery(harness: Harness) -> None:
     task = (await one_of_each(harness))["running"]
     await harness.client.zadd(harness.keys.deliveries(), {f"{task}:1": 1})
 
@@ -96,7 +96,7 @@ async def test_a_task_that_was_mailed_started_keeps_its_handoff(harness: Harness
     assert await members(harness, harness.keys.deliveries()) == {f"{task}:1"}
 
 
-async def test_pages_go_through_all_of_it(harness: Harness) -> None:
+async def test_pages_cover_the_whole_index(harness: Harness) -> None:
     key = harness.keys.delayed()
     await harness.client.zadd(key, {f"GONE{at}": at for at in range(1500)})
 

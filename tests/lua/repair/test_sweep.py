@@ -1,4 +1,4 @@
-"""sweep: the stream has one entry for each task that may run or runs, and no lease too many."""
+"""sweep: the stream has one entry for each READY or leased task, and no lease too many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.lua.repair.broken import entry_of, one_of_each, pending, repaired, st
 
 
 async def swept(harness: Harness) -> int:
-    """What a whole round takes out."""
+    """The number of repairs of a whole round."""
     after, number = await sweep(harness.queue._internals.shard)
     while after:
         after, more = await sweep(harness.queue._internals.shard, after)
@@ -16,7 +16,7 @@ async def swept(harness: Harness) -> int:
     return number
 
 
-async def test_a_stream_in_order_is_not_touched(harness: Harness) -> None:
+async def test_a_healthy_stream_is_not_changed(harness: Harness) -> None:
     await one_of_each(harness)
     before = await harness.dump()
 
@@ -29,7 +29,7 @@ async def test_before_the_first_task_there_is_nothing_to_do(harness: Harness) ->
     assert await harness.dump() == {}
 
 
-async def test_without_a_group_entries_are_looked_at_too(harness: Harness) -> None:
+async def test_without_a_group_entries_are_checked_too(harness: Harness) -> None:
     task = (await harness.queue.enqueue("code")).id.ulid
     await harness.client.xadd(harness.keys.ready(), {"task": "GONE"})
 
@@ -37,7 +37,7 @@ async def test_without_a_group_entries_are_looked_at_too(harness: Harness) -> No
     assert await stream(harness) == [task]
 
 
-async def test_an_entry_without_a_task_goes(harness: Harness) -> None:
+async def test_an_entry_without_a_task_is_deleted(harness: Harness) -> None:
     await one_of_each(harness)
     before = await harness.dump()
     stray = await harness.client.xadd(harness.keys.ready(), {"task": "GONE"})
@@ -50,7 +50,7 @@ async def test_an_entry_without_a_task_goes(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_second_entry_of_a_task_goes_and_the_first_stays(harness: Harness) -> None:
+async def test_a_second_entry_of_a_task_is_deleted_and_the_first_stays(harness: Harness) -> None:
     tasks = await one_of_each(harness)
     before = await stream(harness)
     for name in ("ready", "running", "retrying", "blocked", "dead", "done"):
@@ -60,7 +60,7 @@ async def test_a_second_entry_of_a_task_goes_and_the_first_stays(harness: Harnes
     assert await stream(harness) == before
 
 
-async def test_what_somebody_else_wrote_goes(harness: Harness) -> None:
+async def test_an_entry_of_another_writer_is_deleted(harness: Harness) -> None:
     await one_of_each(harness)
     before = await stream(harness)
     await harness.client.xadd(harness.keys.ready(), {"what": "is this", "and": "that"})
@@ -69,7 +69,7 @@ async def test_what_somebody_else_wrote_goes(harness: Harness) -> None:
     assert await stream(harness) == before
 
 
-async def test_a_lease_on_an_entry_that_is_gone_goes(harness: Harness) -> None:
+async def test_a_lease_on_a_deleted_entry_is_removed(harness: Harness) -> None:
     await one_of_each(harness)
     before = await pending(harness)
     stray = await harness.client.xadd(harness.keys.ready(), {"task": "GONE"})
@@ -81,7 +81,7 @@ async def test_a_lease_on_an_entry_that_is_gone_goes(harness: Harness) -> None:
     assert await pending(harness) == before
 
 
-async def test_a_lease_on_a_task_that_is_ready_goes_and_the_task_stays(harness: Harness) -> None:
+async def test_a_lease_on_a_ready_task_is_removed_and_the_task_stays(harness: Harness) -> None:
     tasks = await one_of_each(harness)
     before = await harness.dump()
     entry = await entry_of(harness, tasks["ready"])

@@ -1,17 +1,17 @@
-"""tidy: what is left of conversations that are over goes; who waits is not disturbed."""
+"""tidy: what ended sessions have left is deleted; waiting claims are not changed."""
 
 from __future__ import annotations
 
-from rqueue.maintenance.sweeper import tidy
+from rqueue.maintenance.janitor import tidy
 from tests.harness import Harness
 from tests.lua.rows import everything
-from tests.lua.task.keys_after import mail, parked
+from tests.lua.task.keyspace import mailbox_lines, waiting_claim
 
 DAY_MS = 86_400_000
 
 
 async def tidied(harness: Harness) -> int:
-    """Goes through every key there is."""
+    """Checks every key."""
     return await tidy(
         harness.queue._internals.shard, list(await everything(harness)), silent_ms=DAY_MS
     )
@@ -23,12 +23,12 @@ async def profile_of(harness: Harness) -> str:
 
 
 async def leave(harness: Harness, worker: str) -> None:
-    """Lets a worker look as if it had been silent for long, its last wait over."""
+    """Makes the last heartbeat of a worker old, and its last wait ended."""
     await harness.client.zadd(harness.keys.workers(), {worker: 1})
     await harness.client.hset(harness.keys.waiter(f"{worker}/parked"), "until", 1)
 
 
-async def test_how_far_turns_have_come_goes_with_the_last_task(harness: Harness) -> None:
+async def test_virtual_times_are_deleted_with_the_last_task(harness: Harness) -> None:
     handles = await harness.queue.enqueue_many(
         [{"type": type, "limit_key": "a"} for type in ("code", "code", "review")]
     )
@@ -44,7 +44,7 @@ async def test_how_far_turns_have_come_goes_with_the_last_task(harness: Harness)
     assert not await harness.client.exists(turned)
 
 
-async def test_turns_of_single_lanes_are_those_of_before(harness: Harness) -> None:
+async def test_virtual_times_of_single_lanes_are_deleted(harness: Harness) -> None:
     await harness.queue.enqueue("code", limit_key="a")
     await harness.client.zadd(f"{harness.keys.turned()}:-1", {"@now": 5})
     before = await harness.dump()
@@ -55,13 +55,13 @@ async def test_turns_of_single_lanes_are_those_of_before(harness: Harness) -> No
     assert set(before) - set(after) == {f"{harness.keys.turned()}:-1"}
 
 
-async def test_nothing_to_look_at_is_nothing_to_do(harness: Harness) -> None:
+async def test_a_call_without_names_deletes_nothing(harness: Harness) -> None:
     assert await tidied(harness) == 0
     assert await harness.dump() == {}
 
 
-async def test_who_waits_is_not_disturbed(harness: Harness) -> None:
-    waiter = await parked(harness)
+async def test_a_waiting_claim_is_not_changed(harness: Harness) -> None:
+    waiter = await waiting_claim(harness)
     await harness.client.zadd(harness.keys.workers(), {"w2": 1})
     before = await harness.dump()
 
@@ -69,11 +69,11 @@ async def test_who_waits_is_not_disturbed(harness: Harness) -> None:
 
     assert await harness.dump() == before
     await harness.queue.enqueue("code")
-    assert len(await mail(harness, waiter)) == 1
+    assert len(await mailbox_lines(harness, waiter)) == 1
 
 
-async def test_a_worker_that_lives_keeps_its_memo_between_two_waits(harness: Harness) -> None:
-    await parked(harness)
+async def test_a_live_worker_keeps_its_memo_between_two_waits(harness: Harness) -> None:
+    await waiting_claim(harness)
     await harness.client.hset(harness.keys.waiter("w2/parked"), "until", 1)
     before = await harness.dump()
 
@@ -81,9 +81,9 @@ async def test_a_worker_that_lives_keeps_its_memo_between_two_waits(harness: Har
     assert await harness.dump() == before
 
 
-async def test_a_gone_workers_memo_goes_and_its_wait_with_it(harness: Harness) -> None:
-    await parked(harness, "w2")
-    other = await parked(harness, "w3")
+async def test_the_memo_and_the_wait_of_a_silent_worker_are_deleted(harness: Harness) -> None:
+    await waiting_claim(harness, "w2")
+    other = await waiting_claim(harness, "w3")
     await leave(harness, "w2")
     before = await harness.dump()
 
@@ -94,11 +94,11 @@ async def test_a_gone_workers_memo_goes_and_its_wait_with_it(harness: Harness) -
     assert set(before) - set(after) == {harness.keys.waiter("w2/parked")}
     assert [member for member, _ in after[waiting]] == [b"w3/parked"]
     await harness.queue.enqueue("code")
-    assert len(await mail(harness, other)) == 1
+    assert len(await mailbox_lines(harness, other)) == 1
 
 
-async def test_a_worker_that_was_dismissed_left_its_memo_behind(harness: Harness) -> None:
-    await parked(harness)
+async def test_the_memo_of_a_dismissed_worker_is_deleted(harness: Harness) -> None:
+    await waiting_claim(harness)
     await leave(harness, "w2")
     await harness.client.zrem(harness.keys.workers(), "w2")
 
@@ -106,8 +106,8 @@ async def test_a_worker_that_was_dismissed_left_its_memo_behind(harness: Harness
     assert await harness.client.exists(harness.keys.waiter("w2/parked")) == 0
 
 
-async def test_one_that_comes_back_goes_on_with_its_numbers(harness: Harness) -> None:
-    waiter = await parked(harness)
+async def test_a_worker_that_returns_continues_with_its_sequence_numbers(harness: Harness) -> None:
+    waiter = await waiting_claim(harness)
     await leave(harness, "w2")
     await tidied(harness)
     await harness.queue.enqueue("code")
@@ -117,8 +117,8 @@ async def test_one_that_comes_back_goes_on_with_its_numbers(harness: Harness) ->
     assert (len(answer.grants), answer.stale) == (1, False)
 
 
-async def test_waits_and_lists_of_a_profile_that_is_gone_go(harness: Harness) -> None:
-    await parked(harness)
+async def test_waits_and_lists_of_an_expired_profile_are_deleted(harness: Harness) -> None:
+    await waiting_claim(harness)
     profile = await profile_of(harness)
     await harness.client.delete(harness.keys.profile(profile))
     await harness.client.hset(harness.keys.waiter("w2/parked"), "until", 1)
@@ -131,8 +131,8 @@ async def test_waits_and_lists_of_a_profile_that_is_gone_go(harness: Harness) ->
     assert await tidied(harness) == 0
 
 
-async def test_a_lanes_list_keeps_the_profiles_that_are_there(harness: Harness) -> None:
-    await parked(harness)
+async def test_the_list_of_a_lane_keeps_existing_profiles(harness: Harness) -> None:
+    await waiting_claim(harness)
     profile = await profile_of(harness)
     await harness.client.sadd(harness.keys.profiles(1), "gone")
 
@@ -140,7 +140,7 @@ async def test_a_lanes_list_keeps_the_profiles_that_are_there(harness: Harness) 
     assert await harness.client.smembers(harness.keys.profiles(1)) == {profile.encode()}
 
 
-async def test_a_memo_of_a_claim_by_hand_stays_while_its_worker_lives(harness: Harness) -> None:
+async def test_the_memo_of_a_manual_claim_stays_while_its_worker_lives(harness: Harness) -> None:
     await harness.queue.claim(worker="w1", types=["code"])
     before = await harness.dump()
 

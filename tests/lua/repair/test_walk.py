@@ -1,4 +1,4 @@
-"""walk: every key of the shard is seen, of the kinds asked for, and none of another's."""
+"""walk: all keys of the shard, of some kinds, and none of another queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_an_empty_shard_has_no_keys(harness: Harness) -> None:
     assert await walked(harness, "task", "tag") == []
 
 
-async def test_the_kinds_asked_for_are_found(harness: Harness) -> None:
+async def test_keys_of_the_given_kinds_are_found(harness: Harness) -> None:
     tasks = await one_of_each(harness)
     before = await harness.dump()
 
@@ -30,8 +30,8 @@ async def test_the_kinds_asked_for_are_found(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_another_queue_is_not_looked_at(harness: Harness) -> None:
-    other = harness.keys.root.replace("house", "house2")
+async def test_keys_of_another_queue_are_not_returned(harness: Harness) -> None:
+    other = harness.keys.root.replace("sales", "sales2")
     await harness.client.set(f"{other}task:1", "x")
     await harness.client.set("task:2", "x")
     await harness.client.set(harness.keys.task("3"), "x")

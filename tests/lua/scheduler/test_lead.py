@@ -7,14 +7,14 @@ from typing import Any
 from rqueue.process.scheduler import Term, lead, leader
 from tests.harness import Harness
 from tests.lua.rows import everything
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 TTL_MS = 60_000
 
 
-async def asked(harness: Harness, owner: str, ttl_ms: int = TTL_MS) -> list[Any]:
-    """Who leads, in which epoch, and how long still."""
-    word, *found = await ask(harness, "scheduler/lead", {"owner": owner, "ttl_ms": ttl_ms})
+async def lead_reply(harness: Harness, owner: str, ttl_ms: int = TTL_MS) -> list[Any]:
+    """The leader, its epoch, and the ms left."""
+    word, *found = await run_move(harness, "scheduler/lead", {"owner": owner, "ttl_ms": ttl_ms})
     assert word == "OK"
     return found[:3]
 
@@ -30,8 +30,8 @@ async def age(harness: Harness, **fields: int) -> None:
     await harness.client.hset(harness.keys.leader(), mapping=fields)
 
 
-async def test_the_first_who_asks_leads(harness: Harness) -> None:
-    word, owner, epoch, left, now = await ask(
+async def test_the_first_caller_leads(harness: Harness) -> None:
+    word, owner, epoch, left, now = await run_move(
         harness, "scheduler/lead", {"owner": "a", "ttl_ms": TTL_MS}
     )
 
@@ -43,62 +43,62 @@ async def test_the_first_who_asks_leads(harness: Harness) -> None:
     assert await harness.client.pttl(harness.keys.leader()) == -1
 
 
-async def test_another_is_told_who_leads_and_changes_nothing(harness: Harness) -> None:
-    await asked(harness, "a")
+async def test_another_caller_gets_the_leader_and_changes_nothing(harness: Harness) -> None:
+    await lead_reply(harness, "a")
     before = await harness.dump()
 
-    owner, epoch, left = await asked(harness, "b")
+    owner, epoch, left = await lead_reply(harness, "b")
 
     assert (owner, epoch, 0 < left <= TTL_MS) == ("a", 1, True)
     assert await harness.dump() == before
 
 
 async def test_the_owner_renews_within_its_epoch(harness: Harness) -> None:
-    await asked(harness, "a")
+    await lead_reply(harness, "a")
     before = int((await record(harness))["until_ms"])
     await age(harness, until_ms=before - 50_000)
 
-    assert await asked(harness, "a") == ["a", 1, TTL_MS]
+    assert await lead_reply(harness, "a") == ["a", 1, TTL_MS]
     assert int((await record(harness))["until_ms"]) >= before
 
 
-async def test_when_the_time_is_up_another_leads_in_the_next_epoch(harness: Harness) -> None:
-    await asked(harness, "a")
+async def test_after_the_term_another_caller_leads_in_the_next_epoch(harness: Harness) -> None:
+    await lead_reply(harness, "a")
     await age(harness, until_ms=1)
 
-    assert await asked(harness, "b") == ["b", 2, TTL_MS]
-    owner, epoch, _ = await asked(harness, "a")
+    assert await lead_reply(harness, "b") == ["b", 2, TTL_MS]
+    owner, epoch, _ = await lead_reply(harness, "a")
     assert (owner, epoch) == ("b", 2)
 
 
-async def test_one_that_comes_back_after_its_time_begins_a_new_term(harness: Harness) -> None:
-    await asked(harness, "a")
+async def test_an_owner_that_returns_after_its_term_begins_a_new_one(harness: Harness) -> None:
+    await lead_reply(harness, "a")
     await age(harness, until_ms=1)
 
-    assert await asked(harness, "a") == ["a", 2, TTL_MS]
+    assert await lead_reply(harness, "a") == ["a", 2, TTL_MS]
 
 
 async def test_a_renewal_may_change_how_long_a_term_is(harness: Harness) -> None:
-    await asked(harness, "a")
+    await lead_reply(harness, "a")
 
-    assert await asked(harness, "a", 5000) == ["a", 1, 5000]
+    assert await lead_reply(harness, "a", 5000) == ["a", 1, 5000]
     assert (await record(harness))["ttl_ms"] == "5000"
 
 
-async def test_after_a_backward_step_of_the_clock_a_term_is_no_longer_than_any(
+async def test_after_a_backward_step_of_the_clock_a_term_is_not_longer(
     harness: Harness,
 ) -> None:
-    await asked(harness, "a")
+    await lead_reply(harness, "a")
     until = int((await record(harness))["until_ms"]) + 3_600_000
     await age(harness, until_ms=until)
 
-    assert await asked(harness, "b", 5000) == ["a", 1, TTL_MS]
+    assert await lead_reply(harness, "b", 5000) == ["a", 1, TTL_MS]
 
     assert int((await record(harness))["until_ms"]) < until - 3_000_000
     assert (await record(harness))["owner"] == "a"
 
 
-async def test_the_store_tells_the_term(harness: Harness) -> None:
+async def test_the_client_returns_the_term(harness: Harness) -> None:
     shard = harness.queue._internals.shard
     assert await leader(shard) is None
 
@@ -113,8 +113,8 @@ async def test_the_store_tells_the_term(harness: Harness) -> None:
     assert seen.server_ms >= first.server_ms
 
 
-async def test_a_term_that_ran_out_leads_nobody(harness: Harness) -> None:
-    await asked(harness, "a")
+async def test_after_an_ended_term_there_is_no_leader(harness: Harness) -> None:
+    await lead_reply(harness, "a")
     await age(harness, until_ms=1)
 
     assert await leader(harness.queue._internals.shard) is None

@@ -1,22 +1,22 @@
-"""in_hand: the silent leases, a page at a time, oldest entry first."""
+"""silent_leases: leases that were not renewed, a page at a time, oldest entry first."""
 
 from __future__ import annotations
 
 from rqueue.core.counts import read_leases
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 TERMS: dict[str, Argument] = {"idle_ms": 30_000, "from": "-", "limit": 100}
 
 
-async def test_a_silent_lease_is_shown_as_it_is(harness: Harness) -> None:
+async def test_a_silent_lease_is_listed(harness: Harness) -> None:
     lease = await harness.running()
     entry = (await harness.client.hget(harness.keys.task(lease.id.ulid), "entry")).decode()
     await harness.age(lease, 60)
     before = await harness.dump()
 
-    _, (task, at, consumer, idle, *rest) = await ask(harness, "scheduler/silent_leases", TERMS)
+    _, (task, at, consumer, idle, *rest) = await run_move(harness, "scheduler/silent_leases", TERMS)
 
     assert (task, at, consumer) == (lease.id.ulid, entry, "w1")
     assert idle >= 60_000
@@ -24,18 +24,18 @@ async def test_a_silent_lease_is_shown_as_it_is(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_one_that_is_heard_of_is_not_shown(harness: Harness) -> None:
+async def test_a_renewed_lease_is_not_listed(harness: Harness) -> None:
     await harness.running()
 
-    assert await ask(harness, "scheduler/silent_leases", TERMS) == ["OK"]
+    assert await run_move(harness, "scheduler/silent_leases", TERMS) == ["OK"]
 
 
-async def test_nobody_has_claimed_anything_yet(harness: Harness) -> None:
-    assert await ask(harness, "scheduler/silent_leases", TERMS) == ["OK"]
+async def test_before_the_first_claim_the_list_is_empty(harness: Harness) -> None:
+    assert await run_move(harness, "scheduler/silent_leases", TERMS) == ["OK"]
     assert await harness.dump() == {}
 
 
-async def test_pages_follow_one_another(harness: Harness) -> None:
+async def test_pages_cover_all_leases(harness: Harness) -> None:
     handles = await harness.queue.enqueue_many([harness.queue.call("code")] * 5)
     for lease in await harness.queue.claim(worker="w1", types=["code"], n=5):
         await harness.age(lease, 60)
@@ -52,12 +52,12 @@ async def test_pages_follow_one_another(harness: Harness) -> None:
     assert found == [handle.id.ulid for handle in handles]
 
 
-async def test_a_lease_whose_entry_is_lost_has_no_name(harness: Harness) -> None:
+async def test_a_lease_without_its_entry_has_no_task(harness: Harness) -> None:
     lease = await harness.running()
     entry = await harness.client.hget(harness.keys.task(lease.id.ulid), "entry")
     await harness.age(lease, 60)
     await harness.client.xdel(harness.keys.ready(), entry)
 
-    _, (task, at, consumer, _, *rest) = await ask(harness, "scheduler/silent_leases", TERMS)
+    _, (task, at, consumer, _, *rest) = await run_move(harness, "scheduler/silent_leases", TERMS)
 
     assert (task, at, consumer, rest) == ("", entry.decode(), "w1", ["", "", "0"])

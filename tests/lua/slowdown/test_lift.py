@@ -1,4 +1,4 @@
-"""lift: the tasks of a type or key that is slowed down are handed out again, to who waits too."""
+"""lift: the tasks of a slowed-down type or tenant can be claimed again, by waiting claims too."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from rqueue import Lease
 from rqueue.core.leases import Parked, park
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import afterwards, ask, mail, parked
+from tests.lua.task.keyspace import all_keys, mailbox_lines, run_move, waiting_claim
 
 TERMS: dict[str, Argument] = {"what": "code", "tries": 100, "events": 1000}
 
 
 async def slowed(harness: Harness, lease: Lease, slow_ms: int = 60_000) -> None:
-    """Sets a task aside, and slows its type or its key down."""
+    """Parks a task, and slows its type or its tenant down."""
     row = Parked(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", slow_ms)
     assert await park(harness.queue._internals.shard, [row]) == ["OK"]
 
 
 async def keyed(harness: Harness, key: str) -> Lease:
-    """A task of a key that is under way."""
+    """A running task of a tenant."""
     await harness.queue.enqueue("code", limit_key=key)
     (lease,) = await harness.queue.claim(worker="w1", types=["code"])
     await lease.start()
     return lease
 
 
-async def given(harness: Harness) -> int:
-    """How many tasks a claim is given."""
+async def claimed_number(harness: Harness) -> int:
+    """How many tasks a claim gets."""
     return len(await harness.queue.claim(worker="w2", types=["code"], n=50))
 
 
-async def test_nothing_is_left_but_the_event_and_the_time_to_look(harness: Harness) -> None:
+async def test_only_the_event_and_the_wake_are_left(harness: Harness) -> None:
     lease = await harness.running()
     await slowed(harness, lease)
-    before = await afterwards(harness, a=lease.id)
+    before = await all_keys(harness, a=lease.id)
 
-    assert await ask(harness, "slowdown/lift", TERMS) == ["OK", 0, 1]
+    assert await run_move(harness, "slowdown/lift", TERMS) == ["OK", 0, 1]
 
-    found = await afterwards(harness, a=lease.id)
+    found = await all_keys(harness, a=lease.id)
     (*_, event) = found["events"]
     assert (event["event"], event["type"]) == ("type.lifted", "code")
     assert 0 < int(event["detail"]) <= 60_000
@@ -48,37 +48,37 @@ async def test_nothing_is_left_but_the_event_and_the_time_to_look(harness: Harne
     assert not {"slow:code", "slowed"} & set(found)
 
 
-async def test_all_tasks_of_the_type_are_handed_out_again(harness: Harness) -> None:
+async def test_all_tasks_of_the_type_can_be_claimed_again(harness: Harness) -> None:
     await slowed(harness, await harness.running())
     await harness.queue.enqueue_many([{"type": "code"}] * 5)
-    assert await given(harness) == 0
+    assert await claimed_number(harness) == 0
 
-    await ask(harness, "slowdown/lift", TERMS)
+    await run_move(harness, "slowdown/lift", TERMS)
 
-    assert await given(harness) == 5
+    assert await claimed_number(harness) == 5
 
 
-async def test_who_waits_is_answered_at_once(harness: Harness) -> None:
+async def test_a_waiting_claim_is_answered_at_once(harness: Harness) -> None:
     await slowed(harness, await harness.running())
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
     await harness.queue.enqueue("code")
-    assert await mail(harness, waiter) == []
+    assert await mailbox_lines(harness, waiter) == []
 
-    await ask(harness, "slowdown/lift", TERMS)
+    await run_move(harness, "slowdown/lift", TERMS)
 
-    (line,) = await mail(harness, waiter)
+    (line,) = await mailbox_lines(harness, waiter)
     assert line.startswith("tasks ")
 
 
-async def test_a_key_is_lifted_by_itself(harness: Harness) -> None:
+async def test_a_tenant_is_lifted_separately(harness: Harness) -> None:
     one, two = await keyed(harness, "acme"), await keyed(harness, "beta")
     await slowed(harness, one)
     await slowed(harness, two)
     await harness.queue.enqueue("code", limit_key="acme")
     await harness.queue.enqueue("code", limit_key="beta")
-    assert await given(harness) == 0
+    assert await claimed_number(harness) == 0
 
-    assert await ask(harness, "slowdown/lift", {**TERMS, "what": "@acme"}) == ["OK", 0, 1]
+    assert await run_move(harness, "slowdown/lift", {**TERMS, "what": "@acme"}) == ["OK", 0, 1]
 
     (lease,) = await harness.queue.claim(worker="w2", types=["code"], n=9)
     assert lease.task.spec.limit_key == "acme"
@@ -87,23 +87,23 @@ async def test_a_key_is_lifted_by_itself(harness: Harness) -> None:
     assert (event[1][b"event"], event[1][b"key"]) == (b"key.lifted", b"acme")
 
 
-async def test_who_waits_for_a_key_is_answered_at_once(harness: Harness) -> None:
+async def test_a_claim_that_waits_for_a_tenant_is_answered_at_once(harness: Harness) -> None:
     await slowed(harness, await keyed(harness, "acme"))
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
     await harness.queue.enqueue("code", limit_key="acme")
-    assert await mail(harness, waiter) == []
+    assert await mailbox_lines(harness, waiter) == []
 
-    await ask(harness, "slowdown/lift", {**TERMS, "what": "@acme"})
+    await run_move(harness, "slowdown/lift", {**TERMS, "what": "@acme"})
 
-    (line,) = await mail(harness, waiter)
+    (line,) = await mailbox_lines(harness, waiter)
     assert line.startswith("tasks ")
 
 
-async def test_what_is_not_slowed_down_stays_so(harness: Harness) -> None:
+async def test_lifting_without_a_slow_down_changes_nothing(harness: Harness) -> None:
     for what in ("code", "@acme"):
-        assert await ask(harness, "slowdown/lift", {**TERMS, "what": what}) == ["OK", 0, 0]
+        assert await run_move(harness, "slowdown/lift", {**TERMS, "what": what}) == ["OK", 0, 0]
 
-    assert await afterwards(harness) == {}
+    assert await all_keys(harness) == {}
 
 
 async def test_the_breaker_of_the_type_stays_open(harness: Harness) -> None:
@@ -111,7 +111,7 @@ async def test_the_breaker_of_the_type_stays_open(harness: Harness) -> None:
     await harness.queue.limits.open_breaker("code", 60)
     await harness.queue.enqueue("code")
 
-    await ask(harness, "slowdown/lift", TERMS)
+    await run_move(harness, "slowdown/lift", TERMS)
 
-    assert await given(harness) == 0
+    assert await claimed_number(harness) == 0
     assert await harness.client.zscore(harness.keys.wakes(), "code") is not None

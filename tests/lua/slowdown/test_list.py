@@ -10,13 +10,13 @@ from tests.harness import Harness
 from tests.lua.slowdown.test_lift import keyed, slowed
 
 
-async def test_without_limited_services_there_is_nothing_to_tell(harness: Harness) -> None:
+async def test_without_slow_downs_the_list_is_empty(harness: Harness) -> None:
     await (await harness.running()).complete()
 
     assert await slowdowns(harness.queue._internals.shard) == []
 
 
-async def test_a_type_rests_and_then_recovers_for_as_long(harness: Harness) -> None:
+async def test_a_type_is_blocked_and_then_recovers_for_as_long(harness: Harness) -> None:
     await slowed(harness, await harness.running())
 
     (found,) = await slowdowns(harness.queue._internals.shard)
@@ -29,7 +29,7 @@ async def test_a_type_rests_and_then_recovers_for_as_long(harness: Harness) -> N
     assert timedelta(seconds=30) < rests <= timedelta(seconds=60)
 
 
-async def test_one_that_recovers_is_told_until_that_is_over(harness: Harness) -> None:
+async def test_a_recovering_type_is_listed_until_the_recovery_ends(harness: Harness) -> None:
     await slowed(harness, await harness.running())
     until = int(await harness.client.hget(harness.keys.slow("code"), "until"))
 
@@ -42,7 +42,7 @@ async def test_one_that_recovers_is_told_until_that_is_over(harness: Harness) ->
     assert over == []
 
 
-async def test_types_come_before_keys_each_by_name(harness: Harness) -> None:
+async def test_types_are_listed_before_tenants_each_by_name(harness: Harness) -> None:
     for key in ("beta", "acme"):
         await slowed(harness, await keyed(harness, key))
     await slowed(harness, await harness.running())
@@ -52,7 +52,7 @@ async def test_types_come_before_keys_each_by_name(harness: Harness) -> None:
     assert [one.type or one.key for one in found] == ["code", "acme", "beta"]
 
 
-async def test_very_many_come_in_pages_and_no_more_than_wanted(harness: Harness) -> None:
+async def test_many_are_read_in_pages_up_to_the_limit(harness: Harness) -> None:
     names = [f"@tenant-{number}" for number in range(2000)]
     await harness.client.sadd(harness.keys.slowed(), *names)
     for name in names:

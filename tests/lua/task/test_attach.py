@@ -1,4 +1,4 @@
-"""attach: an artifact is noted with the task that put it, while its lease is held."""
+"""attach: an artifact is recorded with its task while the lease is held."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 from rqueue.core.leases import HeldLease, Settled, complete
 from rqueue.core.notes import attach
 from rqueue.errors import ArtifactRefused, LeaseLost
-from rqueue.task.artifact import Artifact, described, written
+from rqueue.task.artifact import Artifact, artifact_of, line_of
 from rqueue.task.ids import new_artifact_id
 from tests.harness import Harness
 from tests.lua.rows import everything, held, pttl
 
 
 def an_artifact(name: str = "a.txt") -> Artifact:
-    return described(id=new_artifact_id(), name=name, size=3, sha256="a" * 64)
+    return artifact_of(id=new_artifact_id(), name=name, size=3, sha256="a" * 64)
 
 
-async def test_an_artifact_is_noted_beside_the_task(harness: Harness) -> None:
+async def test_an_artifact_is_recorded_with_the_task(harness: Harness) -> None:
     lease, one, two = await held(harness), an_artifact(), an_artifact("b c.txt")
     before = await everything(harness)
 
@@ -27,7 +27,7 @@ async def test_an_artifact_is_noted_beside_the_task(harness: Harness) -> None:
     await attach(harness.queue._internals.shard, lease, two)
 
     found = await everything(harness)
-    lines = f"{written(one).decode()}\n{written(two).decode()}\n"
+    lines = f"{line_of(one).decode()}\n{line_of(two).decode()}\n"
     assert found.pop(f"notes:{lease.task}") == {"artifacts": lines}
     before[f"task:{lease.task}"]["flags"] = "n"
     assert found == before
@@ -36,7 +36,7 @@ async def test_an_artifact_is_noted_beside_the_task(harness: Harness) -> None:
     assert task.attached == (one, two)
 
 
-async def test_one_sent_again_is_noted_once(harness: Harness) -> None:
+async def test_a_repeated_artifact_is_recorded_once(harness: Harness) -> None:
     lease, one = await held(harness), an_artifact()
     await attach(harness.queue._internals.shard, lease, one)
     before = await harness.dump()
@@ -46,18 +46,18 @@ async def test_one_sent_again_is_noted_once(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_stale_token_notes_nothing(harness: Harness) -> None:
+async def test_a_stale_token_records_nothing(harness: Harness) -> None:
     lease = await held(harness)
     before = await harness.dump()
 
-    for stranger in (HeldLease(lease.task, "9:other"), HeldLease("NOBODY", lease.token)):
+    for unknown in (HeldLease(lease.task, "9:other"), HeldLease("NOBODY", lease.token)):
         with pytest.raises(LeaseLost):
-            await attach(harness.queue._internals.shard, stranger, an_artifact())
+            await attach(harness.queue._internals.shard, unknown, an_artifact())
 
     assert await harness.dump() == before
 
 
-async def test_one_too_many_is_refused_and_those_that_are_noted_are_no_more(
+async def test_an_artifact_above_the_limit_is_refused_and_known_ones_are_not(
     harness: Harness,
 ) -> None:
     shard = harness.queue._internals.shard
@@ -74,7 +74,7 @@ async def test_one_too_many_is_refused_and_those_that_are_noted_are_no_more(
     assert await harness.dump() == before
 
 
-async def test_artifacts_are_known_as_long_as_their_task(harness: Harness) -> None:
+async def test_artifacts_are_kept_as_long_as_their_task(harness: Harness) -> None:
     lease = await held(harness)
     await attach(harness.queue._internals.shard, lease, an_artifact())
 
@@ -87,7 +87,7 @@ async def test_artifacts_are_known_as_long_as_their_task(harness: Harness) -> No
     )
 
 
-async def test_those_of_a_failed_attempt_stay_with_the_task(harness: Harness) -> None:
+async def test_artifacts_of_a_failed_attempt_stay_with_the_task(harness: Harness) -> None:
     first, one = await harness.running(), an_artifact()
     await attach(harness.queue._internals.shard, HeldLease(first.id.ulid, first.token), one)
     await first.fail("error", "broken", permanent=True)
@@ -96,7 +96,7 @@ async def test_those_of_a_failed_attempt_stay_with_the_task(harness: Harness) ->
     assert (await harness.queue.get(first.id)).attached == (one,)
 
 
-async def test_lines_that_cannot_be_read_are_left_out_and_named(harness: Harness) -> None:
+async def test_unreadable_lines_are_left_out_and_reported(harness: Harness) -> None:
     lease = await held(harness)
     await attach(harness.queue._internals.shard, lease, an_artifact())
     await harness.client.hset(harness.keys.notes(lease.task), "artifacts", "{")

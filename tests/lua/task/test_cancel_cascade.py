@@ -1,4 +1,4 @@
-"""cancel: what depends on a cancelled task ends too, or counts it as met; in bounded steps."""
+"""cancel: dependents of a cancelled task end too, or count it as met; in bounded steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rqueue.core import tasks
 from rqueue.errors import InvalidGraph
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import afterwards, ask, mail, parked
+from tests.lua.task.keyspace import all_keys, mailbox_lines, run_move, waiting_claim
 from tests.lua.task.test_cancel import TERMS
 
 WIDE = 2500
@@ -39,13 +39,13 @@ async def states(harness: Harness, ids: list[TaskId]) -> Counter[State]:
     return Counter(task.state for task in found if task is not None)
 
 
-async def test_three_levels_end_each_by_its_parent(harness: Harness) -> None:
+async def test_three_levels_end_each_by_its_dependency(harness: Harness) -> None:
     one, two, three = await chain(harness, 3)
 
-    said = await ask(harness, "task/cancel", TERMS, [(one.ulid,)])
+    reply = await run_move(harness, "task/cancel", TERMS, [(one.ulid,)])
 
-    found = await afterwards(harness, a=one, b=two, c=three)
-    assert said == ["OK", 0, 3, "OK"]
+    found = await all_keys(harness, a=one, b=two, c=three)
+    assert reply == ["OK", 0, 3, "OK"]
     assert set(found) == {
         "lanes",
         "task:a",
@@ -68,49 +68,49 @@ async def test_three_levels_end_each_by_its_parent(harness: Harness) -> None:
     assert [event.get("task") for event in found["events"]] == ["a", "b", "c", None]
 
 
-async def test_all_of_a_cascade_go_to_the_archive(archived_harness: Harness) -> None:
+async def test_all_tasks_of_a_cascade_go_to_the_archive(archived_harness: Harness) -> None:
     one, two = await chain(archived_harness, 2)
 
     await archived_harness.queue.cancel(one)
 
-    found = await afterwards(archived_harness, a=one, b=two)
+    found = await all_keys(archived_harness, a=one, b=two)
     assert found["outbox"] == [{"a": "1 CANCELLED", "b": "1 CANCELLED"}]
 
 
-async def test_one_that_waits_for_two_leaves_both(harness: Harness) -> None:
+async def test_a_task_with_two_dependencies_leaves_both(harness: Harness) -> None:
     first, second = await harness.queue.enqueue_many([Call("code"), Call("code")])
-    child = (await harness.queue.enqueue("code", {}, depends_on=[first.id, second.id])).id
+    dependent = (await harness.queue.enqueue("code", {}, depends_on=[first.id, second.id])).id
 
     await harness.queue.cancel(first.id)
 
-    found = await afterwards(harness, a=first.id, b=second.id, c=child)
+    found = await all_keys(harness, a=first.id, b=second.id, c=dependent)
     assert found["task:c"]["state"] == "CANCELLED"
     assert not {"waits:c", "dependents:a", "dependents:b", "blocked"} & set(found)
     assert found["task:b"]["state"] == "READY"
 
 
-async def test_a_step_is_bounded_and_leaves_the_rest_named(harness: Harness) -> None:
+async def test_a_step_is_bounded_and_schedules_the_rest(harness: Harness) -> None:
     root, _ = await fan(harness, WIDE)
 
-    said = await ask(harness, "task/cancel", TERMS, [(root.ulid,)])
+    reply = await run_move(harness, "task/cancel", TERMS, [(root.ulid,)])
 
     left = await harness.client.hgetall(harness.keys.cancelling())
     counts = await harness.queue.counts()
-    assert said == ["OK", 2, 1000, "OK"]
+    assert reply == ["OK", 2, 1000, "OK"]
     assert left == {f"children {root.ulid}".encode(): b"cascade cancelled"}
     assert (counts[State.CANCELLED], counts[State.PENDING]) == (1000, WIDE - 999)
 
 
-async def test_calls_without_a_task_go_on_with_what_is_left(harness: Harness) -> None:
-    root, children = await fan(harness, WIDE)
-    _, _, first, _ = await ask(harness, "task/cancel", TERMS, [(root.ulid,)])
+async def test_calls_without_a_task_continue_with_the_rest(harness: Harness) -> None:
+    root, dependents = await fan(harness, WIDE)
+    _, _, first, _ = await run_move(harness, "task/cancel", TERMS, [(root.ulid,)])
 
-    steps = [await ask(harness, "task/cancel", TERMS) for _ in range(3)]
+    steps = [await run_move(harness, "task/cancel", TERMS) for _ in range(3)]
 
     assert first + sum(step[2] for step in steps) == WIDE + 1
     assert max(step[2] for step in steps) <= 1000
     assert steps[-1] == ["OK", 0, 0]
-    assert await states(harness, children) == {State.CANCELLED: WIDE}
+    assert await states(harness, dependents) == {State.CANCELLED: WIDE}
     keys = {
         key.decode().removeprefix(harness.keys.root) for key in await harness.client.keys("rq:*")
     }
@@ -121,40 +121,40 @@ async def test_calls_without_a_task_go_on_with_what_is_left(harness: Harness) ->
     assert (await harness.queue.counts())[State.CANCELLED] == WIDE + 1
 
 
-async def test_the_store_returns_when_the_cascade_is_done(harness: Harness) -> None:
-    root, children = await fan(harness, WIDE)
+async def test_the_client_returns_when_the_cascade_is_done(harness: Harness) -> None:
+    root, dependents = await fan(harness, WIDE)
 
     words = await tasks.cancel(harness.queue._internals.shard, [root.ulid], reason="no need")
 
     assert words == ["OK"]
-    assert await states(harness, [root, *children]) == {State.CANCELLED: WIDE + 1}
+    assert await states(harness, [root, *dependents]) == {State.CANCELLED: WIDE + 1}
 
 
-async def test_a_cascade_through_many_branches_is_done_when_the_store_returns(
+async def test_a_cascade_through_many_branches_is_done_when_the_client_returns(
     alone: Harness,
 ) -> None:
-    root, children = await fan(alone, 700)
-    calls = [Call("code", {}, {"depends_on": [child]}) for child in children]
+    root, dependents = await fan(alone, 700)
+    calls = [Call("code", {}, {"depends_on": [dependent]}) for dependent in dependents]
     leaves = [handle.id for handle in await alone.queue.enqueue_many(calls)]
 
     await tasks.cancel(alone.queue._internals.shard, [root.ulid], reason="no need")
 
-    assert await states(alone, [root, *children, *leaves]) == {State.CANCELLED: 1401}
+    assert await states(alone, [root, *dependents, *leaves]) == {State.CANCELLED: 1401}
 
 
-async def test_the_promoter_goes_on_where_a_caller_died(harness: Harness) -> None:
-    root, children = await fan(harness, WIDE)
-    await ask(harness, "task/cancel", TERMS, [(root.ulid,)])
+async def test_the_promoter_continues_after_a_caller_died(harness: Harness) -> None:
+    root, dependents = await fan(harness, WIDE)
+    await run_move(harness, "task/cancel", TERMS, [(root.ulid,)])
 
     await harness.promoter.tick()
 
-    assert await states(harness, children) == {State.CANCELLED: WIDE}
+    assert await states(harness, dependents) == {State.CANCELLED: WIDE}
 
 
-async def test_a_step_sent_again_goes_on_from_where_it_is(harness: Harness) -> None:
+async def test_a_repeated_step_continues_where_the_first_stopped(harness: Harness) -> None:
     root, _ = await fan(harness, 5)
     args: dict[str, Argument] = TERMS | {"limit": 2}
-    steps = [await ask(harness, "task/cancel", args, [(root.ulid,)]) for _ in range(15)]
+    steps = [await run_move(harness, "task/cancel", args, [(root.ulid,)]) for _ in range(15)]
 
     assert steps[0] == ["OK", 2, 2, "OK"]
     assert sum(step[2] for step in steps) == 6
@@ -162,53 +162,53 @@ async def test_a_step_sent_again_goes_on_from_where_it_is(harness: Harness) -> N
     assert steps[-1] == ["OK", 0, 0, "OK"]
 
 
-async def test_by_the_rule_unblock_its_dependents_count_it_as_met(harness: Harness) -> None:
+async def test_with_unblock_dependents_count_it_as_met(harness: Harness) -> None:
     one, two, three = await chain(harness, 3)
 
-    said = await ask(harness, "task/cancel", TERMS | {"dependents": "unblock"}, [(one.ulid,)])
+    reply = await run_move(harness, "task/cancel", TERMS | {"dependents": "unblock"}, [(one.ulid,)])
 
-    found = await afterwards(harness, a=one, b=two, c=three)
-    assert said == ["OK", 0, 1, "OK"]
+    found = await all_keys(harness, a=one, b=two, c=three)
+    assert reply == ["OK", 0, 1, "OK"]
     assert [found[f"task:{name}"]["state"] for name in "abc"] == ["CANCELLED", "READY", "PENDING"]
     assert (found["lane:1"], found["blocked"]) == (["b"], ["c"])
     assert (found["waits:c"], found["dependents:b"]) == (["b"], ["c"])
     assert not {"waits:b", "dependents:a", "unblocking"} & set(found)
 
 
-async def test_unblocked_dependents_answer_who_waits(harness: Harness) -> None:
+async def test_unblocked_dependents_answer_waiting_claims(harness: Harness) -> None:
     one, two = await chain(harness, 2)
     (lease,) = await harness.queue.claim(worker="w1", types=["code"])
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
 
-    await ask(harness, "task/cancel", TERMS | {"dependents": "unblock"}, [(one.ulid,)])
+    await run_move(harness, "task/cancel", TERMS | {"dependents": "unblock"}, [(one.ulid,)])
 
     assert lease.id == one
-    assert (await mail(harness, waiter))[0].startswith(f"tasks 1 {two.ulid} ")
+    assert (await mailbox_lines(harness, waiter))[0].startswith(f"tasks 1 {two.ulid} ")
 
 
 async def test_unblocking_is_bounded_too(harness: Harness) -> None:
-    root, children = await fan(harness, 5)
+    root, dependents = await fan(harness, 5)
     args: dict[str, Argument] = TERMS | {"dependents": "unblock", "limit": 2}
 
-    await ask(harness, "task/cancel", args, [(root.ulid,)])
+    await run_move(harness, "task/cancel", args, [(root.ulid,)])
 
-    found = await afterwards(harness, a=root)
+    found = await all_keys(harness, a=root)
     assert found["cancelling"] == {"children a": "unblock cancelled"}
-    assert await states(harness, children) == {State.READY: 1, State.PENDING: 4}
+    assert await states(harness, dependents) == {State.READY: 1, State.PENDING: 4}
     await harness.promoter.tick()
-    assert await states(harness, children) == {State.READY: 5}
+    assert await states(harness, dependents) == {State.READY: 5}
 
 
-async def test_the_children_of_a_dead_task_wait(harness: Harness) -> None:
-    parent = await harness.running()
-    child = (await harness.queue.enqueue("code", {}, depends_on=[parent.id])).id
+async def test_dependents_of_a_dead_task_wait(harness: Harness) -> None:
+    dependency = await harness.running()
+    dependent = (await harness.queue.enqueue("code", {}, depends_on=[dependency.id])).id
 
-    await parent.fail(permanent=True)
+    await dependency.fail(permanent=True)
 
-    assert (await harness.task(child)).blocked_by == (parent.id,)
+    assert (await harness.task(dependent)).blocked_by == (dependency.id,)
 
 
-async def test_nothing_may_wait_for_a_cancelled_task(harness: Harness) -> None:
+async def test_a_cancelled_task_cannot_be_a_dependency(harness: Harness) -> None:
     task = (await harness.queue.enqueue("code")).id
     await harness.queue.cancel(task)
 

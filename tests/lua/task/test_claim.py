@@ -56,8 +56,8 @@ async def test_a_claim_leases_the_task_and_writes_its_memo(harness: Harness, sta
     }  # fmt: skip
 
 
-async def test_a_task_that_was_tried_comes_with_its_history(harness: Harness) -> None:
-    row = a_row(more={"tags": ["t"]}, ask={"delay": 60_000}, definition="x" * 200)
+async def test_a_retried_task_is_returned_with_its_history(harness: Harness) -> None:
+    row = a_row(more={"tags": ["t"]}, options={"delay": 60_000}, definition="x" * 200)
     await submit(harness, [row])
     await harness.queue.run_now(f"task_{row.task}")
     key = harness.keys.task(row.task)
@@ -70,7 +70,7 @@ async def test_a_task_that_was_tried_comes_with_its_history(harness: Harness) ->
     assert reply[3:] == [Grant(row.task, "7:bits", 2, 1, created, more, body, waited=True)]
 
 
-async def test_nothing_to_give_gives_nothing(harness: Harness) -> None:
+async def test_an_empty_queue_returns_no_task(harness: Harness) -> None:
     assert await claim(harness, version="0", lanes="[]") == ["OK", "0", 0]
 
     found = await everything(harness)
@@ -93,7 +93,7 @@ async def test_slots_are_filled_over_several_lanes_and_no_further(harness: Harne
     assert len(found["ready"][1]) == 5
 
 
-async def test_one_lane_far_ahead_fills_all_slots(harness: Harness) -> None:
+async def test_one_lane_of_higher_priority_fills_all_slots(harness: Harness) -> None:
     near = [a_row(lane=1, base=at) for at in range(40)]
     far = [a_row(lane=2, base=1000 + at) for at in range(40)]
     await submit(harness, near + far, lanes=PAIR)
@@ -103,7 +103,7 @@ async def test_one_lane_far_ahead_fills_all_slots(harness: Harness) -> None:
     assert [row.task for row in reply[3:]] == [row.task for row in [*near, *far[:5]]]
 
 
-async def test_only_the_lanes_that_are_named_are_served(harness: Harness) -> None:
+async def test_only_the_named_lanes_are_served(harness: Harness) -> None:
     rows = [a_row(lane=1), a_row(lane=2)]
     await submit(harness, rows, lanes=PAIR)
 
@@ -112,7 +112,7 @@ async def test_only_the_lanes_that_are_named_are_served(harness: Harness) -> Non
     assert [row.task for row in reply[3:]] == [rows[1].task]
 
 
-async def test_sent_again_it_is_a_pure_read_of_what_is_still_held(harness: Harness) -> None:
+async def test_a_repeated_claim_only_reads_what_is_still_held(harness: Harness) -> None:
     rows = [a_row(), a_row(more={"tags": ["t"]}), a_row(definition="x" * 600)]
     await submit(harness, rows)
     first = await claim(harness, 3, start=1)
@@ -127,7 +127,7 @@ async def test_sent_again_it_is_a_pure_read_of_what_is_still_held(harness: Harne
     assert await claim(harness, 3, start=1) == [*first[:3], first[3], first[5]]
 
 
-async def test_sent_again_it_does_not_give_what_another_holds_now(harness: Harness) -> None:
+async def test_a_repeated_claim_omits_tasks_that_another_holds_now(harness: Harness) -> None:
     task = await submitted(harness)
     await claim(harness)
     await harness.queue._internals.shard.run(
@@ -152,7 +152,7 @@ async def test_a_late_copy_of_an_older_claim_is_stale(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_claim_that_knows_other_lanes_is_told_all_of_them(harness: Harness) -> None:
+async def test_a_claim_with_an_old_lane_version_gets_all_lanes(harness: Harness) -> None:
     await submit(harness, [a_row(lane=1), a_row(lane=2)], lanes=PAIR)
     before = await harness.dump()
 
@@ -164,7 +164,7 @@ async def test_a_claim_that_knows_other_lanes_is_told_all_of_them(harness: Harne
     assert await harness.dump() == before
 
 
-async def test_two_conversations_of_one_worker_do_not_disturb_each_other(harness: Harness) -> None:
+async def test_two_sessions_of_one_worker_are_independent(harness: Harness) -> None:
     rows = [a_row() for _ in range(4)]
     await submit(harness, rows)
 
@@ -179,7 +179,7 @@ async def test_two_conversations_of_one_worker_do_not_disturb_each_other(harness
 
 
 @pytest.mark.parametrize("gate", ["queue", "type=code", "lane=1"])
-async def test_what_is_paused_is_not_given(harness: Harness, gate: str) -> None:
+async def test_a_paused_task_is_not_claimed(harness: Harness, gate: str) -> None:
     rows = [a_row(lane=1), a_row(lane=2)]
     await submit(harness, rows, lanes=PAIR)
     await pause(harness.queue._internals.shard, gate)
@@ -194,7 +194,7 @@ async def test_what_is_paused_is_not_given(harness: Harness, gate: str) -> None:
 
 
 @pytest.mark.parametrize("lost", ["entry", "hash"])
-async def test_a_task_without_its_entry_is_an_orphan_and_the_others_are_given(
+async def test_a_task_without_its_entry_is_an_orphan_and_the_others_are_claimed(
     harness: Harness, lost: str
 ) -> None:
     rows = [a_row() for _ in range(3)]
@@ -219,7 +219,7 @@ async def test_a_task_without_its_entry_is_an_orphan_and_the_others_are_given(
     }
 
 
-async def test_a_missing_group_is_made_again_and_nothing_is_lost(harness: Harness) -> None:
+async def test_a_missing_group_is_created_again_and_nothing_is_lost(harness: Harness) -> None:
     rows = [a_row() for _ in range(3)]
     await submit(harness, rows)
     first = await claim(harness, 1, seq=1)

@@ -1,4 +1,4 @@
-"""Failures in a row open the breaker of a type; one task tries it, and its lease decides."""
+"""Failures in a row open the breaker of a type; one task is its probe, and its outcome decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rqueue.core.timers import promote
 from rqueue.task.attempt.breaker import BreakerState
 from tests.harness import Harness, opened
 from tests.lua.dag.test_spawn import row, spawn
-from tests.lua.task.keys_after import FAILING, afterwards, mail, parked
+from tests.lua.task.keyspace import FAILING, all_keys, mailbox_lines, waiting_claim
 from tests.servers import Server
 
 RULE = "3 60000 300000"
@@ -22,13 +22,13 @@ AT_ONCE = "3 0 300000"
 
 @pytest.fixture
 async def harness(server: Server) -> AsyncIterator[Harness]:
-    """A house whose types have breakers."""
+    """A harness whose types have breakers."""
     async with opened(server, breakers={}) as found:
         yield found
 
 
 async def running(harness: Harness, n: int = 1, type: str = "code") -> list[Lease]:
-    """Tasks of a type that are under way."""
+    """Running tasks of a type."""
     for _ in range(n):
         await harness.queue.enqueue(type)
     leases = await harness.queue.claim(worker="w1", types=[type], n=n)
@@ -38,7 +38,7 @@ async def running(harness: Harness, n: int = 1, type: str = "code") -> list[Leas
 
 
 async def failed(harness: Harness, *leases: Lease, rule: str = RULE) -> list[str]:
-    """Ends attempts as failed for good, with what that says to the breaker."""
+    """Fails attempts for good, with their rule for the breaker."""
     rows = [Verdict(one.id.ulid, one.token, "", 1, 0, "error", "", "code", rule) for one in leases]
     return await fail(harness.queue._internals.shard, rows)
 
@@ -50,23 +50,23 @@ async def state(harness: Harness) -> tuple[Any, ...]:
 
 
 async def tried(harness: Harness) -> Lease:
-    """The one task that tries a breaker whose time has come."""
+    """The probe of a breaker whose time is over."""
     await failed(harness, *await running(harness, 3), rule=AT_ONCE)
     (probe,) = await running(harness, 1)
     return probe
 
 
-async def test_a_failure_is_counted_and_stops_nothing(harness: Harness) -> None:
+async def test_a_single_failure_is_counted_and_does_not_open_it(harness: Harness) -> None:
     (lease,) = await running(harness)
 
     await failed(harness, lease)
 
-    found = await afterwards(harness, a=lease.id)
+    found = await all_keys(harness, a=lease.id)
     assert {key: found[key] for key in FAILING} == FAILING
     assert len(await running(harness)) == 1
 
 
-async def test_so_many_in_a_row_open_it(harness: Harness) -> None:
+async def test_failures_in_a_row_open_it(harness: Harness) -> None:
     leases = await running(harness, 3)
 
     await failed(harness, *leases)
@@ -75,7 +75,7 @@ async def test_so_many_in_a_row_open_it(harness: Harness) -> None:
     assert await running(harness) == []
 
 
-async def test_a_success_between_them_forgets_the_failures(harness: Harness) -> None:
+async def test_a_success_between_them_resets_the_failures(harness: Harness) -> None:
     leases = await running(harness, 4)
     await failed(harness, *leases[:2])
 
@@ -85,7 +85,7 @@ async def test_a_success_between_them_forgets_the_failures(harness: Harness) -> 
     assert await state(harness) == (BreakerState.CLOSED, 1, None)
 
 
-async def test_a_success_of_another_type_forgets_nothing(harness: Harness) -> None:
+async def test_a_success_of_another_type_resets_nothing(harness: Harness) -> None:
     leases = await running(harness, 2)
     (other,) = await running(harness, 1, "review")
     await failed(harness, *leases)
@@ -95,13 +95,13 @@ async def test_a_success_of_another_type_forgets_nothing(harness: Harness) -> No
     assert await state(harness) == (BreakerState.CLOSED, 2, None)
 
 
-async def test_what_does_not_count_is_not_counted(harness: Harness) -> None:
+async def test_failures_without_a_rule_are_not_counted(harness: Harness) -> None:
     await failed(harness, *await running(harness, 5), rule="")
 
     assert await harness.queue.limits.breakers() == []
 
 
-async def test_those_that_began_before_do_not_open_it_for_longer(harness: Harness) -> None:
+async def test_tasks_that_began_before_do_not_extend_it(harness: Harness) -> None:
     leases = await running(harness, 5)
     await failed(harness, *leases[:3])
     (before,) = await harness.queue.limits.breakers()
@@ -114,7 +114,7 @@ async def test_those_that_began_before_do_not_open_it_for_longer(harness: Harnes
     assert after.half_open_at == before.half_open_at
 
 
-async def test_sent_again_a_failure_is_counted_once(harness: Harness) -> None:
+async def test_a_repeated_failure_is_counted_once(harness: Harness) -> None:
     (lease,) = await running(harness)
     await failed(harness, lease)
     before = await harness.dump()
@@ -124,7 +124,7 @@ async def test_sent_again_a_failure_is_counted_once(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_stale_token_says_nothing_to_a_breaker(harness: Harness) -> None:
+async def test_a_failure_under_a_stale_token_is_not_counted(harness: Harness) -> None:
     (lease,) = await running(harness)
     await lease.release()
 
@@ -133,7 +133,7 @@ async def test_a_stale_token_says_nothing_to_a_breaker(harness: Harness) -> None
     assert await harness.queue.limits.breakers() == []
 
 
-async def test_when_its_time_has_come_one_task_alone_is_handed_out(harness: Harness) -> None:
+async def test_after_its_time_exactly_one_task_can_be_claimed(harness: Harness) -> None:
     await failed(harness, *await running(harness, 3), rule=AT_ONCE)
     await harness.queue.enqueue_many([{"type": "code", "priority": at} for at in (9, 1, 5)])
     await harness.queue.enqueue("code", required_capabilities=["gpu"])
@@ -145,7 +145,7 @@ async def test_when_its_time_has_come_one_task_alone_is_handed_out(harness: Harn
     assert await harness.queue.claim(worker="w2", types=["code"], capabilities=["gpu"]) == []
 
 
-async def test_others_are_handed_out_beside_the_one(harness: Harness) -> None:
+async def test_tasks_of_other_types_are_claimed_beside_the_probe(harness: Harness) -> None:
     await failed(harness, *await running(harness, 3), rule=AT_ONCE)
     await harness.queue.enqueue_many([{"type": "code"}, {"type": "code"}, {"type": "review"}])
 
@@ -154,19 +154,21 @@ async def test_others_are_handed_out_beside_the_one(harness: Harness) -> None:
     assert sorted(lease.task.type for lease in leases) == ["code", "review"]
 
 
-async def test_its_success_closes_the_breaker_and_answers_who_waits(harness: Harness) -> None:
+async def test_a_completed_probe_closes_the_breaker_and_answers_waiting_claims(
+    harness: Harness,
+) -> None:
     probe = await tried(harness)
     await harness.queue.enqueue("code")
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
 
     await probe.complete()
 
     assert await harness.queue.limits.breakers() == []
-    (line,) = await mail(harness, waiter)
+    (line,) = await mailbox_lines(harness, waiter)
     assert line.startswith("tasks ")
 
 
-async def test_its_failure_opens_it_again_for_longer(harness: Harness) -> None:
+async def test_a_failed_probe_opens_it_again_for_longer(harness: Harness) -> None:
     probe = await tried(harness)
 
     await failed(harness, probe)
@@ -200,7 +202,7 @@ async def test_where_only_the_dead_count_a_failed_probe_opens_it_again_for_longe
         assert await harness.queue.claim(worker="w1", n=9) == []
 
 
-async def test_where_only_the_dead_count_those_that_are_tried_again_do_not(server: Server) -> None:
+async def test_where_only_the_dead_count_retried_tasks_do_not(server: Server) -> None:
     rule = {"failure_threshold": 1, "count": "dead_letter"}
     async with opened(server, breakers={"defaults": rule}) as harness:
         for lease in await running(harness, 3):
@@ -221,21 +223,23 @@ WITHOUT: dict[str, Callable[[Harness, Lease], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("way", WITHOUT)
-async def test_who_waits_tries_when_one_ends_without_a_verdict(harness: Harness, way: str) -> None:
+async def test_a_waiting_claim_gets_the_probe_when_one_ends_without_an_outcome(
+    harness: Harness, way: str
+) -> None:
     probe = await tried(harness)
     await harness.queue.enqueue("code", required_capabilities=["gpu"])
-    waiter = await parked(harness, capabilities=["gpu"])
+    waiter = await waiting_claim(harness, capabilities=["gpu"])
 
     await WITHOUT[way](harness, probe)
 
-    # What is spawned may be of a new lane, and whoever waits is told of that first.
-    (*_, line) = await mail(harness, waiter)
+    # A spawned task may be of a new lane, which is announced to waiting claims first.
+    (*_, line) = await mailbox_lines(harness, waiter)
     assert line.startswith("tasks ")
     assert (await state(harness))[0] is BreakerState.HALF_OPEN
 
 
 @pytest.mark.parametrize("way", WITHOUT)
-async def test_one_that_ends_without_a_verdict_leaves_the_try_to_the_next(
+async def test_a_probe_that_ends_without_an_outcome_leaves_the_probe_to_the_next(
     harness: Harness, way: str
 ) -> None:
     probe = await tried(harness)
@@ -256,12 +260,12 @@ async def test_a_lost_probe_has_failed(harness: Harness) -> None:
     assert (breaker.state, breaker.probe) == (BreakerState.OPEN, None)
 
 
-async def test_another_gate_of_the_type_takes_no_time_from_it(server: Server) -> None:
+async def test_another_gate_of_the_type_does_not_change_its_time(server: Server) -> None:
     async with opened(server, limits=[{"type": "code", "rate": 1, "per_sec": 3600}]) as harness:
         await running(harness)
         await harness.queue.limits.open_breaker("code", 60)
         await harness.queue.enqueue("code")
-        waiter = await parked(harness)
+        waiter = await waiting_claim(harness)
         until = int(await harness.client.hget(harness.keys.breaker("code"), "until"))
         assert await harness.client.zscore(harness.keys.wakes(), "code") == until
 
@@ -269,20 +273,20 @@ async def test_another_gate_of_the_type_takes_no_time_from_it(server: Server) ->
         done = await promote(harness.queue._internals.shard)
 
         assert done.next_ms == until
-        assert await mail(harness, waiter) == []
+        assert await mailbox_lines(harness, waiter) == []
 
 
-async def test_who_waits_for_the_time_is_answered_when_it_comes(harness: Harness) -> None:
+async def test_a_waiting_claim_is_answered_when_the_time_is_over(harness: Harness) -> None:
     await failed(harness, *await running(harness, 3))
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
     await harness.queue.enqueue("code")
     assert (await harness.promoter.tick()).next_ms > 0
-    assert await mail(harness, waiter) == []
+    assert await mailbox_lines(harness, waiter) == []
 
     await harness.client.hset(harness.keys.breaker("code"), "until", 1)
     await harness.client.zadd(harness.keys.wakes(), {"code": 1})
     await promote(harness.queue._internals.shard)
 
-    (line,) = await mail(harness, waiter)
+    (line,) = await mailbox_lines(harness, waiter)
     assert line.startswith("tasks ")
     assert await harness.client.exists(harness.keys.wakes()) == 0

@@ -1,4 +1,4 @@
-"""Limits by configuration: so many in a time, so many at once, of a type or of the queue."""
+"""Limits of the configuration: rate and concurrency of a type or of the queue."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rqueue import Lease
 from rqueue.core.counts import answer_all
 from rqueue.core.timers import promote
 from tests.harness import Harness, opened
-from tests.lua.task.keys_after import mail, parked
+from tests.lua.task.keyspace import mailbox_lines, waiting_claim
 from tests.servers import Server
 
 
 @asynccontextmanager
 async def limited(server: Server, **limit: Any) -> AsyncIterator[Harness]:
-    """A house with one limit, and tasks of two types."""
+    """A harness with one limit, and tasks of two types."""
     async with opened(server, limits=[limit]) as harness:
         for type in ("code", "review"):
             await harness.queue.enqueue_many([{"type": type}] * 20)
@@ -26,7 +26,7 @@ async def limited(server: Server, **limit: Any) -> AsyncIterator[Harness]:
 
 
 async def claimed(harness: Harness, n: int = 50, worker: str = "w1") -> list[Lease]:
-    """What a worker for everything is given."""
+    """The leases of a claim of all types."""
     return await harness.queue.claim(worker=worker, n=n)
 
 
@@ -41,7 +41,7 @@ async def forgotten(harness: Harness, what: str) -> None:
     await harness.client.delete(harness.keys.limit(what))
 
 
-async def test_so_many_of_a_type_are_in_hand_at_once(server: Server) -> None:
+async def test_the_concurrency_of_a_type_is_limited(server: Server) -> None:
     async with limited(server, type="code", at_once=3) as harness:
         leases = await claimed(harness)
 
@@ -50,7 +50,7 @@ async def test_so_many_of_a_type_are_in_hand_at_once(server: Server) -> None:
 
 
 @pytest.mark.parametrize("way", ["complete", "fail", "release", "park", "cancel"])
-async def test_one_that_leaves_makes_room_for_one(server: Server, way: str) -> None:
+async def test_a_task_that_ends_makes_room_for_one(server: Server, way: str) -> None:
     async with limited(server, type="code", at_once=2) as harness:
         leases = [one for one in await claimed(harness) if one.task.type == "code"]
         assert await claimed(harness) == []
@@ -73,35 +73,35 @@ async def test_one_that_leaves_makes_room_for_one(server: Server, way: str) -> N
 
 
 @pytest.mark.parametrize("way", ["complete", "fail"])
-async def test_who_waits_for_room_is_answered(server: Server, way: str) -> None:
+async def test_a_claim_that_waits_for_room_is_answered(server: Server, way: str) -> None:
     async with opened(server, limits=[{"type": "code", "at_once": 1}]) as harness:
         lease = await harness.running()
         await harness.queue.enqueue("code")
-        waiter = await parked(harness)
-        assert await mail(harness, waiter) == []
+        waiter = await waiting_claim(harness)
+        assert await mailbox_lines(harness, waiter) == []
 
         if way == "complete":
             await lease.complete()
         else:
             await lease.fail("error", "broken", permanent=True)
 
-        (line,) = await mail(harness, waiter)
+        (line,) = await mailbox_lines(harness, waiter)
         assert line.startswith("tasks ")
-        # It has the only place: who waits for the next is to be answered too.
+        # It has the only place: a claim that waits for the next is answered too.
         assert await harness.client.smembers(harness.keys.crowded()) == {b"code"}
 
 
-async def test_a_task_that_comes_is_not_brought_past_a_limit(server: Server) -> None:
+async def test_a_new_task_is_not_delivered_past_a_limit(server: Server) -> None:
     async with opened(server, limits=[{"type": "code", "at_once": 1}]) as harness:
         await harness.running()
-        waiter = await parked(harness)
+        waiter = await waiting_claim(harness)
 
         await harness.queue.enqueue("code")
 
-        assert await mail(harness, waiter) == []
+        assert await mailbox_lines(harness, waiter) == []
 
 
-async def test_so_many_of_a_type_begin_in_a_time(server: Server) -> None:
+async def test_the_rate_of_a_type_is_limited(server: Server) -> None:
     async with limited(server, type="code", rate=5, per_sec=3600) as harness:
         leases = await claimed(harness)
         for lease in leases:
@@ -120,48 +120,50 @@ async def test_so_many_of_a_type_begin_in_a_time(server: Server) -> None:
 
 @asynccontextmanager
 async def waiting(server: Server, what: str) -> AsyncIterator[tuple[Harness, Any]]:
-    """A claim that waits for the window of a type or of the queue, which was used up and is over;
-    nobody has noticed yet.
+    """A claim that waits for the window of a type or of the queue, which was full and has ended;
+    no claim has checked it yet.
     """
     type = None if what == "*" else what
     async with opened(server, limits=[{"type": type, "rate": 1, "per_sec": 3600}]) as harness:
         await (await harness.running()).complete()
         await harness.queue.enqueue_many([{"type": "code"}] * 2)
-        waiter = await parked(harness)
+        waiter = await waiting_claim(harness)
         assert await harness.client.zscore(harness.keys.wakes(), what) is not None
         await forgotten(harness, what)
         yield harness, waiter
 
 
 @pytest.mark.parametrize("what", ["code", "*"])
-async def test_who_waits_for_a_window_is_answered_when_it_lets_go(
+async def test_a_claim_that_waits_for_a_window_is_answered_when_it_has_room(
     server: Server, what: str
 ) -> None:
     async with waiting(server, what) as (harness, waiter):
         await promote(harness.queue._internals.shard)
-        assert await mail(harness, waiter) == []
+        assert await mailbox_lines(harness, waiter) == []
 
         await harness.client.zadd(harness.keys.wakes(), {what: 1})
         done = await promote(harness.queue._internals.shard)
 
-        (line,) = await mail(harness, waiter)
+        (line,) = await mailbox_lines(harness, waiter)
         assert line.startswith("tasks ")
-        # The one place of the next window is taken already: who waits then must not wait longer.
+        # The only place of the next window is taken: a claim that waits then must not wait longer.
         assert done.next_ms == await harness.client.zscore(harness.keys.wakes(), what)
 
 
-async def test_a_tick_knows_of_a_gate_that_its_last_answer_has_shut(server: Server) -> None:
+async def test_a_tick_returns_the_time_of_a_gate_that_its_last_answer_closed(
+    server: Server,
+) -> None:
     async with waiting(server, "code") as (harness, waiter):
         await harness.client.delete(harness.keys.wakes())
 
         done = await harness.promoter.tick()
 
-        assert len(await mail(harness, waiter)) == 1
+        assert len(await mailbox_lines(harness, waiter)) == 1
         assert done.next_ms == await harness.client.zscore(harness.keys.wakes(), "code")
         assert await answer_all(harness.queue._internals.shard) == done.next_ms
 
 
-async def test_a_whole_queue_has_a_limit_too(server: Server) -> None:
+async def test_the_queue_has_a_limit_too(server: Server) -> None:
     async with limited(server, rate=7, per_sec=3600, at_once=4) as harness:
         first = await claimed(harness)
         assert len(first) == 4
@@ -173,7 +175,7 @@ async def test_a_whole_queue_has_a_limit_too(server: Server) -> None:
         assert await claimed(harness) == []
 
 
-async def test_what_is_in_hand_counts_in_whatever_lane(server: Server) -> None:
+async def test_leased_tasks_count_in_whatever_lane(server: Server) -> None:
     async with opened(server, limits=[{"type": "code", "at_once": 3}]) as harness:
         await harness.queue.enqueue_many([{"type": "code"}] * 2)
         await harness.queue.enqueue_many([{"type": "code", "required_capabilities": ["gpu"]}] * 3)
@@ -184,14 +186,14 @@ async def test_what_is_in_hand_counts_in_whatever_lane(server: Server) -> None:
         assert (len(first), len(second)) == (2, 1)
 
 
-async def test_what_has_begun_is_forgotten_with_its_window(server: Server) -> None:
+async def test_started_tasks_are_forgotten_with_their_window(server: Server) -> None:
     async with limited(server, type="code", rate=5, per_sec=60) as harness:
         await claimed(harness)
 
         assert 60_000 < await harness.client.pttl(harness.keys.limit("code")) <= 120_000
 
 
-async def test_another_window_counts_what_began_in_the_old_one(server: Server) -> None:
+async def test_a_changed_window_counts_tasks_that_began_in_the_old_one(server: Server) -> None:
     async with limited(server, type="code", rate=4, per_sec=1) as harness:
         assert types(await claimed(harness)) == {"code": 4, "review": 20}
 

@@ -46,7 +46,7 @@ def loop() -> Iterator[asyncio.Runner]:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_what_is_given_is_what_a_plain_sort_puts_first(
+def test_a_claim_returns_what_a_plain_sort_puts_first(
     loop: asyncio.Runner, server: Server, wanted: list[Aged], slots: list[int]
 ) -> None:
     loop.run(check(server, wanted, [*slots, len(wanted)]))
@@ -61,7 +61,7 @@ async def check(server: Server, wanted: list[Aged], slots: list[int]) -> None:
         for seq, n in enumerate(slots, start=1):
             reply = await claim(harness, n, seq=seq)
             got = [row.task for row in reply[3:]]
-            # The script writes down the very moment that it compared the lanes at.
+            # The move stores the time at which it compared the lanes.
             now = await claimed_ms(harness, got[0]) if got else 0
             order = [task for _, task in sorted((left[task](now), task) for task in left)]
             assert got == order[:n]

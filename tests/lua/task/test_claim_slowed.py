@@ -1,4 +1,4 @@
-"""A limited service slows its whole type down: nothing, then one, then ever more."""
+"""A slow-down of a type: nothing can be claimed, then one task, then ever more."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rqueue import Lease, State
 from rqueue.core.leases import Parked, park
 from rqueue.core.timers import promote
 from tests.harness import Harness
-from tests.lua.task.keys_after import mail, parked
+from tests.lua.task.keyspace import mailbox_lines, waiting_claim
 
 
 async def running(harness: Harness, n: int = 1, type: str = "code") -> list[Lease]:
-    """Tasks of a type that are under way."""
+    """Running tasks of a type."""
     await harness.queue.enqueue_many([{"type": type}] * n)
     leases = await harness.queue.claim(worker="w1", types=[type], n=n)
     for lease in leases:
@@ -21,25 +21,25 @@ async def running(harness: Harness, n: int = 1, type: str = "code") -> list[Leas
 
 
 async def slowed(harness: Harness, lease: Lease, slow_ms: int = 60_000, **how: int) -> str:
-    """Sets a task aside, and slows its type down."""
+    """Parks a task, and slows its type down."""
     row = Parked(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", slow_ms)
     (word,) = await park(harness.queue._internals.shard, [row], **how)
     return word
 
 
 async def over(harness: Harness, ago_ms: int, span_ms: int = 10_000) -> None:
-    """The rest was over so long ago."""
+    """Moves the end of the block into the past."""
     seconds, micros = await harness.client.time()
     until = seconds * 1000 + micros // 1000 - ago_ms
     await harness.client.hset(harness.keys.slow("code"), mapping={"until": until, "span": span_ms})
 
 
-async def given(harness: Harness, n: int = 50) -> int:
-    """How many tasks of the type a claim is given."""
+async def claimed_number(harness: Harness, n: int = 50) -> int:
+    """How many tasks of the type a claim gets."""
     return len(await harness.queue.claim(worker="w2", types=["code"], n=n))
 
 
-async def test_nothing_of_its_type_is_handed_out(harness: Harness) -> None:
+async def test_no_task_of_the_type_can_be_claimed(harness: Harness) -> None:
     (lease,) = await running(harness)
 
     assert await slowed(harness, lease) == "OK"
@@ -54,7 +54,7 @@ async def test_nothing_of_its_type_is_handed_out(harness: Harness) -> None:
     assert event[1][b"event"] == b"type.slowed"
 
 
-async def test_a_shorter_rest_does_not_end_a_longer_one(harness: Harness) -> None:
+async def test_a_shorter_slow_down_does_not_end_a_longer_one(harness: Harness) -> None:
     one, two = await running(harness, 2)
     await slowed(harness, one, 60_000)
     before = await harness.client.hget(harness.keys.slow("code"), "until")
@@ -65,62 +65,62 @@ async def test_a_shorter_rest_does_not_end_a_longer_one(harness: Harness) -> Non
 
 
 @pytest.mark.parametrize(("ago_ms", "number"), [(0, 1), (1_000, 2), (4_100, 16)])
-async def test_after_it_ever_more_are_handed_out(
+async def test_after_it_ever_more_tasks_can_be_claimed(
     harness: Harness, ago_ms: int, number: int
 ) -> None:
     (lease,) = await running(harness)
     await slowed(harness, lease)
     await harness.queue.enqueue_many([{"type": "code"}] * 100)
 
-    # Steps of ten minutes each: none ends while the test looks.
+    # Steps of ten minutes each: none ends during the test.
     await over(harness, ago_ms * 600, 6_000_000)
 
-    assert await given(harness) == number
-    assert await given(harness) == 0
+    assert await claimed_number(harness) == number
+    assert await claimed_number(harness) == 0
     assert await harness.client.zscore(harness.keys.wakes(), "code") is not None
 
 
-async def test_in_the_end_all_are(harness: Harness) -> None:
+async def test_after_the_recovery_all_tasks_can_be_claimed(harness: Harness) -> None:
     (lease,) = await running(harness)
     await slowed(harness, lease)
     await harness.queue.enqueue_many([{"type": "code"}] * 100)
 
     await over(harness, 10_001)
 
-    assert await given(harness) == 50
+    assert await claimed_number(harness) == 50
     assert await harness.client.exists(harness.keys.slow("code"), harness.keys.slowed()) == 0
 
 
-async def test_who_waits_is_answered_when_the_rest_is_over(harness: Harness) -> None:
+async def test_a_waiting_claim_is_answered_when_the_block_ends(harness: Harness) -> None:
     (lease,) = await running(harness)
     await slowed(harness, lease)
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
     await harness.queue.enqueue("code")
-    assert await mail(harness, waiter) == []
+    assert await mailbox_lines(harness, waiter) == []
 
     await over(harness, 0, 6_000_000)
     await harness.client.zadd(harness.keys.wakes(), {"code": 1})
     await promote(harness.queue._internals.shard)
 
-    (line,) = await mail(harness, waiter)
+    (line,) = await mailbox_lines(harness, waiter)
     assert line.startswith("tasks ")
 
 
-async def test_another_gate_of_the_type_takes_no_time_from_a_rest(harness: Harness) -> None:
+async def test_another_gate_of_the_type_does_not_change_its_time(harness: Harness) -> None:
     (lease,) = await running(harness)
     await slowed(harness, lease)
     await harness.queue.enqueue("code")
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
     until = int(await harness.client.hget(harness.keys.slow("code"), "until"))
 
     await harness.client.zadd(harness.keys.wakes(), {"code": 1})
     done = await promote(harness.queue._internals.shard)
 
     assert done.next_ms == until
-    assert await mail(harness, waiter) == []
+    assert await mailbox_lines(harness, waiter) == []
 
 
-async def test_set_aside_too_often_it_is_not_any_more(harness: Harness) -> None:
+async def test_a_task_that_was_parked_too_often_is_not_parked_again(harness: Harness) -> None:
     (lease,) = await running(harness)
     await harness.client.hset(harness.keys.task(lease.id.ulid), "parks", 20)
     before = await harness.dump()
@@ -130,7 +130,7 @@ async def test_set_aside_too_often_it_is_not_any_more(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_gets_the_same_reply_and_changes_nothing(harness: Harness) -> None:
     (lease,) = await running(harness)
     await slowed(harness, lease)
     before = await harness.dump()

@@ -1,4 +1,4 @@
-"""Turns between limit keys: nobody's million tasks keep another's ten waiting."""
+"""Turns between tenants: a million tasks of one do not delay ten of another."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tests.servers import Server
 async def enqueued(
     harness: Harness, key: str, n: int = 1, type: str = "code", **options: Any
 ) -> None:
-    """Tasks of a key."""
+    """Enqueues tasks of a tenant."""
     await harness.queue.enqueue_many([{"type": type, "limit_key": key, **options}] * n)
 
 
 async def claimed(harness: Harness, n: int, worker: str = "w1") -> list[Lease]:
-    """What a worker for everything is given."""
+    """The leases of a claim of all types."""
     return await harness.queue.claim(worker=worker, n=n)
 
 
 def keys(leases: Sequence[Lease]) -> str:
-    """The first letters of the keys of leases, in their order."""
+    """The first letters of the tenants of leases, in order."""
     return "".join((lease.task.spec.limit_key or "-")[0] for lease in leases)
 
 
-async def given(harness: Harness, n: int) -> str:
-    """The same of what a claim gives."""
+async def claimed_letters(harness: Harness, n: int) -> str:
+    """The first letters of the tenants that a claim gets."""
     return keys(await claimed(harness, n))
 
 
@@ -40,27 +40,27 @@ async def test_ten_tasks_behind_thousands_are_served_within_their_turns(harness:
     await enqueued(harness, "big", 4000)
     await enqueued(harness, "small", 10)
 
-    found = await given(harness, 30)
+    found = await claimed_letters(harness, 30)
 
     assert found == "bs" * 10 + "b" * 10
 
 
-async def test_a_key_has_turns_by_its_weight(server: Server) -> None:
+async def test_a_tenant_has_turns_by_its_weight(server: Server) -> None:
     async with opened(server, turns={"weights": {"small": 3}}) as harness:
         await enqueued(harness, "big", 1000)
         await enqueued(harness, "small", 60)
 
-        found = await given(harness, 40)
+        found = await claimed_letters(harness, 40)
 
         assert Counter(found) == {"b": 10, "s": 30}
-        # At every moment, not only in the end.
+        # At every step, not only at the end.
         for at in range(4, 41, 4):
             assert Counter(found[:at])["s"] == at // 4 * 3
 
 
 @pytest.mark.parametrize("weights", [{}, {"a": 3}, {"b": 0.5, "c": 7}])
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_a_batch_is_as_many_claims_for_one(
+async def test_a_batch_equals_as_many_single_claims(
     server: Server, weights: dict[str, float], enabled: bool
 ) -> None:
     async with opened(server, turns={"weights": weights, "enabled": enabled}) as harness:
@@ -72,7 +72,7 @@ async def test_a_batch_is_as_many_claims_for_one(
         leases = await claimed(harness, 64)
         assert len(leases) == 64
 
-        # From the beginning again, as if the janitor had come by: nothing is left for a moment.
+        # Without virtual times, as after a run of the janitor: for a moment no task is left.
         await harness.client.delete(harness.keys.turned())
         for lease in leases:
             await lease.release()
@@ -87,24 +87,24 @@ async def test_a_batch_is_as_many_claims_for_one(
         assert again == order
 
 
-async def test_a_key_that_comes_back_has_saved_nothing_up(harness: Harness) -> None:
+async def test_a_tenant_that_returns_has_saved_no_turns(harness: Harness) -> None:
     await enqueued(harness, "a", 50)
     await enqueued(harness, "b", 1)
-    assert await given(harness, 21) == "ab" + "a" * 19
+    assert await claimed_letters(harness, 21) == "ab" + "a" * 19
 
     await enqueued(harness, "b", 5)
 
-    assert Counter(await given(harness, 6)) == {"a": 3, "b": 3}
+    assert Counter(await claimed_letters(harness, 6)) == {"a": 3, "b": 3}
 
 
-async def test_a_key_that_comes_back_at_once_has_its_share_and_no_more(server: Server) -> None:
+async def test_a_tenant_that_returns_at_once_has_its_share_and_no_more(server: Server) -> None:
     async with opened(server, turns={"weights": {"a": 3}}) as harness:
         await enqueued(harness, "a", 50)
         await enqueued(harness, "b", 1)
         found = ""
 
         for _ in range(24):
-            got = await given(harness, 1)
+            got = await claimed_letters(harness, 1)
             found += got
             if got == "b":
                 await enqueued(harness, "b", 1)
@@ -112,7 +112,7 @@ async def test_a_key_that_comes_back_at_once_has_its_share_and_no_more(server: S
         assert Counter(found) == {"a": 18, "b": 6}
 
 
-async def test_within_a_key_the_best_comes_first(harness: Harness) -> None:
+async def test_within_a_tenant_the_best_task_comes_first(harness: Harness) -> None:
     for priority in (70, 30, 50):
         await enqueued(harness, "a", 1, priority=priority)
         await enqueued(harness, "b", 1, priority=priority - 10)
@@ -125,27 +125,27 @@ async def test_within_a_key_the_best_comes_first(harness: Harness) -> None:
     assert all(found == sorted(found) for found in by_key.values())
 
 
-async def test_without_turns_priority_decides_over_all_keys(server: Server) -> None:
+async def test_without_turns_priority_decides_over_all_tenants(server: Server) -> None:
     async with opened(server, turns={"enabled": False}, priority_boost_per_minute=0) as harness:
         await enqueued(harness, "b", 3, priority=50)
         await enqueued(harness, "a", 3, priority=50)
         await enqueued(harness, "c", 1, priority=40)
-        # Among equals who came first, whatever its key.
+        # Among equals the earliest first, whatever its tenant.
         await enqueued(harness, "b", 1, priority=50)
 
-        assert await given(harness, 20) == "cbbbaaab"
+        assert await claimed_letters(harness, 20) == "cbbbaaab"
 
 
-async def test_a_lane_of_keys_competes_by_what_it_would_give(harness: Harness) -> None:
+async def test_a_lane_of_tenants_competes_by_its_next_task(harness: Harness) -> None:
     await enqueued(harness, "a", 1, priority=30)
     await enqueued(harness, "a", 1, priority=70)
     await harness.queue.enqueue_many([{"type": "code", "priority": 50}] * 2)
 
-    assert await given(harness, 4) == "a--a"
+    assert await claimed_letters(harness, 4) == "a--a"
 
 
 @pytest.mark.parametrize("way", ["cancel", "pause", "delay", "better"])
-async def test_what_leaves_or_moves_in_its_lane_does_so_in_its_key(
+async def test_a_task_that_leaves_or_moves_in_its_lane_does_so_in_its_tenant(
     harness: Harness, way: str
 ) -> None:
     async with harness.queue.dag("graph") as dag:
@@ -170,7 +170,7 @@ async def test_what_leaves_or_moves_in_its_lane_does_so_in_its_key(
         assert [one.id for one in await claimed(harness, 5)] == [first.id]
 
 
-async def test_nothing_is_left_of_a_key_that_is_empty(harness: Harness) -> None:
+async def test_an_empty_tenant_leaves_no_key(harness: Harness) -> None:
     await enqueued(harness, "a", 3)
     await enqueued(harness, "b", 2)
     for lease in await claimed(harness, 9):
@@ -212,7 +212,7 @@ async def test_every_key_after_a_submit_and_a_claim(harness: Harness) -> None:
     )
 
 
-async def test_a_member_that_is_not_ready_is_never_given(harness: Harness) -> None:
+async def test_a_member_that_is_not_ready_is_never_claimed(harness: Harness) -> None:
     await enqueued(harness, "a", 2)
     (lease,) = await claimed(harness, 1)
     ulid = lease.id.ulid
@@ -227,7 +227,9 @@ async def test_a_member_that_is_not_ready_is_never_given(harness: Harness) -> No
     assert not await harness.client.exists(harness.keys.keyed(-1, "a"), harness.keys.turns(-1))
 
 
-async def test_a_lost_task_with_a_key_runs_alone_and_in_its_turn(harness: Harness) -> None:
+async def test_an_exclusive_task_with_a_tenant_is_claimed_alone_and_in_its_turn(
+    harness: Harness,
+) -> None:
     await enqueued(harness, "a", 1, max_attempts=2)
     (lease,) = await claimed(harness, 1)
     await lease.start()

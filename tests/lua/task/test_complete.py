@@ -1,4 +1,4 @@
-"""complete: a task whose handler returned ends well."""
+"""complete: a task whose handler returned is COMPLETED."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_completed_task_leaves_the_stream_and_keeps_its_result(
         assert TTL - 60_000 < await pttl(harness, name) <= TTL
 
 
-async def test_no_result_is_no_key(harness: Harness) -> None:
+async def test_without_a_result_no_key_is_written(harness: Harness) -> None:
     lease = await held(harness)
 
     await complete(harness.queue._internals.shard, [settled(lease)])
@@ -49,7 +49,7 @@ async def test_no_result_is_no_key(harness: Harness) -> None:
     assert f"result:{lease.task}" not in await everything(harness)
 
 
-async def test_a_definition_of_its_own_expires_with_the_task(harness: Harness) -> None:
+async def test_a_definition_key_expires_with_the_task(harness: Harness) -> None:
     lease = await held(harness, definition="x" * 513)
 
     await complete(harness.queue._internals.shard, [settled(lease)])
@@ -57,7 +57,7 @@ async def test_a_definition_of_its_own_expires_with_the_task(harness: Harness) -
     assert TTL - 60_000 < await pttl(harness, f"def:{lease.task}") <= TTL
 
 
-async def test_with_an_archive_all_is_kept_until_the_outbox_is_read(
+async def test_with_an_archive_all_keys_are_kept_until_the_outbox_is_read(
     archived_harness: Harness,
 ) -> None:
     harness = archived_harness
@@ -102,7 +102,7 @@ async def test_a_tasks_own_time_to_live_counts(harness: Harness) -> None:
         assert 440_000 < await pttl(harness, name) <= 500_000
 
 
-async def test_an_own_id_that_another_task_took_over_is_left_alone(harness: Harness) -> None:
+async def test_an_external_id_that_another_task_has_now_is_unchanged(harness: Harness) -> None:
     lease = await held(harness, more={"ext": "e"})
     second = await submitted(harness)
     await harness.client.set(harness.keys.external("e"), second)
@@ -114,7 +114,7 @@ async def test_an_own_id_that_another_task_took_over_is_left_alone(harness: Harn
 
 
 @pytest.mark.parametrize("more", [None, {"tags": ["t"]}], ids=["plain", "special"])
-async def test_sent_again_it_is_ok_and_changes_nothing(
+async def test_a_repeated_call_is_ok_and_changes_nothing(
     archived_harness: Harness, more: dict[str, object] | None
 ) -> None:
     harness = archived_harness
@@ -128,7 +128,7 @@ async def test_sent_again_it_is_ok_and_changes_nothing(
     assert await harness.dump() == before
 
 
-async def test_twice_in_one_call_is_once(archived_harness: Harness) -> None:
+async def test_a_task_twice_in_one_call_completes_once(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await held(harness)
 
@@ -162,10 +162,8 @@ async def test_a_stale_token_settles_nothing(harness: Harness) -> None:
     await claim(harness, waiter="two", consumer="w2", start=1, bits="new")
     before = await harness.dump()
 
-    strangers = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
-    answer = await complete(
-        harness.queue._internals.shard, [settled(one, b"1") for one in strangers]
-    )
+    others = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
+    answer = await complete(harness.queue._internals.shard, [settled(one, b"1") for one in others])
 
     assert answer == ["LOST"] * 3
     assert await harness.dump() == before
@@ -193,7 +191,7 @@ async def test_a_cancelled_task_is_lost(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_each_gets_its_own_word_and_holds_back_no_other(harness: Harness) -> None:
+async def test_each_task_gets_its_own_word_and_does_not_stop_the_others(harness: Harness) -> None:
     done, claimed, lost, other = [await held(harness, start=0) for _ in range(4)]
     await start(harness.queue._internals.shard, [done, lost, other])
     await harness.queue._internals.shard.run("task/release", {**ANSWER_LIMITS, "tries": 0}, [lost])
@@ -211,7 +209,7 @@ async def test_each_gets_its_own_word_and_holds_back_no_other(harness: Harness) 
     assert len(found["ready"][1]) == 1
 
 
-async def test_a_missing_group_does_not_hold_back_the_end(harness: Harness) -> None:
+async def test_a_missing_group_does_not_prevent_the_completion(harness: Harness) -> None:
     lease = await held(harness)
     await harness.client.xgroup_destroy(harness.keys.ready(), "workers")
 

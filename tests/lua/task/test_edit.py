@@ -1,4 +1,4 @@
-"""edit: another definition for a task that nobody has claimed yet."""
+"""edit: another definition for a task that is not claimed yet."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from rqueue.core.leases import Settled, complete
 from tests.harness import Harness
 from tests.lua.rows import DEFINITION, claim, everything, held, submitted
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 SIZES = {"small": "a" * 40, "pieces": "b" * 500, "large": "c" * 600}
 
 
 async def edit(harness: Harness, task: str, was: str, new: str) -> list[Any]:
     args: dict[str, Any] = {"task": task, "was": was, "def": new}
-    return await ask(harness, "task/edit", args)
+    return await run_move(harness, "task/edit", args)
 
 
 @pytest.mark.parametrize("was", SIZES)
@@ -43,7 +43,7 @@ async def test_a_definition_is_replaced_whole_whatever_the_sizes(
 
 @pytest.mark.parametrize("state", ["PENDING", "RETRYING"])
 async def test_a_waiting_task_may_be_edited(harness: Harness, state: str) -> None:
-    task = await submitted(harness, ask={"delay": 60_000})
+    task = await submitted(harness, options={"delay": 60_000})
     await harness.client.hset(harness.keys.task(task), "state", state)
     before = await everything(harness)
 
@@ -53,7 +53,7 @@ async def test_a_waiting_task_may_be_edited(harness: Harness, state: str) -> Non
     assert await everything(harness) == before
 
 
-async def test_sent_again_it_is_ok_and_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_is_ok_and_changes_nothing(harness: Harness) -> None:
     task = await submitted(harness)
     await edit(harness, task, DEFINITION, "new")
     before = await everything(harness)
@@ -63,7 +63,7 @@ async def test_sent_again_it_is_ok_and_changes_nothing(harness: Harness) -> None
     assert await everything(harness) == before
 
 
-async def test_one_that_was_changed_since_it_was_seen_is_left_alone(harness: Harness) -> None:
+async def test_a_task_changed_since_it_was_read_is_not_edited(harness: Harness) -> None:
     task = await submitted(harness)
     await edit(harness, task, DEFINITION, "new")
     before = await harness.dump()
@@ -74,7 +74,7 @@ async def test_one_that_was_changed_since_it_was_seen_is_left_alone(harness: Har
 
 
 @pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "COMPLETED", "CANCELLED"])
-async def test_a_task_in_hand_or_ended_is_not_edited(harness: Harness, state: str) -> None:
+async def test_a_leased_or_ended_task_is_not_edited(harness: Harness, state: str) -> None:
     lease = await held(harness, start=int(state != "CLAIMED"))
     if state == "COMPLETED":
         await complete(harness.queue._internals.shard, [Settled(*lease, b"")])

@@ -1,12 +1,11 @@
-"""turn: what has finished is completed and what is free is filled, in one call."""
+"""exchange: finished tasks are completed and free slots are filled, in one call."""
 
 from __future__ import annotations
 
 import pytest
 
-from rqueue.core.claim import WaitingClaim
+from rqueue.core.claim import WaitingClaim, read_mailbox
 from rqueue.core.leases import Settled
-from rqueue.core.mailbox import read_mailbox
 from rqueue.task.lane import Offer
 from tests.harness import Harness
 from tests.lua.rows import a_row, everything, submit, submitted
@@ -17,7 +16,9 @@ def waiter(harness: Harness) -> WaitingClaim:
     return WaitingClaim(harness.queue._internals.shard, "w1", Offer.of(None), name="w1", lasts=True)
 
 
-async def test_it_completes_and_claims_started(harness: Harness, waiter: WaitingClaim) -> None:
+async def test_an_exchange_completes_and_claims_running_tasks(
+    harness: Harness, waiter: WaitingClaim
+) -> None:
     first, second = await submitted(harness), await submitted(harness)
     (grant,) = (await waiter.exchange([], 1)).answer.grants
 
@@ -31,7 +32,9 @@ async def test_it_completes_and_claims_started(harness: Harness, waiter: Waiting
     assert found[f"task:{second}"]["state"] == "RUNNING"
 
 
-async def test_sent_again_both_halves_say_the_same(harness: Harness, waiter: WaitingClaim) -> None:
+async def test_a_repeated_call_gets_the_same_reply_of_both_halves(
+    harness: Harness, waiter: WaitingClaim
+) -> None:
     await submit(harness, [a_row(), a_row()])
     (grant,) = (await waiter.exchange([], 1)).answer.grants
     done = [Settled(grant.task, grant.token, b"")]
@@ -46,7 +49,7 @@ async def test_sent_again_both_halves_say_the_same(harness: Harness, waiter: Wai
     assert await harness.dump() == before
 
 
-async def test_a_stale_token_completes_nothing_and_the_claim_goes_on(
+async def test_a_stale_token_completes_nothing_and_the_claim_succeeds(
     harness: Harness, waiter: WaitingClaim
 ) -> None:
     first, second = await submitted(harness), await submitted(harness)
@@ -59,7 +62,7 @@ async def test_a_stale_token_completes_nothing_and_the_claim_goes_on(
     assert (await everything(harness))[f"task:{first}"]["state"] == "RUNNING"
 
 
-async def test_a_turn_that_knows_other_lanes_learns_them_and_completes_once(
+async def test_an_exchange_with_an_old_lane_version_gets_the_lanes_and_completes_once(
     harness: Harness, waiter: WaitingClaim
 ) -> None:
     await submitted(harness)
@@ -73,7 +76,7 @@ async def test_a_turn_that_knows_other_lanes_learns_them_and_completes_once(
     assert (await harness.queue.counts())["COMPLETED"] == 1
 
 
-async def test_with_nothing_to_give_it_parks_and_what_is_mailed_comes_started(
+async def test_with_nothing_to_claim_it_waits_and_a_delivery_is_started(
     harness: Harness, waiter: WaitingClaim
 ) -> None:
     await submitted(harness)
@@ -96,7 +99,7 @@ async def test_with_nothing_to_give_it_parks_and_what_is_mailed_comes_started(
     assert "handoffs" not in found
 
 
-async def test_what_was_mailed_and_is_done_already_leaves_no_handoff(
+async def test_a_delivery_that_is_completed_already_is_removed(
     harness: Harness, waiter: WaitingClaim
 ) -> None:
     await submitted(harness)
@@ -111,7 +114,7 @@ async def test_what_was_mailed_and_is_done_already_leaves_no_handoff(
     assert await harness.client.exists(harness.keys.deliveries()) == 0
 
 
-async def test_what_came_back_once_is_left_to_the_reaper_the_second_time(
+async def test_a_task_that_was_recalled_once_is_left_to_the_reaper_the_second_time(
     harness: Harness, waiter: WaitingClaim
 ) -> None:
     await submitted(harness)
@@ -130,7 +133,7 @@ async def test_what_came_back_once_is_left_to_the_reaper_the_second_time(
     assert "handoffs" not in found
 
 
-async def test_what_was_mailed_and_not_confirmed_comes_back_at_no_cost(
+async def test_an_unconfirmed_delivery_is_recalled_without_an_attempt(
     harness: Harness, waiter: WaitingClaim
 ) -> None:
     await submitted(harness)

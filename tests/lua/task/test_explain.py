@@ -1,4 +1,4 @@
-"""explain: how many come before a task, in the exact order of a claim; nothing is written."""
+"""explain: how many tasks come before a task, in the exact order of a claim; nothing is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def ahead(harness: Harness, task: str) -> tuple[int, int, bool]:
     return found.before, found.ahead, found.stands
 
 
-async def test_it_counts_as_a_claim_gives(harness: Harness) -> None:
+async def test_the_position_is_that_of_a_claim(harness: Harness) -> None:
     random = Random(7)
     rows = [
         a_row(lane=random.randint(1, len(LANES)), base=random.choice((10, 11, 12)) * 1_000_000)
@@ -41,7 +41,7 @@ async def test_it_counts_as_a_claim_gives(harness: Harness) -> None:
     assert [counted[task] for task in given] == list(range(len(rows)))
 
 
-async def test_equal_tasks_stand_in_the_order_of_their_ids(harness: Harness) -> None:
+async def test_equal_tasks_are_ordered_by_id(harness: Harness) -> None:
     rows = [a_row(lane=1 + at % 2) for at in range(9)]
     await submit(harness, rows, lanes=[PLAIN, Lane("mail", 0.0)])
 
@@ -50,9 +50,9 @@ async def test_equal_tasks_stand_in_the_order_of_their_ids(harness: Harness) -> 
     assert found == [(at // 2, at, True) for at in range(9)]
 
 
-async def test_one_that_waits_is_counted_as_if_it_were_ready(harness: Harness) -> None:
+async def test_a_waiting_task_is_counted_as_if_it_were_ready(harness: Harness) -> None:
     first = await submitted(harness, base=1)
-    waiting = await submitted(harness, base=2, ask={"delay": 60_000})
+    waiting = await submitted(harness, base=2, options={"delay": 60_000})
     last = await submitted(harness, base=3)
 
     assert [await ahead(harness, task) for task in (first, waiting, last)] == [
@@ -60,7 +60,7 @@ async def test_one_that_waits_is_counted_as_if_it_were_ready(harness: Harness) -
     ]  # fmt: skip
 
 
-async def test_one_in_hand_stands_nowhere(harness: Harness) -> None:
+async def test_a_leased_task_has_no_position(harness: Harness) -> None:
     lease = await held(harness)
 
     found = await standing(harness.queue._internals.shard, TaskId.from_ulid(lease.task))
@@ -68,7 +68,7 @@ async def test_one_in_hand_stands_nowhere(harness: Harness) -> None:
     assert (found.state, found.stands, found.score, found.lane) == ("RUNNING", False, BASE, PLAIN)
 
 
-async def test_one_that_is_not_there_or_has_no_score_is_gone(harness: Harness) -> None:
+async def test_an_unknown_task_or_one_without_a_score_is_gone(harness: Harness) -> None:
     broken = await submitted(harness)
     await harness.client.hset(harness.keys.task(broken), "score", "much")
 
@@ -77,7 +77,7 @@ async def test_one_that_is_not_there_or_has_no_score_is_gone(harness: Harness) -
             await ahead(harness, task)
 
 
-async def test_a_lane_that_was_made_meanwhile_is_looked_up(
+async def test_a_lane_that_was_created_meanwhile_is_read_again(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = await submitted(harness)
@@ -95,7 +95,7 @@ async def test_a_lane_that_was_made_meanwhile_is_looked_up(
     assert await ahead(harness, task) == (0, 0, True)
 
 
-async def test_a_lane_that_nobody_knows_is_a_fault(harness: Harness) -> None:
+async def test_an_unknown_lane_is_an_error(harness: Harness) -> None:
     task = await submitted(harness)
     await harness.client.hset(harness.keys.task(task), "lane", "99")
 

@@ -12,7 +12,7 @@ from rqueue.core.submit import submit
 from rqueue.store.library import Argument
 from rqueue.store.shard import ANSWER_LIMITS
 from tests.harness import Harness
-from tests.lua.task.keys_after import LANES, W1, afterwards, ask, expiring
+from tests.lua.task.keyspace import LANES, W1, all_keys, expiring_keys, run_move
 
 TERMS: dict[str, Argument] = {"archive": 0, "keep": 100, "events": 1000, **ANSWER_LIMITS}
 HELD = {"def0": "*", "holder": "* * w1", "lane": "1", "score": "*", "token": "1:*"}
@@ -31,8 +31,8 @@ def row(
     owes: str = "",
 ) -> tuple[Argument, ...]:
     """One attempt that failed; no delay means dead."""
-    said = failed_by, poison, owes
-    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "", *said)
+    reply = failed_by, poison, owes
+    return (lease.id.ulid, lease.token, delay, 1, 0, "error", record, "code", "", *reply)
 
 
 def event(name: str, detail: str = "error") -> dict[str, str]:
@@ -42,10 +42,10 @@ def event(name: str, detail: str = "error") -> dict[str, str]:
 async def test_a_failed_attempt_waits_for_its_next_one(harness: Harness) -> None:
     lease = await harness.running()
 
-    said = await ask(harness, "task/fail", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/fail", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "RETRYING"]
-    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
+    assert reply == ["OK", 0, "RETRYING"]
+    assert await all_keys(harness, a=lease.id) == LANES | W1 | {
         "task:a": AGAIN,
         "ready": ([], {}),
         "delayed": ["a"],
@@ -53,16 +53,16 @@ async def test_a_failed_attempt_waits_for_its_next_one(harness: Harness) -> None
         "events": [event("task.retrying", "error 1 60000")],
         "stats": {"1:RETRYING": 1, "submitted": 1},
     }
-    assert await expiring(harness, a=lease.id) == set()
+    assert await expiring_keys(harness, a=lease.id) == set()
 
 
 async def test_a_dead_task_is_listed_and_stays(harness: Harness) -> None:
     lease = await harness.running()
 
-    said = await ask(harness, "task/fail", TERMS, [row(lease, delay="")])
+    reply = await run_move(harness, "task/fail", TERMS, [row(lease, delay="")])
 
-    assert said == ["OK", 0, "DEAD_LETTERED"]
-    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
+    assert reply == ["OK", 0, "DEAD_LETTERED"]
+    assert await all_keys(harness, a=lease.id) == LANES | W1 | {
         "task:a": DEAD,
         "ready": ([], {}),
         "dead": ["a"],
@@ -70,32 +70,34 @@ async def test_a_dead_task_is_listed_and_stays(harness: Harness) -> None:
         "events": [event("task.dead_lettered")],
         "stats": {"1:DEAD_LETTERED": 1, "submitted": 1},
     }
-    assert await expiring(harness, a=lease.id) == set()
+    assert await expiring_keys(harness, a=lease.id) == set()
 
 
-async def test_who_failed_a_task_is_kept_and_told_to_who_has_it_next(harness: Harness) -> None:
+async def test_workers_that_failed_a_task_are_stored_and_returned_to_the_next_holder(
+    harness: Harness,
+) -> None:
     lease = await harness.running()
-    await ask(harness, "task/fail", TERMS, [row(lease, failed_by="w1 ?w2")])
+    await run_move(harness, "task/fail", TERMS, [row(lease, failed_by="w1 ?w2")])
     await harness.make_due(lease.id)
     await harness.promoter.tick()
     (second,) = await harness.queue.claim(worker="w3", types=["code"])
     assert second.grant.failed_by == second.task.failed_by == ("w1", "?w2")
     assert (await harness.task(lease.id)).failed_by == ("w1", "?w2")
 
-    await ask(harness, "task/fail", TERMS, [row(second)])
+    await run_move(harness, "task/fail", TERMS, [row(second)])
 
-    assert (await afterwards(harness, a=lease.id))["task:a"]["failed_by"] == "w1 ?w2"
+    assert (await all_keys(harness, a=lease.id))["task:a"]["failed_by"] == "w1 ?w2"
 
 
-async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_harness: Harness) -> None:
+async def test_a_poison_pill_is_a_dead_task_with_that_mark(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running()
     pill = row(lease, delay="", failed_by="w1 w2", poison="1")
 
-    said = await ask(harness, "task/fail", TERMS | {"archive": 1}, [pill])
+    reply = await run_move(harness, "task/fail", TERMS | {"archive": 1}, [pill])
 
-    assert said == ["OK", 0, "DEAD_LETTERED"]
-    found = await afterwards(harness, a=lease.id)
+    assert reply == ["OK", 0, "DEAD_LETTERED"]
+    found = await all_keys(harness, a=lease.id)
     ((value,),) = [list(entry.values()) for entry in found.pop("outbox")]
     archived = json.loads(value.split(" ", 2)[2])["task"]
     assert (archived["poison"], archived["failed_by"]) == ("1", "w1 w2")
@@ -112,14 +114,14 @@ async def test_a_poison_pill_is_a_dead_task_that_is_called_so(archived_harness: 
     }
     assert (await harness.task(lease.id)).poison_pill
     before = await harness.dump()
-    assert await ask(harness, "task/fail", TERMS | {"archive": 1}, [pill]) == said
+    assert await run_move(harness, "task/fail", TERMS | {"archive": 1}, [pill]) == reply
     assert await harness.dump() == before
 
 
-async def test_a_new_life_forgets_what_the_last_was_blamed_for(harness: Harness) -> None:
+async def test_a_new_life_has_no_failed_workers(harness: Harness) -> None:
     lease = await harness.running()
     pill = row(lease, delay="", failed_by="w1 w2", poison="1")
-    await ask(harness, "task/fail", TERMS, [pill])
+    await run_move(harness, "task/fail", TERMS, [pill])
 
     await harness.queue.dead.retry(lease.id)
 
@@ -130,13 +132,13 @@ async def test_a_new_life_forgets_what_the_last_was_blamed_for(harness: Harness)
     assert not {b"failed_by", b"poison"}.intersection(kept)
 
 
-async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_harness: Harness) -> None:
+async def test_a_dead_task_goes_to_the_archive_with_a_snapshot(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await harness.running(tags=["t"])
 
-    await ask(harness, "task/fail", TERMS | {"archive": 1}, [row(lease, delay="")])
+    await run_move(harness, "task/fail", TERMS | {"archive": 1}, [row(lease, delay="")])
 
-    found = await afterwards(harness, a=lease.id)
+    found = await all_keys(harness, a=lease.id)
     assert set(found) == {
         *LANES, *W1, "task:a", "ready", "dead", "tag:t", "failures:a", "events", "stats", "outbox",
     }  # fmt: skip
@@ -154,20 +156,20 @@ async def test_a_dead_task_goes_to_the_archive_as_it_was(archived_harness: Harne
     assert json.loads(snapshot["def"]) == {"t": "code", "tags": ["t"]}
 
 
-async def test_a_retried_one_is_not_archived(archived_harness: Harness) -> None:
+async def test_a_retried_task_is_not_archived(archived_harness: Harness) -> None:
     lease = await archived_harness.running()
 
-    await ask(archived_harness, "task/fail", TERMS | {"archive": 1}, [row(lease)])
+    await run_move(archived_harness, "task/fail", TERMS | {"archive": 1}, [row(lease)])
 
-    assert "outbox" not in await afterwards(archived_harness)
+    assert "outbox" not in await all_keys(archived_harness)
 
 
-async def test_the_dead_give_up_their_key_and_those_who_retry_keep_it(harness: Harness) -> None:
+async def test_dead_tasks_release_their_key_and_retrying_ones_keep_it(harness: Harness) -> None:
     again = await harness.running(idempotency_key="one")
     dead = await harness.running(idempotency_key="two")
     before = await harness.client.keys(harness.keys.idempotency("*"))
 
-    await ask(harness, "task/fail", TERMS, [row(again), row(dead, delay="")])
+    await run_move(harness, "task/fail", TERMS, [row(again), row(dead, delay="")])
 
     (key,) = await harness.client.keys(harness.keys.idempotency("*"))
     assert len(before) == 2
@@ -176,19 +178,19 @@ async def test_the_dead_give_up_their_key_and_those_who_retry_keep_it(harness: H
     assert (await harness.queue.enqueue("code", {}, idempotency_key="two")).created is True
 
 
-async def test_those_who_watch_are_told_of_a_death_only(harness: Harness) -> None:
+async def test_watchers_are_notified_only_of_a_dead_task(harness: Harness) -> None:
     lease = await harness.running()
-    await ask(harness, "task/watch", {"box": "b1", "keep_ms": 9000}, [(lease.id.ulid,)])
-    await ask(harness, "task/fail", TERMS, [row(lease)])
+    await run_move(harness, "task/watch", {"box": "b1", "keep_ms": 9000}, [(lease.id.ulid,)])
+    await run_move(harness, "task/fail", TERMS, [row(lease)])
     assert await harness.client.exists(harness.keys.mail("b1")) == 0
     await harness.make_due(lease.id)
     await harness.promoter.tick()
     (second,) = await harness.queue.claim(worker="w1", types=["code"])
 
-    await ask(harness, "task/fail", TERMS, [row(second, delay="")])
+    await run_move(harness, "task/fail", TERMS, [row(second, delay="")])
 
-    told = await harness.client.lrange(harness.keys.mail("b1"), 0, -1)
-    assert told == [f"ended {lease.id.ulid}".encode()]
+    lines = await harness.client.lrange(harness.keys.mail("b1"), 0, -1)
+    assert lines == [f"ended {lease.id.ulid}".encode()]
     assert 0 < await harness.client.pttl(harness.keys.mail("b1")) <= 120_000
     assert await harness.client.exists(harness.keys.watchers(lease.id.ulid)) == 0
 
@@ -198,32 +200,32 @@ async def test_the_newest_failures_are_kept(harness: Harness) -> None:
     key = harness.keys.failures(lease.id.ulid)
     await harness.client.rpush(key, "1", "2", "3")
 
-    await ask(harness, "task/fail", TERMS | {"keep": 3}, [row(lease)])
+    await run_move(harness, "task/fail", TERMS | {"keep": 3}, [row(lease)])
 
     *older, newest = await harness.client.lrange(key, 0, -1)
     assert older == [b"2", b"3"]
     assert json.loads(newest)["attempt"] == 1
 
 
-async def test_without_a_record_none_is_kept(harness: Harness) -> None:
+async def test_without_a_record_none_is_stored(harness: Harness) -> None:
     lease = await harness.running()
 
-    await ask(harness, "task/fail", TERMS, [row(lease, record="")])
+    await run_move(harness, "task/fail", TERMS, [row(lease, record="")])
 
-    found = await afterwards(harness, a=lease.id)
+    found = await all_keys(harness, a=lease.id)
     assert "failures:a" not in found
     assert "flags" not in found["task:a"]
 
 
 @pytest.mark.parametrize("delay", ["60000", ""])
-async def test_sent_again_it_says_the_same_and_changes_nothing(
+async def test_a_repeated_call_gets_the_same_reply_and_changes_nothing(
     harness: Harness, delay: str
 ) -> None:
     lease = await harness.running()
-    first = await ask(harness, "task/fail", TERMS, [row(lease, delay=delay)])
+    first = await run_move(harness, "task/fail", TERMS, [row(lease, delay=delay)])
     before = await harness.dump()
 
-    second = await ask(harness, "task/fail", TERMS, [row(lease, delay=delay)])
+    second = await run_move(harness, "task/fail", TERMS, [row(lease, delay=delay)])
 
     assert second == first
     assert await harness.dump() == before
@@ -235,16 +237,16 @@ async def test_a_stale_token_changes_nothing(harness: Harness) -> None:
     (lease,) = await harness.queue.claim(worker="w2", types=["code"])
     before = await harness.dump()
 
-    said = await ask(harness, "task/fail", TERMS, [row(stale), row(stale, delay="")])
+    reply = await run_move(harness, "task/fail", TERMS, [row(stale), row(stale, delay="")])
 
-    assert said == ["OK", 0, "LOST", "LOST"]
+    assert reply == ["OK", 0, "LOST", "LOST"]
     assert await harness.dump() == before
     await lease.start()
 
 
-async def test_an_earlier_failure_is_no_answer_for_a_task_that_completed(harness: Harness) -> None:
+async def test_an_earlier_failure_is_no_reply_for_a_completed_task(harness: Harness) -> None:
     first = await harness.running()
-    await ask(harness, "task/fail", TERMS, [row(first)])
+    await run_move(harness, "task/fail", TERMS, [row(first)])
     await harness.make_due(first.id)
     await harness.promoter.tick()
     (second,) = await harness.queue.claim(worker="w1", types=["code"])
@@ -252,9 +254,9 @@ async def test_an_earlier_failure_is_no_answer_for_a_task_that_completed(harness
     await second.complete()
     before = await harness.dump()
 
-    said = await ask(harness, "task/fail", TERMS, [row(second)])
+    reply = await run_move(harness, "task/fail", TERMS, [row(second)])
 
-    assert said == ["OK", 0, "LOST"]
+    assert reply == ["OK", 0, "LOST"]
     assert await harness.dump() == before
 
 
@@ -262,7 +264,7 @@ async def test_an_unknown_task_is_lost(harness: Harness) -> None:
     lease = await harness.running()
     await harness.client.flushall()
 
-    assert await ask(harness, "task/fail", TERMS, [row(lease)]) == ["OK", 0, "LOST"]
+    assert await run_move(harness, "task/fail", TERMS, [row(lease)]) == ["OK", 0, "LOST"]
     assert await harness.dump() == {}
 
 
@@ -275,12 +277,12 @@ async def test_many_end_in_one_call_each_as_decided(archived_harness: Harness) -
     await three.start()
     await three.validate()
 
-    said = await ask(
+    reply = await run_move(
         harness, "task/fail", TERMS | {"archive": 1}, [row(one), row(two, ""), row(three, "")]
     )
 
-    assert said == ["OK", 0, "RETRYING", "DEAD_LETTERED", "DEAD_LETTERED"]
-    found = await afterwards(harness, a=one.id, b=two.id, c=three.id)
+    assert reply == ["OK", 0, "RETRYING", "DEAD_LETTERED", "DEAD_LETTERED"]
+    found = await all_keys(harness, a=one.id, b=two.id, c=three.id)
     assert [sorted(entry) for entry in found["outbox"]] == [["b", "c"]]
     assert found["stats"] == {"1:RETRYING": 1, "1:DEAD_LETTERED": 2, "outbox": 2, "submitted": 3}
     assert (await harness.task(three.id)).state is State.DEAD_LETTERED

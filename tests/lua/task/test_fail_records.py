@@ -1,4 +1,4 @@
-"""fail and reap: the record of an attempt says how long it took and what it cost, by the server."""
+"""fail and reap: the record of an attempt has its duration and cost, by the server's clock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.harness import Harness
 
 
 async def spend(harness: Harness, lease: Lease, usd: float, tokens: int, *, seq: int = 1) -> None:
-    said = Note(usd=usd, tokens_in=tokens, tokens_out=1)
-    await note(harness.queue._internals.shard, lease.held, said, seq=seq)
+    reply = Note(usd=usd, tokens_in=tokens, tokens_out=1)
+    await note(harness.queue._internals.shard, lease.held, reply, seq=seq)
 
 
 async def begun_before(harness: Harness, lease: Lease, seconds: int) -> None:
-    """Lets an attempt look as if it had begun so long ago."""
+    """Moves the start of an attempt into the past."""
     key = harness.keys.task(lease.id.ulid)
     claimed, started, owner = (await harness.client.hget(key, "holder")).decode().split(" ")
     earlier = int(started) - 1000 * seconds if started != "0" else 0
@@ -60,7 +60,7 @@ async def test_each_attempt_has_its_own_time_and_cost(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("chosen", [None, "worker"])
-async def test_each_attempt_has_the_model_that_it_named(
+async def test_each_attempt_has_the_model_that_it_reported(
     harness: Harness, chosen: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rqueue.worker.settle.Report", partial(Report, model=chosen))
@@ -78,7 +78,7 @@ async def test_each_attempt_has_the_model_that_it_named(
     assert (second.model, second.cost_usd) == (chosen, 0.25)
 
 
-async def test_one_that_was_not_started_is_timed_from_its_claim(harness: Harness) -> None:
+async def test_a_task_that_was_not_started_is_timed_from_its_claim(harness: Harness) -> None:
     lease = await harness.claimed()
     await begun_before(harness, lease, 30)
 
@@ -99,7 +99,9 @@ async def test_a_lost_worker_leaves_its_time_and_cost_too(harness: Harness) -> N
     assert await records(harness, lease.id) == [("w1", pytest.approx(90, abs=3), 0.5, 2)]
 
 
-async def test_what_a_lost_run_says_later_is_not_the_next_attempts(harness: Harness) -> None:
+async def test_the_late_cost_of_a_lost_run_is_not_that_of_the_next_attempt(
+    harness: Harness,
+) -> None:
     await harness.reaper.tick()
     lease = await harness.running(max_attempts=9)
     await harness.age(lease, 90)
@@ -115,7 +117,7 @@ async def test_what_a_lost_run_says_later_is_not_the_next_attempts(harness: Harn
     assert (await harness.task(lease.id)).cost_usd == 4.25
 
 
-async def test_a_new_life_does_not_pay_for_the_one_before(harness: Harness) -> None:
+async def test_a_new_life_does_not_include_the_cost_of_the_one_before(harness: Harness) -> None:
     lease = await harness.running()
     await spend(harness, lease, 1.0, 1)
     await lease.fail("error", "no", permanent=True)
@@ -128,7 +130,7 @@ async def test_a_new_life_does_not_pay_for_the_one_before(harness: Harness) -> N
 
 
 @pytest.mark.parametrize("holder", ["", "broken", "x y z"])
-async def test_a_broken_holder_is_no_hindrance(harness: Harness, holder: str) -> None:
+async def test_a_broken_holder_does_not_prevent_the_failure(harness: Harness, holder: str) -> None:
     lease = await harness.running(max_attempts=9)
     await harness.client.hset(harness.keys.task(lease.id.ulid), "holder", holder)
 

@@ -1,4 +1,4 @@
-"""note: what a running task says of itself, kept while its lease is held."""
+"""note: progress, checkpoint, log and cost of a running task, stored while it is leased."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.harness import Harness
 from tests.lua.rows import everything, held, pttl
 
 
-async def say(harness: Harness, lease: HeldLease, seq: int = 1, **said: Any) -> None:
-    await note(harness.queue._internals.shard, lease, Note(**said), seq=seq)
+async def report(harness: Harness, lease: HeldLease, seq: int = 1, **changes: Any) -> None:
+    await note(harness.queue._internals.shard, lease, Note(**changes), seq=seq)
 
 
-async def test_a_note_is_kept_beside_the_task(harness: Harness) -> None:
+async def test_a_note_is_stored_with_the_task(harness: Harness) -> None:
     lease = await held(harness)
     before = await everything(harness)
 
-    await say(
+    await report(
         harness, lease, progress={"done": 3}, checkpoint=[1], line="half", usd=0.25, tokens_in=7
     )
 
@@ -41,23 +41,25 @@ async def test_a_note_is_kept_beside_the_task(harness: Harness) -> None:
     assert found == before
 
 
-async def test_a_cost_is_kept_with_its_model_and_nothing_else_is(harness: Harness) -> None:
+async def test_a_cost_is_stored_with_its_model_and_nothing_else(harness: Harness) -> None:
     lease = await held(harness)
-    await say(harness, lease, usd=0.5, model="big")
-    await say(harness, lease, seq=2, progress=1)
+    await report(harness, lease, usd=0.5, model="big")
+    await report(harness, lease, seq=2, progress=1)
     before = await everything(harness)
 
     assert before[f"notes:{lease.task}"]["model"] == "big"
-    await say(harness, lease, seq=2, usd=0.5, model="late")
+    await report(harness, lease, seq=2, usd=0.5, model="late")
     assert await everything(harness) == before
-    await say(harness, lease, seq=3, tokens_in=1, model="small")
+    await report(harness, lease, seq=3, tokens_in=1, model="small")
     assert (await everything(harness))[f"notes:{lease.task}"]["model"] == "small"
 
 
-async def test_what_is_said_shows_in_the_task(harness: Harness) -> None:
+async def test_a_note_is_visible_in_the_task(harness: Harness) -> None:
     lease = await held(harness)
-    await say(harness, lease, progress=50, checkpoint={"at": 7}, line="one", usd=0.5, tokens_out=3)
-    await say(harness, lease, seq=2, line="two", usd=0.25)
+    await report(
+        harness, lease, progress=50, checkpoint={"at": 7}, line="one", usd=0.5, tokens_out=3
+    )
+    await report(harness, lease, seq=2, line="two", usd=0.25)
 
     task = await harness.task(f"task_{lease.task}")
 
@@ -65,12 +67,12 @@ async def test_what_is_said_shows_in_the_task(harness: Harness) -> None:
     assert (task.cost_usd, task.tokens_used.output) == (0.75, 3)
 
 
-async def test_a_note_sent_again_is_not_kept_twice(harness: Harness) -> None:
+async def test_a_repeated_note_is_stored_once(harness: Harness) -> None:
     lease = await held(harness)
-    await say(harness, lease, line="once", usd=1.0, extend_sec=5)
+    await report(harness, lease, line="once", usd=1.0, extend_sec=5)
     before = await everything(harness)
 
-    await say(harness, lease, line="once", usd=1.0, extend_sec=5)
+    await report(harness, lease, line="once", usd=1.0, extend_sec=5)
 
     assert await everything(harness) == before
 
@@ -80,17 +82,17 @@ async def test_a_note_without_the_lease_changes_nothing(harness: Harness) -> Non
     before = await everything(harness)
 
     with pytest.raises(LeaseLost):
-        await say(harness, HeldLease(lease.task, "9:other"), progress=1)
+        await report(harness, HeldLease(lease.task, "9:other"), progress=1)
 
     assert await everything(harness) == before
 
 
-async def test_the_notes_of_another_attempt_count_anew(harness: Harness) -> None:
+async def test_notes_of_another_attempt_are_numbered_anew(harness: Harness) -> None:
     lease = await held(harness)
-    await say(harness, lease, seq=5, line="first attempt")
+    await report(harness, lease, seq=5, line="first attempt")
     await harness.client.hset(harness.keys.task(lease.task), "token", "2:next")
 
-    await say(harness, HeldLease(lease.task, "2:next"), seq=1, line="second attempt")
+    await report(harness, HeldLease(lease.task, "2:next"), seq=1, line="second attempt")
 
     assert (await everything(harness))[f"logs:{lease.task}"] == ["first attempt", "second attempt"]
 
@@ -98,7 +100,7 @@ async def test_the_notes_of_another_attempt_count_anew(harness: Harness) -> None
 async def test_only_the_last_hundred_lines_are_kept(harness: Harness) -> None:
     lease = await held(harness)
     for seq in range(1, 103):
-        await say(harness, lease, seq=seq, line=f"line {seq}")
+        await report(harness, lease, seq=seq, line=f"line {seq}")
 
     lines = (await everything(harness))[f"logs:{lease.task}"]
 
@@ -108,8 +110,8 @@ async def test_only_the_last_hundred_lines_are_kept(harness: Harness) -> None:
 async def test_an_extension_is_added_to_the_timeout(harness: Harness) -> None:
     own, plain = await held(harness, more={"timeout": 1000}), await held(harness)
 
-    await say(harness, own, extend_sec=2)
-    await say(harness, plain, extend_sec=2)
+    await report(harness, own, extend_sec=2)
+    await report(harness, plain, extend_sec=2)
 
     found = await everything(harness)
     timeout = harness.queue._internals.shard.terms.timeout_ms
@@ -119,7 +121,7 @@ async def test_an_extension_is_added_to_the_timeout(harness: Harness) -> None:
 
 async def test_notes_expire_with_their_task(harness: Harness) -> None:
     lease = await held(harness)
-    await say(harness, lease, progress=1, line="done")
+    await report(harness, lease, progress=1, line="done")
 
     await complete(harness.queue._internals.shard, [Settled(lease.task, lease.token, b"")])
 

@@ -1,4 +1,4 @@
-"""outputs: what tasks have returned, for those that are given it."""
+"""outputs: the results of tasks, for dependents that receive them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def outputs(harness: Harness, *tasks: str, limit: int = 1000) -> list[Any]
     return found
 
 
-async def test_each_has_its_state_and_what_it_returned(harness: Harness) -> None:
+async def test_each_task_has_its_state_and_result(harness: Harness) -> None:
     done, nothing = await held(harness), await held(harness)
     rows = [Settled(*done, b'{"a":1}'), Settled(*nothing, b"")]
     await complete(harness.queue._internals.shard, rows)
@@ -37,11 +37,11 @@ async def test_each_has_its_state_and_what_it_returned(harness: Harness) -> None
     assert await harness.dump() == before
 
 
-async def test_nothing_is_asked_for(harness: Harness) -> None:
+async def test_a_call_without_tasks_returns_nothing(harness: Harness) -> None:
     assert await outputs(harness) == []
 
 
-async def test_a_task_of_a_dag_that_is_being_written_is_not_there(harness: Harness) -> None:
+async def test_a_task_of_an_uncommitted_dag_is_gone(harness: Harness) -> None:
     key = harness.keys.task("T")
     await harness.client.hset(key, mapping={"state": "CREATED", "flags": "D0"})
     await harness.client.hset(f"{harness.keys.root}dag:D0", "status", "writing")

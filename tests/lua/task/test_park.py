@@ -1,4 +1,4 @@
-"""park: a limited service costs time, not attempts."""
+"""park: a rate-limited task is delayed and spends no attempt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rqueue import Lease
 from rqueue.store.library import Argument
 from rqueue.store.shard import ANSWER_LIMITS
 from tests.harness import Harness
-from tests.lua.task.keys_after import LANES, W1, afterwards, ask, expiring
+from tests.lua.task.keyspace import LANES, W1, all_keys, expiring_keys, run_move
 
 TERMS: dict[str, Argument] = {"events": 1000, "parks": "", **ANSWER_LIMITS}
 PARKED = {
@@ -24,56 +24,56 @@ def row(lease: Lease) -> tuple[Argument, ...]:
 async def test_a_parked_task_waits_and_no_attempt_is_spent(harness: Harness) -> None:
     lease = await harness.running()
 
-    said = await ask(harness, "task/park", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/park", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "OK"]
-    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
+    assert reply == ["OK", 0, "OK"]
+    assert await all_keys(harness, a=lease.id) == LANES | W1 | {
         "task:a": PARKED,
         "ready": ([], {}),
         "delayed": ["a"],
         "events": [EVENT],
         "stats": {"1:RETRYING": 1, "submitted": 1},
     }
-    assert await expiring(harness) == set()
+    assert await expiring_keys(harness) == set()
     assert (await harness.task(lease.id)).attempts == 0
 
 
-async def test_it_waits_as_long_as_it_was_told(harness: Harness) -> None:
+async def test_a_parked_task_waits_for_its_delay(harness: Harness) -> None:
     lease = await harness.running()
-    _, earliest = await ask(harness, "task/read", {"limit": 1})
+    _, earliest = await run_move(harness, "task/read", {"limit": 1})
 
-    await ask(harness, "task/park", TERMS, [row(lease)])
+    await run_move(harness, "task/park", TERMS, [row(lease)])
 
-    _, latest = await ask(harness, "task/read", {"limit": 1})
+    _, latest = await run_move(harness, "task/read", {"limit": 1})
     due = await harness.client.zscore(harness.keys.delayed(), lease.id.ulid)
     assert int(earliest) + 60_000 <= due <= int(latest) + 60_000
     assert int(await harness.client.hget(harness.keys.task(lease.id.ulid), "due")) == due
 
 
-async def test_one_whose_output_is_checked_may_be_parked(harness: Harness) -> None:
+async def test_a_validating_task_may_be_parked(harness: Harness) -> None:
     lease = await harness.running()
     await lease.validate()
 
-    said = await ask(harness, "task/park", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/park", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "OK"]
-    assert (await afterwards(harness))["stats"] == {"1:RETRYING": 1, "submitted": 1}
+    assert reply == ["OK", 0, "OK"]
+    assert (await all_keys(harness))["stats"] == {"1:RETRYING": 1, "submitted": 1}
 
 
-async def test_one_that_has_not_started_is_not_parked(harness: Harness) -> None:
+async def test_a_claimed_task_is_not_parked(harness: Harness) -> None:
     lease = await harness.claimed()
     before = await harness.dump()
 
-    said = await ask(harness, "task/park", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/park", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "STATE:CLAIMED"]
+    assert reply == ["OK", 0, "STATE:CLAIMED"]
     assert await harness.dump() == before
 
 
 async def test_parks_are_counted(harness: Harness) -> None:
     lease = await harness.running()
     for _ in range(2):
-        await ask(harness, "task/park", TERMS, [row(lease)])
+        await run_move(harness, "task/park", TERMS, [row(lease)])
         await harness.make_due(lease.id)
         await harness.promoter.tick()
         (lease,) = await harness.queue.claim(worker="w1", types=["code"])
@@ -82,12 +82,12 @@ async def test_parks_are_counted(harness: Harness) -> None:
     assert await harness.client.hget(harness.keys.task(lease.id.ulid), "parks") == b"2"
 
 
-async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_gets_the_same_reply_and_changes_nothing(harness: Harness) -> None:
     lease = await harness.running()
-    first = await ask(harness, "task/park", TERMS, [row(lease)])
+    first = await run_move(harness, "task/park", TERMS, [row(lease)])
     before = await harness.dump()
 
-    second = await ask(harness, "task/park", TERMS, [row(lease)])
+    second = await run_move(harness, "task/park", TERMS, [row(lease)])
 
     assert second == first
     assert await harness.dump() == before
@@ -100,13 +100,13 @@ async def test_a_stale_token_changes_nothing(harness: Harness) -> None:
     await lease.start()
     before = await harness.dump()
 
-    assert await ask(harness, "task/park", TERMS, [row(stale)]) == ["OK", 0, "LOST"]
+    assert await run_move(harness, "task/park", TERMS, [row(stale)]) == ["OK", 0, "LOST"]
     assert await harness.dump() == before
 
 
-async def test_sent_again_after_a_later_attempt_it_says_the_same(harness: Harness) -> None:
+async def test_a_repeated_call_after_a_later_attempt_gets_the_same_reply(harness: Harness) -> None:
     first = await harness.running()
-    await ask(harness, "task/park", TERMS, [row(first)])
+    await run_move(harness, "task/park", TERMS, [row(first)])
     await harness.make_due(first.id)
     await harness.promoter.tick()
     (second,) = await harness.queue.claim(worker="w1", types=["code"])
@@ -114,7 +114,7 @@ async def test_sent_again_after_a_later_attempt_it_says_the_same(harness: Harnes
     await second.complete()
     before = await harness.dump()
 
-    said = await ask(harness, "task/park", TERMS, [row(first), row(second)])
+    reply = await run_move(harness, "task/park", TERMS, [row(first), row(second)])
 
-    assert said == ["OK", 0, "OK", "LOST"]
+    assert reply == ["OK", 0, "OK", "LOST"]
     assert await harness.dump() == before

@@ -1,4 +1,4 @@
-"""read: all that is known of tasks, at one moment."""
+"""read: all that is stored of tasks, at one moment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_ready_task_is_its_hash_and_definition(harness: Harness) -> None
     assert rows == [[fields, DEFINITION, "", [], [], "", [], [], [], []]]
 
 
-async def test_a_definition_is_found_wherever_it_stands(harness: Harness) -> None:
+async def test_a_definition_is_found_wherever_it_is_stored(harness: Harness) -> None:
     bodies = ["a" * 64, "b" * 65, "c" * 200, "d" * 512, "e" * 513]
     tasks = [await submitted(harness, definition=body) for body in bodies]
 
@@ -47,7 +47,7 @@ async def test_a_definition_is_found_wherever_it_stands(harness: Harness) -> Non
     assert [row[1] for row in rows] == bodies
 
 
-async def test_a_held_task_tells_how_long_its_holder_was_silent(harness: Harness) -> None:
+async def test_a_leased_task_has_the_idle_time_of_its_holder(harness: Harness) -> None:
     lease = await held(harness)
     (entry,) = (await everything(harness))["ready"][0]
     await harness.client.xclaim(
@@ -60,7 +60,7 @@ async def test_a_held_task_tells_how_long_its_holder_was_silent(harness: Harness
     assert 50_000 <= row[5] < 110_000
 
 
-async def test_a_held_task_can_be_read_without_its_group(harness: Harness) -> None:
+async def test_a_leased_task_can_be_read_without_its_group(harness: Harness) -> None:
     lease = await held(harness)
     await harness.client.xgroup_destroy(harness.keys.ready(), "workers")
 
@@ -69,16 +69,16 @@ async def test_a_held_task_can_be_read_without_its_group(harness: Harness) -> No
     assert (row[0]["state"], row[5]) == ("RUNNING", "")
 
 
-async def test_a_pending_task_tells_what_it_waits_for(harness: Harness) -> None:
-    parent = await submitted(harness)
-    child = await submitted(harness, ask={"parents": [parent], "delay": 60_000})
+async def test_a_pending_task_has_its_dependencies(harness: Harness) -> None:
+    dependency = await submitted(harness)
+    dependent = await submitted(harness, options={"parents": [dependency], "delay": 60_000})
 
-    _, (row,) = await read(harness, child)
+    _, (row,) = await read(harness, dependent)
 
-    assert set(row[4]) == {parent, "@time"}
+    assert set(row[4]) == {dependency, "@time"}
 
 
-async def test_an_ended_task_tells_its_result_and_failures(harness: Harness) -> None:
+async def test_an_ended_task_has_its_result_and_failures(harness: Harness) -> None:
     lease = await held(harness)
     await harness.client.rpush(harness.keys.failures(lease.task), "one", "two")
     await complete(harness.queue._internals.shard, [Settled(*lease, b'"done"')])
@@ -97,14 +97,14 @@ async def test_an_unknown_task_has_an_empty_hash_beside_the_others(harness: Harn
     assert rows[1][0]["state"] == "READY"
 
 
-async def test_nothing_asked_is_nothing_told(harness: Harness) -> None:
+async def test_a_call_without_tasks_returns_nothing(harness: Harness) -> None:
     _, rows = await read(harness)
 
     assert rows == []
     assert await harness.dump() == {}
 
 
-async def test_it_reads_until_it_is_too_much_and_at_least_one(harness: Harness) -> None:
+async def test_a_call_reads_up_to_its_limit_and_at_least_one_task(harness: Harness) -> None:
     tasks = [await submitted(harness, definition=letter * 1000) for letter in "abc"]
 
     found = [len((await read(harness, *tasks, limit=limit))[1]) for limit in (1, 1500, 9000)]
@@ -112,7 +112,9 @@ async def test_it_reads_until_it_is_too_much_and_at_least_one(harness: Harness) 
     assert found == [1, 2, 3]
 
 
-async def test_all_are_read_in_the_end(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_client_reads_all_tasks(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rqueue.core.reader.BYTES", 1)
     tasks = [await submitted(harness) for _ in range(3)]
     await harness.client.set(harness.keys.failures(tasks[1]), "no list")

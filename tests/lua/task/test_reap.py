@@ -1,4 +1,4 @@
-"""reap: a silent worker's lease is taken, after a second look; a renewed one is not."""
+"""reap: the lease of a silent worker is ended, after a second check; a renewed one is not."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rqueue import Lease, State
 from rqueue.errors import LeaseLost
 from rqueue.store.library import Argument
 from tests.harness import Harness
-from tests.lua.task.keys_after import (
-    ALONE_LANE,
+from tests.lua.task.keyspace import (
     CODE_LANE,
+    EXCLUSIVE_LANE,
     LANES,
     W1,
-    afterwards,
-    ask,
-    mail,
-    parked,
+    all_keys,
+    mailbox_lines,
+    run_move,
+    waiting_claim,
 )
 
 TERMS: dict[str, Argument] = {
     "idle_ms": 30_000, "archive": 0, "keep": 100, "events": 1000, "tries": 100, "max_lanes": 512,
 }  # fmt: skip
-TWO_LANES = {"lanes": {CODE_LANE: "1", ALONE_LANE: "2", "next": "2", "version": "*"}}
+TWO_LANES = {"lanes": {CODE_LANE: "1", EXCLUSIVE_LANE: "2", "next": "2", "version": "*"}}
 LOST = {
     "attempts": "1", "reclaims": "1", "reason": "heartbeat_timeout", "settled": "reap",
     "def0": "*", "holder": "* * w1", "score": "*", "token": "1:*", "flags": "f",
@@ -35,7 +35,7 @@ LOST = {
 def row(
     lease: Lease,
     delay: str = "60000",
-    exclusive: str = ALONE_LANE,
+    exclusive: str = EXCLUSIVE_LANE,
     blame: tuple[str, str] = ("", ""),
 ) -> tuple[Argument, ...]:
     reason, record = "heartbeat_timeout", '{"attempt":1}'
@@ -54,13 +54,13 @@ def event(name: str, more: str = "") -> list[dict[str, str]]:
     return [REAPED, {"event": name, "task": "a", "detail": f"heartbeat_timeout{more}"}]
 
 
-async def test_a_claim_that_never_started_comes_back_free(harness: Harness) -> None:
+async def test_a_claimed_task_becomes_ready_without_an_attempt(harness: Harness) -> None:
     lease = await silent(harness, await harness.claimed())
 
-    said = await ask(harness, "task/reap", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/reap", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "READY"]
-    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
+    assert reply == ["OK", 0, "READY"]
+    assert await all_keys(harness, a=lease.id) == LANES | W1 | {
         "task:a": {
             "def0": "*", "entry": "*", "holder": "* 0 w1", "lane": "1", "score": "*",
             "settled": "reap", "state": "READY", "token": "1:*",
@@ -72,15 +72,15 @@ async def test_a_claim_that_never_started_comes_back_free(harness: Harness) -> N
     }  # fmt: skip
 
 
-async def test_a_started_one_waits_for_its_next_attempt_in_the_lane_of_its_own(
+async def test_a_running_task_waits_for_its_next_attempt_in_its_exclusive_lane(
     harness: Harness,
 ) -> None:
     lease = await silent(harness, await harness.running())
 
-    said = await ask(harness, "task/reap", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/reap", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "RETRYING"]
-    assert await afterwards(harness, a=lease.id) == TWO_LANES | W1 | {
+    assert reply == ["OK", 0, "RETRYING"]
+    assert await all_keys(harness, a=lease.id) == TWO_LANES | W1 | {
         "task:a": LOST
         | {"created": "*", "due": "*", "lane": "2", "state": "RETRYING"}
         | {"owed": f"{lease.token} 0 w1"},
@@ -92,14 +92,14 @@ async def test_a_started_one_waits_for_its_next_attempt_in_the_lane_of_its_own(
     }
 
 
-async def test_one_that_was_lost_too_often_is_dead(archived_harness: Harness) -> None:
+async def test_a_task_that_was_lost_too_often_is_dead(archived_harness: Harness) -> None:
     harness = archived_harness
     lease = await silent(harness, await harness.running())
 
-    said = await ask(harness, "task/reap", TERMS | {"archive": 1}, [row(lease, delay="")])
+    reply = await run_move(harness, "task/reap", TERMS | {"archive": 1}, [row(lease, delay="")])
 
-    assert said == ["OK", 0, "DEAD_LETTERED"]
-    found: dict[str, Any] = await afterwards(harness, a=lease.id)
+    assert reply == ["OK", 0, "DEAD_LETTERED"]
+    found: dict[str, Any] = await all_keys(harness, a=lease.id)
     life, state, copy = found.pop("outbox")[0]["a"].split(" ", 2)
     assert (life, state, json.loads(copy)["task"]["attempts"]) == ("1", "DEAD_LETTERED", "1")
     assert found == TWO_LANES | W1 | {
@@ -114,13 +114,13 @@ async def test_one_that_was_lost_too_often_is_dead(archived_harness: Harness) ->
     }
 
 
-async def test_a_killer_of_workers_is_called_a_poison_pill(harness: Harness) -> None:
+async def test_a_task_that_kills_workers_is_a_poison_pill(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
 
-    said = await ask(harness, "task/reap", TERMS, [row(lease, "", "", blame=("w0 w1", "1"))])
+    reply = await run_move(harness, "task/reap", TERMS, [row(lease, "", "", blame=("w0 w1", "1"))])
 
-    assert said == ["OK", 0, "DEAD_LETTERED"]
-    found = await afterwards(harness, a=lease.id)
+    assert reply == ["OK", 0, "DEAD_LETTERED"]
+    found = await all_keys(harness, a=lease.id)
     assert found["task:a"] == LOST | {
         "entry": "*", "finished": "*", "lane": "1", "state": "DEAD_LETTERED",
         "failed_by": "w0 w1", "poison": "1", "owed": f"{lease.token} 0 w1",
@@ -133,64 +133,66 @@ async def test_a_killer_of_workers_is_called_a_poison_pill(harness: Harness) -> 
     assert (await harness.task(lease.id)).poison_pill
 
 
-async def test_a_worker_that_is_heard_of_no_more_is_lost_and_that_is_told_once(
+async def test_a_silent_worker_is_lost_and_that_is_emitted_once(
     harness: Harness,
 ) -> None:
     leases = [await silent(harness, await harness.running()) for _ in range(2)]
     await harness.client.zadd(harness.keys.workers(), {"w1": 1})
 
-    await ask(harness, "task/reap", TERMS, [row(lease) for lease in leases])
+    await run_move(harness, "task/reap", TERMS, [row(lease) for lease in leases])
 
-    found = (await afterwards(harness))["events"]
+    found = (await all_keys(harness))["events"]
     lost = [one for one in found if one["event"] == "worker.lost"]
     assert lost == [{"event": "worker.lost", "worker": "w1", "detail": "2"}]
 
 
-async def test_a_worker_that_is_heard_of_is_not_lost_with_its_lease(harness: Harness) -> None:
+async def test_a_worker_with_a_recent_heartbeat_is_not_lost_with_its_lease(
+    harness: Harness,
+) -> None:
     lease = await silent(harness, await harness.running())
 
-    await ask(harness, "task/reap", TERMS, [row(lease)])
+    await run_move(harness, "task/reap", TERMS, [row(lease)])
 
-    assert "worker.lost" not in [one["event"] for one in (await afterwards(harness))["events"]]
+    assert "worker.lost" not in [one["event"] for one in (await all_keys(harness))["events"]]
 
 
-async def test_without_a_lane_of_its_own_it_stays_where_it_was(harness: Harness) -> None:
+async def test_without_an_exclusive_lane_the_task_keeps_its_lane(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
 
-    await ask(harness, "task/reap", TERMS, [row(lease, exclusive="")])
+    await run_move(harness, "task/reap", TERMS, [row(lease, exclusive="")])
 
-    found = await afterwards(harness, a=lease.id)
+    found = await all_keys(harness, a=lease.id)
     assert (found["task:a"]["lane"], found["stats"]["1:RETRYING"]) == ("1", 1)
     assert found["lanes"] == LANES["lanes"]
 
 
-async def test_where_no_more_lanes_may_be_made_it_stays_where_it_was(harness: Harness) -> None:
+async def test_where_no_lane_may_be_added_the_task_keeps_its_lane(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
 
-    said = await ask(harness, "task/reap", TERMS | {"max_lanes": 1}, [row(lease)])
+    reply = await run_move(harness, "task/reap", TERMS | {"max_lanes": 1}, [row(lease)])
 
-    found = await afterwards(harness, a=lease.id)
-    assert said == ["OK", 0, "RETRYING"]
+    found = await all_keys(harness, a=lease.id)
+    assert reply == ["OK", 0, "RETRYING"]
     assert (found["task:a"]["lane"], found["lanes"]) == ("1", LANES["lanes"])
 
 
-async def test_one_renewed_since_the_decision_is_held(harness: Harness) -> None:
+async def test_a_lease_renewed_since_the_decision_is_held(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
     decided = row(lease)
     await lease.renew()
     before = await harness.dump()
 
-    assert await ask(harness, "task/reap", TERMS, [decided]) == ["OK", 0, "HELD"]
+    assert await run_move(harness, "task/reap", TERMS, [decided]) == ["OK", 0, "HELD"]
     assert await harness.dump() == before
     await lease.complete()
 
 
-async def test_one_started_since_the_decision_is_held(harness: Harness) -> None:
+async def test_a_lease_started_since_the_decision_is_held(harness: Harness) -> None:
     lease = await silent(harness, await harness.claimed())
     await lease.start()
     before = await harness.dump()
 
-    assert await ask(harness, "task/reap", TERMS, [row(lease)]) == ["OK", 0, "HELD"]
+    assert await run_move(harness, "task/reap", TERMS, [row(lease)]) == ["OK", 0, "HELD"]
     assert await harness.dump() == before
 
 
@@ -202,31 +204,31 @@ async def test_a_decision_about_an_earlier_claim_changes_nothing(harness: Harnes
     await harness.age(second, 60)
     before = await harness.dump()
 
-    assert await ask(harness, "task/reap", TERMS, [row(first)]) == ["OK", 0, "HELD"]
+    assert await run_move(harness, "task/reap", TERMS, [row(first)]) == ["OK", 0, "HELD"]
     assert await harness.dump() == before
 
 
-async def test_one_that_nobody_holds_is_left_alone(harness: Harness) -> None:
+async def test_a_task_without_a_lease_is_not_changed(harness: Harness) -> None:
     lease = await harness.running()
     await lease.complete()
     before = await harness.dump()
 
-    assert await ask(harness, "task/reap", TERMS, [row(lease)]) == ["OK", 0, "HELD"]
+    assert await run_move(harness, "task/reap", TERMS, [row(lease)]) == ["OK", 0, "HELD"]
     assert await harness.dump() == before
 
 
-async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_changes_nothing(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
-    await ask(harness, "task/reap", TERMS, [row(lease)])
+    await run_move(harness, "task/reap", TERMS, [row(lease)])
     before = await harness.dump()
 
-    assert await ask(harness, "task/reap", TERMS, [row(lease)]) == ["OK", 0, "HELD"]
+    assert await run_move(harness, "task/reap", TERMS, [row(lease)]) == ["OK", 0, "HELD"]
     assert await harness.dump() == before
 
 
-async def test_the_worker_that_comes_back_is_fenced(harness: Harness) -> None:
+async def test_a_worker_that_returns_is_fenced(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
-    await ask(harness, "task/reap", TERMS, [row(lease)])
+    await run_move(harness, "task/reap", TERMS, [row(lease)])
     before = await harness.dump()
 
     for call in (lease.complete, lease.fail, lease.release, lease.validate, lease.start):
@@ -236,18 +238,18 @@ async def test_the_worker_that_comes_back_is_fenced(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_claim_that_waits_gets_what_comes_back(harness: Harness) -> None:
+async def test_a_waiting_claim_gets_the_reaped_task(harness: Harness) -> None:
     lease = await silent(harness, await harness.claimed())
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
 
-    await ask(harness, "task/reap", TERMS, [row(lease)])
+    await run_move(harness, "task/reap", TERMS, [row(lease)])
 
-    assert (await mail(harness, waiter))[0].startswith(f"tasks 1 {lease.id.ulid} 2:")
+    assert (await mailbox_lines(harness, waiter))[0].startswith(f"tasks 1 {lease.id.ulid} 2:")
 
 
-async def test_a_lost_task_is_claimed_alone(harness: Harness) -> None:
+async def test_a_lost_task_is_claimed_exclusively(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
-    await ask(harness, "task/reap", TERMS, [row(lease)])
+    await run_move(harness, "task/reap", TERMS, [row(lease)])
     await harness.queue.run_now(lease.id)
     await harness.queue.enqueue_many([harness.queue.call("code", {}, priority=90)] * 3)
 
@@ -261,9 +263,9 @@ async def test_a_lost_task_is_claimed_alone(harness: Harness) -> None:
     assert await harness.client.hget(harness.keys.worker("w2"), "alone") == lease.id.ulid.encode()
 
 
-async def test_who_has_something_in_hand_is_not_given_a_lost_task(harness: Harness) -> None:
+async def test_a_worker_with_a_lease_does_not_get_a_lost_task(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
-    await ask(harness, "task/reap", TERMS, [row(lease)])
+    await run_move(harness, "task/reap", TERMS, [row(lease)])
     await harness.queue.enqueue("code", {}, priority=0)
     await harness.queue.claim(worker="w2", types=["code"])
     await harness.queue.run_now(lease.id)
@@ -273,9 +275,9 @@ async def test_who_has_something_in_hand_is_not_given_a_lost_task(harness: Harne
     assert exclusive.id == lease.id
 
 
-async def test_after_it_its_worker_is_given_others_again(harness: Harness) -> None:
+async def test_after_it_its_worker_gets_other_tasks_again(harness: Harness) -> None:
     lease = await silent(harness, await harness.running())
-    await ask(harness, "task/reap", TERMS, [row(lease)])
+    await run_move(harness, "task/reap", TERMS, [row(lease)])
     await harness.queue.run_now(lease.id)
     (exclusive,) = await harness.queue.claim(worker="w2", types=["code"])
     await exclusive.start()

@@ -1,4 +1,4 @@
-"""release: a lease given back costs nothing, and the task keeps its place."""
+"""release: a released lease spends no attempt, and the task keeps its place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from rqueue import Lease
 from rqueue.store.library import Argument
 from rqueue.store.shard import ANSWER_LIMITS
 from tests.harness import Harness
-from tests.lua.task.keys_after import LANES, PARKED, W1, afterwards, ask, expiring, mail, parked
+from tests.lua.task.keyspace import (
+    LANES,
+    W1,
+    WAITING_CLAIM,
+    all_keys,
+    expiring_keys,
+    mailbox_lines,
+    run_move,
+    waiting_claim,
+)
 
 TERMS: dict[str, Argument] = {**ANSWER_LIMITS}
 READY = {
@@ -21,59 +30,59 @@ def row(lease: Lease) -> tuple[Argument, ...]:
     return (lease.id.ulid, lease.token)
 
 
-async def test_a_released_task_may_be_claimed_and_spent_nothing(harness: Harness) -> None:
+async def test_a_released_task_may_be_claimed_and_spent_no_attempt(harness: Harness) -> None:
     lease = await harness.claimed()
 
-    said = await ask(harness, "task/release", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/release", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "OK"]
-    assert await afterwards(harness, a=lease.id) == LANES | W1 | {
+    assert reply == ["OK", 0, "OK"]
+    assert await all_keys(harness, a=lease.id) == LANES | W1 | {
         "task:a": READY,
         "ready": (["a"], {}),
         "lane:1": ["a"],
         "stats": {"submitted": 1},
     }
-    assert await expiring(harness) == set()
+    assert await expiring_keys(harness) == set()
     assert (await harness.task(lease.id)).attempts == 0
 
 
 @pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "VALIDATING"])
-async def test_any_held_task_may_be_given_back(harness: Harness, state: str) -> None:
+async def test_any_leased_task_may_be_released(harness: Harness, state: str) -> None:
     lease = await harness.claimed()
     if state != "CLAIMED":
         await lease.start()
     if state == "VALIDATING":
         await lease.validate()
 
-    said = await ask(harness, "task/release", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/release", TERMS, [row(lease)])
 
-    assert said == ["OK", 0, "OK"]
-    found = await afterwards(harness, a=lease.id)
+    assert reply == ["OK", 0, "OK"]
+    found = await all_keys(harness, a=lease.id)
     assert (found["ready"], found["lane:1"]) == ((["a"], {}), ["a"])
     assert found["stats"] == {"submitted": 1}
 
 
-async def test_it_keeps_its_place_in_the_lane(harness: Harness) -> None:
+async def test_a_released_task_keeps_its_place_in_the_lane(harness: Harness) -> None:
     first, second, third = await harness.queue.enqueue_many([harness.queue.call("code")] * 3)
     leases = await harness.queue.claim(worker="w1", types=["code"], n=2)
 
-    await ask(harness, "task/release", TERMS, [row(lease) for lease in reversed(leases)])
+    await run_move(harness, "task/release", TERMS, [row(lease) for lease in reversed(leases)])
 
     again = await harness.queue.claim(worker="w1", types=["code"], n=3)
     assert [lease.id for lease in again] == [first.id, second.id, third.id]
 
 
-async def test_a_claim_that_waits_is_answered(harness: Harness) -> None:
+async def test_a_waiting_claim_is_answered(harness: Harness) -> None:
     lease = await harness.claimed()
-    waiter = await parked(harness)
+    waiter = await waiting_claim(harness)
 
-    said = await ask(harness, "task/release", TERMS, [row(lease)])
+    reply = await run_move(harness, "task/release", TERMS, [row(lease)])
 
     token = (await harness.client.hget(harness.keys.task(lease.id.ulid), "token")).decode()
-    assert said == ["OK", 0, "OK"]
-    assert await mail(harness, waiter) == [f"tasks 1 {lease.id.ulid} {token}"]
+    assert reply == ["OK", 0, "OK"]
+    assert await mailbox_lines(harness, waiter) == [f"tasks 1 {lease.id.ulid} {token}"]
     assert token != lease.token
-    assert await afterwards(harness, a=lease.id) == LANES | PARKED | {
+    assert await all_keys(harness, a=lease.id) == LANES | WAITING_CLAIM | {
         "task:a": READY | {"state": "CLAIMED", "token": "2:*", "holder": "* 0 w2"},
         "ready": (["a"], {"a": "w2"}),
         "handoffs": ["a:2"],
@@ -83,51 +92,54 @@ async def test_a_claim_that_waits_is_answered(harness: Harness) -> None:
         "waiter:w2": "*",
         "workers": ["w1", "w2"],
     }
-    assert await expiring(harness) == {"mail:*", "profile:*"}
+    assert await expiring_keys(harness) == {"mail:*", "profile:*"}
 
 
-async def test_more_is_said_where_some_who_wait_were_not_looked_at(harness: Harness) -> None:
+async def test_the_reply_has_more_where_some_claims_were_not_checked(harness: Harness) -> None:
     await harness.queue.enqueue_many([harness.queue.call("code")] * 2)
     leases = await harness.queue.claim(worker="w1", types=["code"], n=2)
-    one, two = await parked(harness, "w2"), await parked(harness, "w3")
+    one, two = await waiting_claim(harness, "w2"), await waiting_claim(harness, "w3")
 
-    said = await ask(
+    reply = await run_move(
         harness, "task/release", {**ANSWER_LIMITS, "tries": 1}, [row(lease) for lease in leases]
     )
 
-    assert said == ["OK", 1, "OK", "OK"]
-    assert (len(await mail(harness, one)), len(await mail(harness, two))) == (1, 0)
+    assert reply == ["OK", 1, "OK", "OK"]
+    assert (len(await mailbox_lines(harness, one)), len(await mailbox_lines(harness, two))) == (
+        1,
+        0,
+    )
 
 
-async def test_a_handed_over_task_that_is_given_back_is_not_recalled(harness: Harness) -> None:
-    waiter = await parked(harness)
+async def test_a_delivered_task_that_was_released_is_not_recalled(harness: Harness) -> None:
+    waiter = await waiting_claim(harness)
     await harness.queue.enqueue("code")
     (grant,) = (await waiter.claim(0)).grants
     await harness.client.zadd(harness.keys.deliveries(), {f"{grant.task}:1": 1})
 
-    await ask(harness, "task/release", TERMS, [(grant.task, grant.token)])
+    await run_move(harness, "task/release", TERMS, [(grant.task, grant.token)])
 
     assert await harness.client.exists(harness.keys.deliveries()) == 0
 
 
-async def test_sent_again_it_says_the_same_and_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_gets_the_same_reply_and_changes_nothing(harness: Harness) -> None:
     lease = await harness.claimed()
-    first = await ask(harness, "task/release", TERMS, [row(lease)])
+    first = await run_move(harness, "task/release", TERMS, [row(lease)])
     before = await harness.dump()
 
-    second = await ask(harness, "task/release", TERMS, [row(lease)])
+    second = await run_move(harness, "task/release", TERMS, [row(lease)])
 
     assert second == first
     assert await harness.dump() == before
 
 
-async def test_sent_again_after_another_has_claimed_it_says_the_same(harness: Harness) -> None:
+async def test_a_repeated_call_after_another_claim_gets_the_same_reply(harness: Harness) -> None:
     lease = await harness.claimed()
     await lease.release()
     await harness.queue.claim(worker="w2", types=["code"])
     before = await harness.dump()
 
-    assert await ask(harness, "task/release", TERMS, [row(lease)]) == ["OK", 0, "OK"]
+    assert await run_move(harness, "task/release", TERMS, [row(lease)]) == ["OK", 0, "OK"]
     assert await harness.dump() == before
 
 
@@ -138,11 +150,11 @@ async def test_a_stale_token_changes_nothing(harness: Harness) -> None:
     await harness.queue.claim(worker="w2", types=["code"])
     before = await harness.dump()
 
-    assert await ask(harness, "task/release", TERMS, [row(stale)]) == ["OK", 0, "LOST"]
+    assert await run_move(harness, "task/release", TERMS, [row(stale)]) == ["OK", 0, "LOST"]
     assert await harness.dump() == before
 
 
-async def test_one_that_has_ended_is_lost(harness: Harness) -> None:
+async def test_an_ended_task_is_lost(harness: Harness) -> None:
     first = await harness.running()
     await first.release()
     (second,) = await harness.queue.claim(worker="w1", types=["code"])
@@ -150,5 +162,5 @@ async def test_one_that_has_ended_is_lost(harness: Harness) -> None:
     await second.complete()
     before = await harness.dump()
 
-    assert await ask(harness, "task/release", TERMS, [row(second)]) == ["OK", 0, "LOST"]
+    assert await run_move(harness, "task/release", TERMS, [row(second)]) == ["OK", 0, "LOST"]
     assert await harness.dump() == before

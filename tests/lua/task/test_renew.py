@@ -1,4 +1,4 @@
-"""renew: keeps leases, and is the clock of what may be kept."""
+"""renew: keeps leases, and enforces their time limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def idle_ms(harness: Harness) -> int:
 
 
 async def silent(harness: Harness) -> None:
-    """The only lease looks as if nobody had renewed it for long."""
+    """Sets a high idle time on the only lease."""
     (entry,) = (await everything(harness))["ready"][0]
     await harness.client.xclaim(
         harness.keys.ready(), "workers", "w1", 0, [entry], idle=50_000, justid=True
@@ -32,16 +32,14 @@ async def silent(harness: Harness) -> None:
 
 
 async def unchanged(harness: Harness, before: dict[str, Any]) -> None:
-    """Nothing but the worker's sign of life is new."""
+    """Asserts that only the worker's heartbeat has changed."""
     found = await harness.dump()
     key = harness.keys.workers()
     assert {**found, key: 0} == {**before, key: 0}
 
 
 @pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "VALIDATING"])
-async def test_a_lease_is_fresh_again_and_all_else_is_as_it_was(
-    harness: Harness, state: str
-) -> None:
+async def test_a_lease_is_renewed_and_nothing_else_changes(harness: Harness, state: str) -> None:
     lease = await held(harness, start=int(state != "CLAIMED"))
     if state == "VALIDATING":
         await validate(harness.queue._internals.shard, [lease])
@@ -56,7 +54,7 @@ async def test_a_lease_is_fresh_again_and_all_else_is_as_it_was(
     assert (await everything(harness))["workers"]["w1"] > 1
 
 
-async def test_the_reply_tells_the_version_of_the_lanes(harness: Harness) -> None:
+async def test_the_reply_has_the_version_of_the_lanes(harness: Harness) -> None:
     args: dict[str, Any] = {"consumer": "w1", "claim_ms": 1, "timeout_ms": 1, "grace_ms": 0}
     assert words(await harness.queue._internals.shard.run("task/renew", args)) == ["OK", "0"]
     await held(harness)
@@ -65,13 +63,13 @@ async def test_the_reply_tells_the_version_of_the_lanes(harness: Harness) -> Non
     assert words(await harness.queue._internals.shard.run("task/renew", args)) == ["OK", version]
 
 
-async def test_a_worker_without_leases_shows_a_sign_of_life(harness: Harness) -> None:
+async def test_a_worker_without_leases_sends_a_heartbeat(harness: Harness) -> None:
     assert await renew(harness.queue._internals.shard, "w1", []) == []
 
     assert set(await everything(harness)) == {"workers"}
 
 
-async def test_a_task_whose_entry_is_damaged_does_not_keep_the_others_from_being_renewed(
+async def test_a_task_with_a_damaged_entry_does_not_stop_the_renewal_of_others(
     harness: Harness,
 ) -> None:
     broken, lease = await harness.claimed(), await harness.claimed()
@@ -98,7 +96,7 @@ async def test_a_renewal_does_not_count_as_a_delivery(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("age", "word"), [(CLAIM - MARGIN, "OK"), (CLAIM + MARGIN, "claim_expired")]
 )
-async def test_a_task_may_stay_claimed_for_a_while_only(
+async def test_a_task_may_stay_claimed_for_a_limited_time(
     harness: Harness, age: int, word: str
 ) -> None:
     lease = await held(harness, start=0)
@@ -169,8 +167,8 @@ async def test_a_stale_token_renews_nothing(harness: Harness) -> None:
     await silent(harness)
     before = await harness.dump()
 
-    strangers = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
-    assert await renew(harness.queue._internals.shard, "w1", strangers) == ["LOST"] * 3
+    others = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
+    assert await renew(harness.queue._internals.shard, "w1", others) == ["LOST"] * 3
 
     assert await idle_ms(harness) >= 50_000
     await unchanged(harness, before)
@@ -186,7 +184,7 @@ async def test_a_task_that_ended_is_lost(harness: Harness) -> None:
     await unchanged(harness, before)
 
 
-async def test_each_lease_gets_its_own_word(harness: Harness) -> None:
+async def test_each_lease_has_its_own_word(harness: Harness) -> None:
     kept, late, gone = [await held(harness) for _ in range(3)]
     await age_holder(harness, late.task, claimed=TIMEOUT * 2, started=TIMEOUT * 2)
     await harness.queue._internals.shard.run("task/release", {**ANSWER_LIMITS, "tries": 0}, [gone])
@@ -196,7 +194,7 @@ async def test_each_lease_gets_its_own_word(harness: Harness) -> None:
     assert answer == ["timeout", "LOST", "OK"]
 
 
-async def test_a_missing_group_is_made_again_and_the_lease_is_in_it(harness: Harness) -> None:
+async def test_a_missing_group_is_created_again_with_the_lease(harness: Harness) -> None:
     lease = await held(harness)
     await harness.client.xgroup_destroy(harness.keys.ready(), "workers")
 

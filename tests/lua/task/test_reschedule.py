@@ -10,7 +10,7 @@ from rqueue.core.leases import Settled, complete
 from rqueue.core.timers import read_last_check
 from tests.harness import Harness
 from tests.lua.rows import everything, held, submitted
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 AT = 4_000_000_000_000
 
@@ -19,10 +19,10 @@ async def reschedule(
     harness: Harness, task: str, *, delay: int | str = "", at: int | str = ""
 ) -> list[Any]:
     args: dict[str, Any] = {"task": task, "delay": delay, "at": at}
-    return await ask(harness, "task/reschedule", args)
+    return await run_move(harness, "task/reschedule", args)
 
 
-async def test_a_ready_task_leaves_lane_and_stream_and_waits(harness: Harness) -> None:
+async def test_a_ready_task_leaves_its_lane_and_the_stream_and_waits(harness: Harness) -> None:
     task = await submitted(harness)
     before = await everything(harness)
     (entry,) = before["ready"][0]
@@ -58,7 +58,7 @@ async def test_a_delay_counts_from_the_servers_now(harness: Harness) -> None:
     assert (await everything(harness))["delayed"] == {task: float(due)}
 
 
-async def test_sent_again_with_its_instant_it_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_with_an_instant_changes_nothing(harness: Harness) -> None:
     task = await submitted(harness)
     await reschedule(harness, task, at=AT)
     before = await everything(harness)
@@ -69,7 +69,7 @@ async def test_sent_again_with_its_instant_it_changes_nothing(harness: Harness) 
 
 
 async def test_a_scheduled_task_gets_another_time(harness: Harness) -> None:
-    task = await submitted(harness, ask={"delay": 60_000})
+    task = await submitted(harness, options={"delay": 60_000})
     before = await everything(harness)
 
     assert await reschedule(harness, task, at=AT) == ["OK", AT]
@@ -81,7 +81,7 @@ async def test_a_scheduled_task_gets_another_time(harness: Harness) -> None:
 
 async def test_a_blocked_task_waits_for_its_time_as_well(harness: Harness) -> None:
     parent = await submitted(harness)
-    child = await submitted(harness, ask={"parents": [parent]})
+    child = await submitted(harness, options={"parents": [parent]})
     before = await everything(harness)
 
     await reschedule(harness, child, at=AT)
@@ -92,7 +92,7 @@ async def test_a_blocked_task_waits_for_its_time_as_well(harness: Harness) -> No
     assert await everything(harness) == before
 
 
-async def test_a_retrying_task_stays_so_and_waits_anew(harness: Harness) -> None:
+async def test_a_retrying_task_keeps_its_state_and_waits_anew(harness: Harness) -> None:
     await submitted(harness)
     (lease,) = await harness.queue.claim(worker="w1")
     await lease.start()
@@ -106,7 +106,7 @@ async def test_a_retrying_task_stays_so_and_waits_anew(harness: Harness) -> None
     assert await everything(harness) == before
 
 
-async def test_a_rescheduled_task_runs_when_its_time_has_come(harness: Harness) -> None:
+async def test_a_rescheduled_task_runs_when_it_is_due(harness: Harness) -> None:
     task = await submitted(harness)
     score = (await everything(harness))["lane:1"]
     await reschedule(harness, task, at=1)
@@ -121,7 +121,7 @@ async def test_a_rescheduled_task_runs_when_its_time_has_come(harness: Harness) 
 
 
 @pytest.mark.parametrize("state", ["CLAIMED", "RUNNING", "COMPLETED", "CANCELLED"])
-async def test_a_task_in_hand_or_ended_is_not_rescheduled(harness: Harness, state: str) -> None:
+async def test_a_leased_or_ended_task_is_not_rescheduled(harness: Harness, state: str) -> None:
     lease = await held(harness, start=int(state != "CLAIMED"))
     if state == "COMPLETED":
         await complete(harness.queue._internals.shard, [Settled(*lease, b"")])

@@ -36,7 +36,7 @@ async def test_a_ready_task_moves_in_its_lane(harness: Harness) -> None:
     assert after == before
 
 
-async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_changes_nothing(harness: Harness) -> None:
     task = await submitted(harness)
     await rescored(harness, task, 5 * POINT)
     before = await harness.dump()
@@ -45,7 +45,7 @@ async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_what_was_written_last_counts_not_what_was_submitted(harness: Harness) -> None:
+async def test_the_urgency_written_last_counts_not_the_submitted_one(harness: Harness) -> None:
     task = await submitted(harness)
 
     for boost in (1, 4, 9):
@@ -65,8 +65,8 @@ async def test_a_priority_set_in_between_still_counts(harness: Harness) -> None:
     assert await score(harness, task) == 10 * POINT - 5 * POINT
 
 
-async def test_one_that_waits_or_is_in_hand_comes_back_with_its_urgency(harness: Harness) -> None:
-    waiting = await submitted(harness, ask={"delay": 60_000})
+async def test_a_waiting_or_leased_task_returns_with_its_urgency(harness: Harness) -> None:
+    waiting = await submitted(harness, options={"delay": 60_000})
     in_hand = (await held(harness)).task
 
     assert await rescored(harness, waiting, POINT) == "OK"
@@ -76,7 +76,7 @@ async def test_one_that_waits_or_is_in_hand_comes_back_with_its_urgency(harness:
     assert await harness.client.exists(harness.keys.lane(1)) == 0
 
 
-async def test_one_that_is_gone_or_has_ended_is_not_touched(harness: Harness) -> None:
+async def test_an_unknown_or_ended_task_is_not_changed(harness: Harness) -> None:
     task = await submitted(harness)
     await harness.queue.cancel(task)
     before = await harness.dump()

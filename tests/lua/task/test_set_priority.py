@@ -11,12 +11,12 @@ from rqueue.store.shard import ANSWER_LIMITS
 from rqueue.task.lane import Lane
 from tests.harness import Harness
 from tests.lua.rows import BASE, a_row, claim, everything, held, submit, submitted
-from tests.lua.task.keys_after import ask
+from tests.lua.task.keyspace import run_move
 
 
 async def set_priority(harness: Harness, task: str, priority: int, was: int = BASE) -> list[Any]:
     args: dict[str, Any] = {"task": task, "priority": priority, "was": was}
-    return await ask(harness, "task/set_priority", args)
+    return await run_move(harness, "task/set_priority", args)
 
 
 async def test_a_ready_task_moves_in_its_lane(harness: Harness) -> None:
@@ -43,7 +43,7 @@ async def test_the_age_of_an_ageing_task_still_counts(harness: Harness) -> None:
     assert found["lane:1"] == {row.task: float(score - 3)}
 
 
-async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_call_changes_nothing(harness: Harness) -> None:
     task = await submitted(harness)
     await set_priority(harness, task, 1_000_000)
     before = await everything(harness)
@@ -53,7 +53,7 @@ async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
     assert await everything(harness) == before
 
 
-async def test_what_was_set_last_is_the_base_of_the_next(harness: Harness) -> None:
+async def test_the_last_set_priority_is_the_base_of_the_next(harness: Harness) -> None:
     task = await submitted(harness)
     await set_priority(harness, task, 1_000_000)
 
@@ -65,10 +65,10 @@ async def test_what_was_set_last_is_the_base_of_the_next(harness: Harness) -> No
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RETRYING", "DEAD_LETTERED"])
-async def test_a_task_outside_its_lane_keeps_the_place_for_later(
+async def test_a_task_outside_its_lane_keeps_the_new_place_for_later(
     harness: Harness, state: str
 ) -> None:
-    task = await submitted(harness, ask={"delay": 60_000})
+    task = await submitted(harness, options={"delay": 60_000})
     await harness.client.hset(harness.keys.task(task), "state", state)
     before = await everything(harness)
 
@@ -79,7 +79,7 @@ async def test_a_task_outside_its_lane_keeps_the_place_for_later(
 
 
 @pytest.mark.parametrize("begun", [0, 1], ids=["claimed", "running"])
-async def test_a_task_in_hand_comes_back_at_its_new_place(harness: Harness, begun: int) -> None:
+async def test_a_leased_task_returns_at_its_new_place(harness: Harness, begun: int) -> None:
     lease = await held(harness, start=begun)
 
     assert await set_priority(harness, lease.task, 1_000_000) == ["OK"]

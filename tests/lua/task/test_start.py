@@ -14,7 +14,7 @@ from tests.lua.rows import (
 )
 
 
-async def test_a_claimed_task_runs_and_its_lease_is_fresh(harness: Harness) -> None:
+async def test_a_claimed_task_runs_and_its_lease_is_renewed(harness: Harness) -> None:
     lease = await held(harness, start=0)
     await age_holder(harness, lease.task, claimed=9000)
     before = await everything(harness)
@@ -37,7 +37,7 @@ async def test_a_claimed_task_runs_and_its_lease_is_fresh(harness: Harness) -> N
     assert found == before
 
 
-async def test_a_start_sent_again_is_ok_and_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_start_is_ok_and_changes_nothing(harness: Harness) -> None:
     lease = await held(harness, start=0)
     await start(harness.queue._internals.shard, [lease])
     before = await harness.dump()
@@ -66,8 +66,8 @@ async def test_a_stale_token_starts_nothing(harness: Harness) -> None:
     assert await harness.dump() == given_back
     await claim(harness, seq=2, waiter="two", bits="new")
     claimed = await harness.dump()
-    strangers = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
-    assert await start(harness.queue._internals.shard, strangers) == ["LOST"] * 3
+    others = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
+    assert await start(harness.queue._internals.shard, others) == ["LOST"] * 3
     assert await harness.dump() == claimed
 
 
@@ -91,7 +91,7 @@ async def test_a_task_being_validated_does_not_start_again(harness: Harness) -> 
     assert await harness.dump() == before
 
 
-async def test_one_that_is_lost_holds_back_no_other(harness: Harness) -> None:
+async def test_a_lost_task_does_not_stop_the_others(harness: Harness) -> None:
     leases = [await held(harness, start=0) for _ in range(2)]
 
     answer = await start(
@@ -104,7 +104,7 @@ async def test_one_that_is_lost_holds_back_no_other(harness: Harness) -> None:
     assert found["stats"] == {"submitted": "2", "1:CLAIMED": "0", "1:RUNNING": "2"}
 
 
-async def test_a_mailed_task_that_starts_is_no_hand_off_any_more(harness: Harness) -> None:
+async def test_a_delivered_task_that_starts_is_no_delivery_any_more(harness: Harness) -> None:
     first = await submitted(harness)
     await harness.queue.cancel(f"task_{first}")
     await claim(harness, wait_ms=5000)
@@ -116,7 +116,7 @@ async def test_a_mailed_task_that_starts_is_no_hand_off_any_more(harness: Harnes
     assert "handoffs" not in await everything(harness)
 
 
-async def test_until_start_frees_the_key_once(harness: Harness) -> None:
+async def test_until_start_releases_the_key_once(harness: Harness) -> None:
     more = {"idem": "key", "window": 1000, "unique": "until_start"}
     lease = await held(harness, start=0, more=more)
     await start(harness.queue._internals.shard, [lease])
@@ -137,7 +137,7 @@ async def test_until_done_keeps_the_key(harness: Harness) -> None:
     assert (await everything(harness))["idem:key"] == lease.task
 
 
-async def test_a_missing_group_is_made_again_and_the_lease_is_in_it(harness: Harness) -> None:
+async def test_a_missing_group_is_created_again_with_the_lease(harness: Harness) -> None:
     lease = await held(harness, start=0)
     await harness.client.xgroup_destroy(harness.keys.ready(), "workers")
 

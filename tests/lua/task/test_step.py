@@ -1,4 +1,4 @@
-"""step: what a step of a running task gave, kept once while its lease is held."""
+"""step: the result of a step of a running task, stored once while its lease is held."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def limited(harness: Harness, **terms: Any) -> None:
     harness.queue._internals.shard.terms = replace(harness.queue._internals.shard.terms, **terms)
 
 
-async def test_a_step_is_kept_beside_the_task(harness: Harness) -> None:
+async def test_a_step_is_stored_with_the_task(harness: Harness) -> None:
     lease = await held(harness)
     before = await everything(harness)
 
@@ -30,7 +30,9 @@ async def test_a_step_is_kept_beside_the_task(harness: Harness) -> None:
     assert found == before
 
 
-async def test_a_step_sent_again_changes_nothing_and_tells_the_first(harness: Harness) -> None:
+async def test_a_repeated_step_changes_nothing_and_returns_the_first_result(
+    harness: Harness,
+) -> None:
     lease = await held(harness)
     await step(harness.queue._internals.shard, lease, "fetch", b"1")
     before = await harness.dump()
@@ -41,7 +43,7 @@ async def test_a_step_sent_again_changes_nothing_and_tells_the_first(harness: Ha
     assert await harness.dump() == before
 
 
-async def test_to_ask_writes_nothing(harness: Harness) -> None:
+async def test_a_read_writes_nothing(harness: Harness) -> None:
     lease = await held(harness)
     before = await harness.dump()
 
@@ -50,20 +52,20 @@ async def test_to_ask_writes_nothing(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_a_stale_token_keeps_and_learns_nothing(harness: Harness) -> None:
+async def test_a_stale_token_stores_and_reads_nothing(harness: Harness) -> None:
     lease = await held(harness)
     await step(harness.queue._internals.shard, lease, "fetch", b"1")
     before = await harness.dump()
 
-    for stranger in (HeldLease(lease.task, "9:other"), HeldLease("NOBODY", lease.token)):
+    for unknown in (HeldLease(lease.task, "9:other"), HeldLease("NOBODY", lease.token)):
         for result in (b"", b"2"):
             with pytest.raises(LeaseLost):
-                await step(harness.queue._internals.shard, stranger, "fetch", result)
+                await step(harness.queue._internals.shard, unknown, "fetch", result)
 
     assert await harness.dump() == before
 
 
-async def test_one_step_too_many_is_refused_and_those_that_are_kept_are_told(
+async def test_a_step_above_the_limit_is_refused_and_stored_ones_are_returned(
     harness: Harness,
 ) -> None:
     limited(harness, max_steps=2)
@@ -103,7 +105,7 @@ async def test_steps_expire_with_their_task(harness: Harness) -> None:
     )
 
 
-async def test_steps_outlive_a_death_and_go_with_a_discard(harness: Harness) -> None:
+async def test_steps_outlive_a_dead_task_and_expire_with_a_discard(harness: Harness) -> None:
     lease = await harness.running()
     await step(harness.queue._internals.shard, HeldLease(lease.id.ulid, lease.token), "fetch", b"1")
     await lease.fail("error", "broken", permanent=True)
@@ -115,7 +117,7 @@ async def test_steps_outlive_a_death_and_go_with_a_discard(harness: Harness) -> 
     assert await pttl(harness, f"steps:{lease.id.ulid}") > 0
 
 
-async def test_steps_are_kept_over_a_revive(harness: Harness) -> None:
+async def test_steps_are_kept_in_a_new_life(harness: Harness) -> None:
     first = await harness.running()
     await step(harness.queue._internals.shard, HeldLease(first.id.ulid, first.token), "fetch", b"1")
     await first.fail("error", "broken", permanent=True)

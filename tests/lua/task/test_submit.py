@@ -1,4 +1,4 @@
-"""submit: new tasks, many in one call, each for itself."""
+"""submit: new tasks, many in one call, independent of each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_plain_task_is_one_hash_one_entry_and_one_place_in_its_lane(
     }
 
 
-async def test_the_score_of_an_ageing_task_holds_its_time(harness: Harness) -> None:
+async def test_the_score_of_an_ageing_task_includes_its_time(harness: Harness) -> None:
     task = a_row()
 
     await submit(harness, [task], lanes=[AGEING])
@@ -66,11 +66,11 @@ async def test_many_tasks_of_one_call_share_lanes_and_a_count(harness: Harness) 
     assert [fields["task"] for fields in found["ready"][0].values()] == [r.task for r in rows]
 
 
-async def test_an_id_sent_again_makes_nothing(harness: Harness) -> None:
+async def test_a_repeated_id_creates_nothing(harness: Harness) -> None:
     rows = [
         a_row(),
         a_row(more={"idem": "k", "window": 1000, "unique": "until_done", "tags": ["a"]}),
-        a_row(ask={"delay": 1000}),
+        a_row(options={"delay": 1000}),
     ]
     first = await submit(harness, rows)
     before = await harness.dump()
@@ -81,7 +81,7 @@ async def test_an_id_sent_again_makes_nothing(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_an_id_sent_again_beside_a_new_one_makes_the_new_one_alone(harness: Harness) -> None:
+async def test_a_repeated_id_beside_a_new_one_creates_only_the_new_one(harness: Harness) -> None:
     old, new = a_row(), a_row()
     await submit(harness, [old])
     before = await everything(harness)
@@ -105,7 +105,7 @@ async def test_an_id_twice_in_one_call_is_one_task(harness: Harness) -> None:
     assert found["stats"] == {"submitted": "1"}
 
 
-async def test_an_id_whose_task_is_held_or_ended_is_known_too(harness: Harness) -> None:
+async def test_an_id_of_a_leased_or_ended_task_is_known_too(harness: Harness) -> None:
     row = a_row()
     await submit(harness, [row])
     (lease,) = await harness.queue.claim(worker="w1")
@@ -133,7 +133,7 @@ async def test_a_thousand_equal_tasks_are_claimed_in_the_order_of_the_call(
 
 
 @pytest.mark.parametrize("size", [15, 64, 65, 128, 129, 511, 512])
-async def test_a_small_definition_stands_in_the_hash_in_pieces(harness: Harness, size: int) -> None:
+async def test_a_small_definition_is_in_the_hash_in_pieces(harness: Harness, size: int) -> None:
     body = "".join(chr(97 + at % 26) for at in range(size))
 
     task = await submitted(harness, definition=body)
@@ -157,7 +157,7 @@ async def test_a_large_definition_has_a_key_of_its_own(harness: Harness) -> None
     assert (await claim(harness))[3].definition == body.encode()
 
 
-async def test_tags_an_own_id_and_a_deadline_are_indexed(harness: Harness) -> None:
+async def test_tags_an_external_id_and_a_deadline_are_indexed(harness: Harness) -> None:
     more = {"tags": ["a:b", "c/d"], "ext": "sha", "deadline": 99, "on_deadline": "fail"}
     row = a_row(more=more)
 
@@ -190,11 +190,11 @@ async def test_a_lane_too_many_is_refused_and_leaves_nothing(harness: Harness) -
     assert found["stats"] == {"submitted": "2"}
 
 
-async def test_what_is_refused_leaves_an_empty_server_empty(harness: Harness) -> None:
+async def test_a_refused_task_leaves_an_empty_server_empty(harness: Harness) -> None:
     missing = {"parents": ["NOBODY"], "delay": 5, "if_exists": "replace"}
     more = {"idem": "k", "ext": "e", "tags": ["t"], "deadline": 1}
 
-    reply = await submit(harness, [a_row(more=more, ask=missing)])
+    reply = await submit(harness, [a_row(more=more, options=missing)])
 
     assert reply == ["OK", 0, 0, "PARENT", "NOBODY"]
     assert await harness.dump() == {}

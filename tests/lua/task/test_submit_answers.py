@@ -1,4 +1,4 @@
-"""submit: work that comes answers the claims that wait for it."""
+"""submit: new tasks answer the claims that wait for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARK = 5000
 
 
 async def lane_made(harness: Harness, lane: Lane = PLAIN) -> None:
-    """The lane is there and empty."""
+    """Creates an empty lane."""
     task = a_row()
     await submit(harness, [task], lanes=[lane])
     await harness.queue.cancel(f"task_{task.task}")
@@ -31,7 +31,7 @@ async def lane_made(harness: Harness, lane: Lane = PLAIN) -> None:
         await harness.client.delete(harness.keys.root + key)
 
 
-async def parked(harness: Harness, name: str, n: int = 1, since: int = 0) -> None:
+async def waiting_claim(harness: Harness, name: str, n: int = 1, since: int = 0) -> None:
     """A claim of `name` waits for `n` tasks, since an instant if one is given."""
     reply = await claim(harness, n, waiter=name, consumer=name, box=name, wait_ms=PARK, bits=name)
     assert reply == ["OK", "*", PARK]
@@ -41,9 +41,9 @@ async def parked(harness: Harness, name: str, n: int = 1, since: int = 0) -> Non
         )
 
 
-async def test_a_parked_claim_is_answered_by_mail(harness: Harness) -> None:
+async def test_a_waiting_claim_is_answered_in_its_mailbox(harness: Harness) -> None:
     await lane_made(harness)
-    await parked(harness, "w1", n=2)
+    await waiting_claim(harness, "w1", n=2)
     profile = await served_profile(harness)
     before = await everything(harness)
     row = a_row()
@@ -78,13 +78,13 @@ async def test_a_parked_claim_is_answered_by_mail(harness: Harness) -> None:
     }
 
 
-async def test_the_longest_waiting_is_answered_first_with_all_it_asked_for(
+async def test_the_longest_waiting_claim_is_answered_first_and_completely(
     harness: Harness,
 ) -> None:
     await lane_made(harness)
-    await parked(harness, "late", n=2, since=3000)
-    await parked(harness, "early", n=2, since=1000)
-    await parked(harness, "middle", n=2, since=2000)
+    await waiting_claim(harness, "late", n=2, since=3000)
+    await waiting_claim(harness, "early", n=2, since=1000)
+    await waiting_claim(harness, "middle", n=2, since=2000)
     rows = [a_row() for _ in range(3)]
 
     await submit(harness, rows)
@@ -98,7 +98,7 @@ async def test_the_longest_waiting_is_answered_first_with_all_it_asked_for(
 
 
 @pytest.mark.parametrize("first", ["one", "both"])
-async def test_the_longest_waiting_is_first_whatever_lanes_it_serves(
+async def test_the_longest_waiting_claim_is_first_whatever_lanes_it_serves(
     harness: Harness, first: str
 ) -> None:
     await lane_made(harness)
@@ -117,7 +117,7 @@ async def test_the_longest_waiting_is_first_whatever_lanes_it_serves(
 
 async def test_a_claim_whose_wait_is_over_is_not_answered(harness: Harness) -> None:
     await lane_made(harness)
-    await parked(harness, "w1")
+    await waiting_claim(harness, "w1")
     await harness.client.hset(harness.keys.waiter("w1"), "until", 1)
 
     task = await submitted(harness)
@@ -128,9 +128,9 @@ async def test_a_claim_whose_wait_is_over_is_not_answered(harness: Harness) -> N
     assert f"waiting:{await served_profile(harness)}" not in found
 
 
-async def test_a_paused_queue_answers_nobody(harness: Harness) -> None:
+async def test_a_paused_queue_answers_no_claim(harness: Harness) -> None:
     await lane_made(harness)
-    await parked(harness, "w1")
+    await waiting_claim(harness, "w1")
     await harness.queue.pause()
 
     task = await submitted(harness)
@@ -144,7 +144,7 @@ async def test_a_paused_queue_answers_nobody(harness: Harness) -> None:
 async def test_more_waiting_claims_than_tries_are_left_to_the_next_call(harness: Harness) -> None:
     await lane_made(harness)
     for name in ("w1", "w2", "w3"):
-        await parked(harness, name)
+        await waiting_claim(harness, name)
 
     reply = await submit(harness, [a_row() for _ in range(3)], tries=2)
 
@@ -153,22 +153,22 @@ async def test_more_waiting_claims_than_tries_are_left_to_the_next_call(harness:
     assert [name for name in found if name.startswith("mail:")] == ["mail:w1", "mail:w2"]
 
 
-async def test_tries_that_gave_nothing_are_no_reason_to_go_on(harness: Harness) -> None:
+async def test_tries_without_an_answer_do_not_ask_for_another_call(harness: Harness) -> None:
     await lane_made(harness)
     for name in ("w1", "w2", "w3"):
-        await parked(harness, name)
+        await waiting_claim(harness, name)
     await harness.queue.pause()
 
     assert await submit(harness, [a_row()], tries=2) == ["OK", 0]
 
 
-async def test_the_caller_of_a_large_submit_goes_on_until_all_are_answered(
+async def test_the_caller_of_a_large_submit_continues_until_all_are_answered(
     harness: Harness,
 ) -> None:
     await lane_made(harness)
     names = [f"w{at}" for at in range(120)]
     for name in names:
-        await parked(harness, name)
+        await waiting_claim(harness, name)
 
     await harness.queue.enqueue_many(
         [harness.queue.call("code", {}, priority_boost_per_minute=0.0) for _ in names]
@@ -178,10 +178,10 @@ async def test_the_caller_of_a_large_submit_goes_on_until_all_are_answered(
     assert {name for name in names if f"mail:{name}" in found} == set(names)
 
 
-async def test_a_new_lane_is_mailed_to_all_who_wait(harness: Harness) -> None:
+async def test_a_new_lane_is_announced_to_all_waiting_claims(harness: Harness) -> None:
     await lane_made(harness)
-    await parked(harness, "w1")
-    await parked(harness, "w2")
+    await waiting_claim(harness, "w1")
+    await waiting_claim(harness, "w2")
 
     await submit(harness, [a_row()], lanes=[Lane("mail", 0.0)])
 
@@ -194,17 +194,17 @@ async def test_a_new_lane_is_mailed_to_all_who_wait(harness: Harness) -> None:
 
 
 async def profile_of_one(harness: Harness) -> str:
-    """The profile that was parked under before the second lane was made."""
+    """The profile of the waiting claim before the second lane was created."""
     (found,) = await harness.client.smembers(harness.keys.profiles(1))
     name: str = found.decode()
     return name
 
 
-async def test_a_waiting_task_answers_nobody(harness: Harness) -> None:
+async def test_a_pending_task_answers_no_claim(harness: Harness) -> None:
     await lane_made(harness)
-    await parked(harness, "w1")
+    await waiting_claim(harness, "w1")
 
-    await submitted(harness, ask={"delay": 60_000})
+    await submitted(harness, options={"delay": 60_000})
 
     found = await everything(harness)
     assert "mail:w1" not in found

@@ -1,4 +1,4 @@
-"""submit: where too much waits for the archive nothing new is taken, and what runs goes on."""
+"""submit: while too many tasks wait for the archive new ones are refused."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rqueue.core.outbox import Entry, archived
 from rqueue.dags import submit as dag_submit
 from rqueue.errors import Overloaded
 from tests.harness import Harness, build
-from tests.lua.dag.planted import a_plant
+from tests.lua.dag.dags import unsent_dag
 from tests.lua.rows import a_row, submit
 from tests.servers import Server
-from tests.worker.working import working
+from tests.worker.running import working
 
 
 @pytest.fixture
 async def narrow(server: Server) -> AsyncIterator[Harness]:
-    """A house whose archive may be two tasks behind."""
+    """A harness whose archive may be two tasks behind."""
     client = server.client()
     harness = build(server.connection(), client, archive="postgres", max_outbox=2)
     yield harness
@@ -35,7 +35,7 @@ async def filled(harness: Harness) -> None:
         await lease.complete()
 
 
-async def test_a_full_outbox_takes_no_new_work_and_leaves_no_key(narrow: Harness) -> None:
+async def test_a_full_outbox_refuses_new_tasks_and_leaves_no_key(narrow: Harness) -> None:
     await filled(narrow)
     before = await narrow.dump()
 
@@ -51,18 +51,18 @@ async def test_a_full_outbox_takes_no_new_work_and_leaves_no_key(narrow: Harness
     assert await narrow.dump() == before
 
 
-async def test_a_dag_is_refused_whole(narrow: Harness) -> None:
+async def test_a_dag_is_refused_completely(narrow: Harness) -> None:
     await filled(narrow)
-    plant = a_plant(narrow, {"a": [], "b": ["a"]})
+    dag = unsent_dag(narrow, {"a": [], "b": ["a"]})
     before = await narrow.dump()
 
     with pytest.raises(Overloaded):
-        await dag_submit.submit(narrow.queue._internals.shard, plant.planting)
+        await dag_submit.submit(narrow.queue._internals.shard, dag.draft)
 
     assert await narrow.dump() == before
 
 
-async def test_what_was_taken_before_is_still_said_to_be(narrow: Harness) -> None:
+async def test_a_repeated_submit_of_an_accepted_task_succeeds(narrow: Harness) -> None:
     row = a_row()
     assert await submit(narrow, [row], most=2) == ["OK", 0]
     await filled(narrow)
@@ -72,7 +72,7 @@ async def test_what_was_taken_before_is_still_said_to_be(narrow: Harness) -> Non
     assert again == ["OK", 0, 1, "FULL", "2"]
 
 
-async def test_what_runs_goes_on_and_room_is_made_by_the_archive(narrow: Harness) -> None:
+async def test_running_tasks_continue_and_the_archive_makes_room(narrow: Harness) -> None:
     running = await narrow.running()
     await filled(narrow)
 
@@ -86,7 +86,7 @@ async def test_what_runs_goes_on_and_room_is_made_by_the_archive(narrow: Harness
     assert (await narrow.queue.enqueue("code")).created
 
 
-async def test_what_is_revived_and_spawned_is_taken_all_the_same(narrow: Harness) -> None:
+async def test_revived_and_spawned_tasks_are_accepted(narrow: Harness) -> None:
     @narrow.queue.task("child")
     async def child() -> None:
         return

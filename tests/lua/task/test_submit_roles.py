@@ -1,4 +1,4 @@
-"""submit: who asks is looked up, and of one that may not create tasks nothing is written."""
+"""submit: the role of the principal is checked; one that may not create tasks writes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFUSED = ["FORBIDDEN", "agent:coder agent"]
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "special": {"more": {"idem": "a" * 64, "window": 60_000, "unique": "until_done"}},
-    "delayed": {"ask": {"delay": 60_000}},
+    "delayed": {"options": {"delay": 60_000}},
 }
 
 
@@ -30,32 +30,32 @@ async def roles_of(harness: Harness, **roles: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [1, 3])
-async def test_an_agent_creates_nothing_and_no_key_is_written(
+async def test_an_agent_may_not_submit_and_no_key_is_written(
     harness: Harness, kind: str, number: int
 ) -> None:
     await roles_of(harness, coder="agent")
     before = await harness.dump()
 
-    said = await submit(harness, [a_row(**KINDS[kind]) for _ in range(number)], who=WHO)
+    reply = await submit(harness, [a_row(**KINDS[kind]) for _ in range(number)], who=WHO)
 
-    assert said == ["OK", 0, *(word for at in range(number) for word in (at, *REFUSED))]
+    assert reply == ["OK", 0, *(word for at in range(number) for word in (at, *REFUSED))]
     assert await harness.dump() == before
 
 
-async def test_it_creates_nothing_in_a_lane_that_is_there_either(harness: Harness) -> None:
+async def test_an_agent_may_not_submit_to_an_existing_lane_either(harness: Harness) -> None:
     await submitted(harness)
     await roles_of(harness, coder="agent")
     before = await harness.dump()
 
-    said = await submit(harness, [a_row()], lanes=[PLAIN], who=WHO)
+    reply = await submit(harness, [a_row()], lanes=[PLAIN], who=WHO)
     new_lane = await submit(harness, [a_row()], lanes=[Lane("review", 0.0)], who=WHO)
 
-    assert said == new_lane == ["OK", 0, 0, *REFUSED]
+    assert reply == new_lane == ["OK", 0, 0, *REFUSED]
     assert await harness.dump() == before
 
 
 @pytest.mark.parametrize("role", ["orchestrator", "human"])
-async def test_others_create_what_they_would_without_a_name(harness: Harness, role: str) -> None:
+async def test_an_allowed_principal_submits_as_without_a_name(harness: Harness, role: str) -> None:
     await roles_of(harness, coder=role)
 
     assert await submit(harness, [a_row(task="a")], who=STRICT) == ["OK", 0]
@@ -67,21 +67,21 @@ async def test_others_create_what_they_would_without_a_name(harness: Harness, ro
     assert found.keys() == {"task:a", "lane:1", "lanes", "stats"}
 
 
-async def test_who_has_no_role_has_the_one_that_is_sent(harness: Harness) -> None:
+async def test_a_principal_without_a_stored_role_has_the_one_of_the_call(harness: Harness) -> None:
     assert await submit(harness, [a_row()], who=WHO) == ["OK", 0]
     assert await submit(harness, [a_row()], who=STRICT) == ["OK", 0, 0, *REFUSED]
 
 
-async def test_a_role_that_nobody_knows_creates_nothing(harness: Harness) -> None:
+async def test_an_unknown_role_may_not_submit(harness: Harness) -> None:
     await roles_of(harness, coder="auditor")
 
-    said = await submit(harness, [a_row()], who=WHO)
+    reply = await submit(harness, [a_row()], who=WHO)
 
-    assert said == ["OK", 0, 0, "FORBIDDEN", "agent:coder auditor"]
+    assert reply == ["OK", 0, 0, "FORBIDDEN", "agent:coder auditor"]
 
 
 @pytest.mark.parametrize("number", [1, 2])
-async def test_sent_again_it_says_what_it_said_whatever_the_role_is_by_then(
+async def test_a_repeated_submit_gets_the_same_reply_after_a_role_change(
     harness: Harness, number: int
 ) -> None:
     rows = [a_row() for _ in range(number)]
@@ -95,7 +95,7 @@ async def test_sent_again_it_says_what_it_said_whatever_the_role_is_by_then(
     assert await harness.dump() == before
 
 
-async def test_a_refusal_is_not_kept_and_the_role_of_then_decides(harness: Harness) -> None:
+async def test_a_refusal_is_not_stored_and_the_current_role_decides(harness: Harness) -> None:
     rows = [a_row()]
     await roles_of(harness, coder="agent")
     assert await submit(harness, rows, who=WHO) == ["OK", 0, 0, *REFUSED]
@@ -105,7 +105,7 @@ async def test_a_refusal_is_not_kept_and_the_role_of_then_decides(harness: Harne
     assert await submit(harness, rows, who=WHO) == ["OK", 0]
 
 
-async def test_without_a_name_no_role_is_asked_for(harness: Harness) -> None:
+async def test_without_a_principal_no_role_is_checked(harness: Harness) -> None:
     # A key of another type would be an error.
     await harness.client.set(harness.keys.roles(), "not a hash")
 

@@ -19,7 +19,7 @@ async def test_a_running_task_is_validated_and_keeps_its_lease(harness: Harness)
     assert await everything(harness) == before
 
 
-async def test_a_validate_sent_again_is_ok_and_changes_nothing(harness: Harness) -> None:
+async def test_a_repeated_validate_is_ok_and_changes_nothing(harness: Harness) -> None:
     lease = await held(harness)
     await validate(harness.queue._internals.shard, [lease])
     before = await harness.dump()
@@ -29,7 +29,7 @@ async def test_a_validate_sent_again_is_ok_and_changes_nothing(harness: Harness)
     assert await harness.dump() == before
 
 
-async def test_one_whose_start_was_not_told_has_begun_by_then(harness: Harness) -> None:
+async def test_a_prefetched_task_has_begun_by_then(harness: Harness) -> None:
     lease = await held(harness)
     await age_holder(harness, lease.task, claimed=50_000)
 
@@ -54,8 +54,8 @@ async def test_a_stale_token_validates_nothing(harness: Harness) -> None:
     await claim(harness, waiter="two", consumer="w2", start=1, bits="new")
     before = await harness.dump()
 
-    strangers = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
-    assert await validate(harness.queue._internals.shard, strangers) == ["LOST"] * 3
+    others = [lease, HeldLease(lease.task, "2:bits"), HeldLease("NOBODY", "1:bits")]
+    assert await validate(harness.queue._internals.shard, others) == ["LOST"] * 3
 
     assert await harness.dump() == before
 
@@ -70,7 +70,7 @@ async def test_a_task_that_ended_is_lost(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_one_that_is_lost_holds_back_no_other(harness: Harness) -> None:
+async def test_a_lost_task_does_not_stop_the_others(harness: Harness) -> None:
     leases = [await held(harness) for _ in range(2)]
 
     answer = await validate(

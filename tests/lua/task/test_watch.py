@@ -1,4 +1,4 @@
-"""watch: asks to be told by mail when tasks end."""
+"""watch: registers a mailbox that is notified when tasks end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def watch(harness: Harness, *tasks: str, box: str = "box") -> list[str]:
     return found
 
 
-async def test_a_live_task_remembers_who_asked_for_a_while(harness: Harness) -> None:
+async def test_a_live_task_stores_its_watcher_for_a_while(harness: Harness) -> None:
     task = await submitted(harness)
     before = await everything(harness)
 
@@ -33,7 +33,7 @@ async def test_a_live_task_remembers_who_asked_for_a_while(harness: Harness) -> 
     assert 0 < await pttl(harness, f"watchers:{task}") <= 60_000
 
 
-async def test_asking_again_changes_nothing_but_the_time(harness: Harness) -> None:
+async def test_a_repeated_call_changes_only_the_time(harness: Harness) -> None:
     task = await submitted(harness)
     await watch(harness, task)
     before = await harness.dump()
@@ -45,7 +45,7 @@ async def test_asking_again_changes_nothing_but_the_time(harness: Harness) -> No
     assert await pttl(harness, f"watchers:{task}") > 5000
 
 
-async def test_several_boxes_may_ask(harness: Harness) -> None:
+async def test_several_mailboxes_may_watch(harness: Harness) -> None:
     task = await submitted(harness, more={"tags": ["t"]})
 
     await watch(harness, task, box="a")
@@ -57,7 +57,7 @@ async def test_several_boxes_may_ask(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("begun", [0, 1], ids=["CLAIMED", "RUNNING"])
-async def test_a_task_in_hand_is_watched_too(harness: Harness, begun: int) -> None:
+async def test_a_leased_task_is_watched_too(harness: Harness, begun: int) -> None:
     lease = await held(harness, start=begun)
 
     assert await watch(harness, lease.task) == ["RUNNING" if begun else "CLAIMED"]
@@ -66,7 +66,7 @@ async def test_a_task_in_hand_is_watched_too(harness: Harness, begun: int) -> No
 
 
 async def test_a_waiting_task_is_watched_too(harness: Harness) -> None:
-    task = await submitted(harness, ask={"delay": 60_000})
+    task = await submitted(harness, options={"delay": 60_000})
 
     assert await watch(harness, task) == ["PENDING"]
 
@@ -74,7 +74,7 @@ async def test_a_waiting_task_is_watched_too(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "DEAD_LETTERED"])
-async def test_an_ended_task_says_so_at_once_and_remembers_nobody(
+async def test_an_ended_task_replies_its_state_and_stores_no_watcher(
     harness: Harness, state: str
 ) -> None:
     lease = await held(harness)
@@ -100,6 +100,6 @@ async def test_an_unknown_task_is_gone_and_leaves_nothing(harness: Harness) -> N
 
 async def test_each_task_gets_its_own_word(harness: Harness) -> None:
     ready, lease = await submitted(harness), None
-    lease = await submitted(harness, ask={"delay": 60_000})
+    lease = await submitted(harness, options={"delay": 60_000})
 
     assert await watch(harness, ready, "NOBODY", lease) == ["READY", "GONE", "PENDING"]

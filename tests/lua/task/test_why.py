@@ -1,4 +1,4 @@
-"""why: all that holds a task back, by the functions that a claim asks."""
+"""why: all that blocks a task, by the functions that a claim uses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rqueue.core.timers import promote
 from rqueue.errors import TaskNotFound, WrongState
 from rqueue.task.ids import new_task_id
 from tests.harness import Harness, opened
-from tests.lua.worker.crew import enrol
+from tests.lua.worker.registered import register_worker
 from tests.servers import Server
 
 
 async def holds(harness: Harness, task: str) -> list[tuple[str, str, bool]]:
-    """What holds a task back, and whether that is a matter of time; the workers apart."""
+    """What blocks a task, and whether until a known time; without missing workers."""
     found = await harness.queue.why(task)
-    told = [hold for hold in found.holds if hold.word != "no worker"]
-    return [(hold.word, hold.what, hold.until is not None) for hold in told]
+    shown = [hold for hold in found.holds if hold.word != "no worker"]
+    return [(hold.word, hold.what, hold.until is not None) for hold in shown]
 
 
-async def test_nothing_holds_a_ready_task_back(harness: Harness) -> None:
-    await enrol(harness, "w9", "run")
+async def test_nothing_blocks_a_ready_task(harness: Harness) -> None:
+    await register_worker(harness, "w9", "run")
     first = await harness.queue.enqueue("code")
     second = await harness.queue.enqueue("code")
 
@@ -34,8 +34,8 @@ async def test_nothing_holds_a_ready_task_back(harness: Harness) -> None:
     assert one.earliest is not None
 
 
-async def test_without_a_worker_for_it_that_is_why(harness: Harness) -> None:
-    await enrol(harness, "w9", "run")
+async def test_a_missing_worker_is_named(harness: Harness) -> None:
+    await register_worker(harness, "w9", "run")
     handle = await harness.queue.enqueue("code", required_capabilities=["tpu"])
 
     found = await harness.queue.why(handle.id)
@@ -46,7 +46,7 @@ async def test_without_a_worker_for_it_that_is_why(harness: Harness) -> None:
     assert found.earliest is None
 
 
-async def test_parents_and_time_are_named(harness: Harness) -> None:
+async def test_dependencies_and_time_are_named(harness: Harness) -> None:
     parent = await harness.queue.enqueue("code")
     child = await harness.queue.enqueue("code", depends_on=[parent.id], delay=60)
 
@@ -56,7 +56,7 @@ async def test_parents_and_time_are_named(harness: Harness) -> None:
     ]
 
 
-async def test_a_retry_waits_for_its_time_and_says_why(harness: Harness) -> None:
+async def test_a_retry_waits_for_its_time_and_names_its_reason(harness: Harness) -> None:
     lease = await harness.running()
     await lease.fail("error", "broken")
 
@@ -74,7 +74,7 @@ async def test_a_pause_is_named(harness: Harness, gate: Any) -> None:
     assert what in ("queue", "type=code", "lane=1")
 
 
-async def test_a_breaker_has_its_time_and_one_that_is_tried_has_none(harness: Harness) -> None:
+async def test_an_open_breaker_has_its_time_and_one_with_a_probe_has_none(harness: Harness) -> None:
     handle = await harness.queue.enqueue("code")
     await harness.queue.limits.open_breaker("code", 60)
     assert await holds(harness, handle.id) == [("breaker", "open", True)]
@@ -86,7 +86,7 @@ async def test_a_breaker_has_its_time_and_one_that_is_tried_has_none(harness: Ha
     assert await holds(harness, second.id) == [("breaker", "half-open", False)]
 
 
-async def test_a_type_that_is_slowed_down_has_its_time(harness: Harness) -> None:
+async def test_a_slowed_down_type_has_its_time(harness: Harness) -> None:
     lease = await harness.running()
     row = Parked(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
     await park(harness.queue._internals.shard, [row])
@@ -96,7 +96,7 @@ async def test_a_type_that_is_slowed_down_has_its_time(harness: Harness) -> None
     assert [word for word, *_ in await holds(harness, lease.id)] == ["time", "slowed"]
 
 
-async def test_limits_are_named_with_their_time_where_it_is_one(server: Server) -> None:
+async def test_limits_are_named_and_a_rate_limit_has_its_time(server: Server) -> None:
     limits = [{"type": "code", "rate": 1, "per_sec": 60}, {"at_once": 1}]
     async with opened(server, limits=limits) as harness:
         await harness.running()
@@ -105,7 +105,7 @@ async def test_limits_are_named_with_their_time_where_it_is_one(server: Server) 
         assert await holds(harness, handle.id) == [("limit", "code", True), ("limit", "*", False)]
 
 
-async def test_limits_of_its_key_are_named_with_their_time_where_it_is_one(
+async def test_limits_of_its_tenant_are_named_and_a_rate_limit_has_its_time(
     server: Server,
 ) -> None:
     limits = [{"key": "*", "rate": 1, "per_sec": 60}, {"key": "a", "type": "code", "at_once": 1}]
@@ -117,13 +117,13 @@ async def test_limits_of_its_key_are_named_with_their_time_where_it_is_one(
         expected = [("limit", "*@a", True), ("limit", "code@a", False)]
         assert await holds(harness, one.id) == expected
         assert await holds(harness, other.id) == []
-        # Also when a claim has found the same, and the key has no turns for a while.
+        # Also after a claim has found the same, and the tenant is closed for a while.
         await harness.queue.claim(worker="w2", n=9)
         assert await holds(harness, one.id) == expected
         assert (await harness.queue.why(one.id)).turns is None
 
 
-async def test_a_key_that_is_slowed_down_has_its_time(harness: Harness) -> None:
+async def test_a_slowed_down_tenant_has_its_time(harness: Harness) -> None:
     lease = await harness.running(limit_key="a")
     row = Parked(lease.id.ulid, lease.token, 120_000, "rate_limit", "code", 60_000)
     await park(harness.queue._internals.shard, [row])
@@ -132,25 +132,25 @@ async def test_a_key_that_is_slowed_down_has_its_time(harness: Harness) -> None:
     assert await holds(harness, handle.id) == [("slowed", "@a", True)]
 
 
-async def test_the_turns_before_it_are_counted(server: Server) -> None:
+async def test_turns_of_other_tenants_before_it_are_counted(server: Server) -> None:
     async with opened(server, turns={"weights": {"b": 3}}) as harness:
-        await enrol(harness, "w9", "run")
+        await register_worker(harness, "w9", "run")
         handles = {}
         for key, number in (("a", 5), ("b", 9), ("c", 2)):
             tasks = [{"type": "code", "limit_key": key}] * number
             handles[key] = await harness.queue.enqueue_many(tasks)
         await harness.queue.claim(worker="w1", n=4)
         waiting = [one for found in handles.values() for one in found]
-        told = {one.id: (await harness.queue.why(one.id)).turns for one in waiting}
+        shown = {one.id: (await harness.queue.why(one.id)).turns for one in waiting}
 
-        given = await harness.queue.claim(worker="w1", n=99)
+        claimed = await harness.queue.claim(worker="w1", n=99)
 
-        order = {lease.id: at for at, lease in enumerate(given)}
-        assert {task: turns for task, turns in told.items() if task in order} == order
+        order = {lease.id: at for at, lease in enumerate(claimed)}
+        assert {task: turns for task, turns in shown.items() if task in order} == order
         assert (await harness.queue.why(waiting[0].id)).turns is None
 
 
-async def test_without_turns_there_are_none_before_it(server: Server) -> None:
+async def test_without_turns_none_are_counted(server: Server) -> None:
     async with opened(server, turns={"enabled": False}) as harness:
         handle = await harness.queue.enqueue("code", limit_key="a")
 
@@ -167,7 +167,7 @@ async def test_a_paused_dag_is_named(harness: Harness) -> None:
     assert await holds(harness, first.id) == [("paused", f"dag={dag.id.ulid}", False)]
 
 
-async def test_one_that_lost_its_worker_waits_for_empty_hands(harness: Harness) -> None:
+async def test_an_exclusive_task_waits_for_an_idle_worker(harness: Harness) -> None:
     await harness.reaper.tick()
     lost = await harness.running(max_attempts=2)
     await harness.age(lost, 3600)
@@ -186,7 +186,7 @@ async def test_one_that_lost_its_worker_waits_for_empty_hands(harness: Harness) 
     assert found.earliest is None
 
 
-async def test_one_in_hand_is_in_somebodys(harness: Harness) -> None:
+async def test_a_leased_task_names_its_worker(harness: Harness) -> None:
     lease = await harness.running()
 
     found = await harness.queue.why(lease.id)
@@ -195,7 +195,7 @@ async def test_one_in_hand_is_in_somebodys(harness: Harness) -> None:
     assert found.ahead is None
 
 
-async def test_there_is_no_why_for_what_has_ended_or_never_was(harness: Harness) -> None:
+async def test_ended_and_unknown_tasks_have_no_reasons(harness: Harness) -> None:
     lease = await harness.running()
     await lease.complete()
 

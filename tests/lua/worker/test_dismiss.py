@@ -1,11 +1,11 @@
-"""dismiss: workers that are silent for long and hold nothing are forgotten."""
+"""dismiss: workers that are silent for long and hold no lease are deleted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rqueue import Lease, State
-from rqueue.maintenance.sweeper import dismiss
+from rqueue.maintenance.janitor import dismiss
 from tests.harness import Harness
 from tests.lua.repair.broken import pending
 
@@ -17,7 +17,7 @@ async def dismissed(harness: Harness, **options: Any) -> int:
 
 
 async def gone(harness: Harness, worker: str) -> Lease:
-    """What a worker holds that was last heard of long ago."""
+    """Makes the last heartbeat of a worker old."""
     await harness.queue.enqueue("code")
     (lease,) = await harness.queue.claim(worker=worker, types=["code"])
     await harness.client.hset(harness.keys.worker(worker), "alone", lease.id.ulid)
@@ -34,12 +34,12 @@ async def workers(harness: Harness) -> set[str]:
     return {name.decode() for name in await harness.client.zrange(harness.keys.workers(), 0, -1)}
 
 
-async def test_before_the_first_worker_there_is_nobody(harness: Harness) -> None:
+async def test_before_the_first_worker_nothing_is_deleted(harness: Harness) -> None:
     assert await dismissed(harness) == 0
     assert await harness.dump() == {}
 
 
-async def test_a_silent_worker_with_empty_hands_is_forgotten(harness: Harness) -> None:
+async def test_a_silent_worker_without_leases_is_deleted(harness: Harness) -> None:
     lease = await gone(harness, "w1")
     await lease.release()
     other = await harness.queue.claim(worker="w2", types=["code"])
@@ -56,7 +56,7 @@ async def test_a_silent_worker_with_empty_hands_is_forgotten(harness: Harness) -
     await other[0].complete()
 
 
-async def test_one_that_holds_a_lease_stays_and_its_lease_is_not_lost(harness: Harness) -> None:
+async def test_a_worker_with_a_lease_stays_and_its_lease_is_not_lost(harness: Harness) -> None:
     lease = await gone(harness, "w1")
     before = await harness.dump()
 
@@ -72,7 +72,7 @@ async def test_one_that_holds_a_lease_stays_and_its_lease_is_not_lost(harness: H
     assert await consumers(harness) == set()
 
 
-async def test_one_that_was_heard_of_stays(harness: Harness) -> None:
+async def test_a_worker_with_a_recent_heartbeat_stays(harness: Harness) -> None:
     lease = await gone(harness, "w1")
     await lease.renew()
     await lease.release()
@@ -82,7 +82,7 @@ async def test_one_that_was_heard_of_stays(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_one_that_never_got_a_task_is_forgotten_too(harness: Harness) -> None:
+async def test_a_worker_that_never_got_a_task_is_deleted_too(harness: Harness) -> None:
     assert await harness.queue.claim(worker="w1", types=["code"]) == []
     await harness.client.zadd(harness.keys.workers(), {"w1": 1})
 
@@ -90,7 +90,7 @@ async def test_one_that_never_got_a_task_is_forgotten_too(harness: Harness) -> N
     assert await workers(harness) == set()
 
 
-async def test_one_that_comes_back_is_a_worker_again(harness: Harness) -> None:
+async def test_a_worker_that_returns_is_registered_again(harness: Harness) -> None:
     await (await gone(harness, "w1")).release()
     await dismissed(harness)
 

@@ -1,4 +1,4 @@
-"""drain: a worker gets nothing more, whatever it asks for or waits for; who comes after it does."""
+"""drain: a worker gets no more tasks, claimed or delivered; a later run under its name does."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rqueue.core.workers import drain, leave, read_fleet
 from rqueue.errors import WorkerNotFound
 from tests.harness import Harness
 from tests.lua.rows import claim, everything, submitted
-from tests.lua.worker.crew import age, enrol
+from tests.lua.worker.registered import age, register_worker
 
 
 async def drained(harness: Harness, worker: str = "w1") -> int:
     return await drain(harness.queue._internals.shard, worker)
 
 
-async def test_one_that_nobody_knows_or_that_is_gone_is_an_error(harness: Harness) -> None:
-    await enrol(harness, "left", "left/a")
+async def test_an_unknown_or_gone_worker_is_an_error(harness: Harness) -> None:
+    await register_worker(harness, "left", "left/a")
     await leave(harness.queue._internals.shard, "left", "left/a")
-    await enrol(harness, "silent", "silent/a")
+    await register_worker(harness, "silent", "silent/a")
     await age(harness, "silent", "silent/a", by_ms=30_001)
     await harness.queue.claim(worker="by-hand")
     before = await harness.dump()
@@ -32,8 +32,8 @@ async def test_one_that_nobody_knows_or_that_is_gone_is_an_error(harness: Harnes
     assert await harness.dump() == before
 
 
-async def test_a_parked_worker_is_told_by_mail(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_waiting_worker_is_notified_in_its_mailbox(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
     await claim(harness, waiter="w1/a", box="abc", wait_ms=5000)
     before = await everything(harness)
 
@@ -49,8 +49,8 @@ async def test_a_parked_worker_is_told_by_mail(harness: Harness) -> None:
         assert after[name] == before[name]
 
 
-async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_repeated_call_changes_nothing(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
     await claim(harness, waiter="w1/a", box="abc")
     await drained(harness)
     before = await everything(harness)
@@ -59,17 +59,17 @@ async def test_sent_again_it_changes_nothing(harness: Harness) -> None:
     assert await everything(harness) == before
 
 
-async def test_one_that_is_blamed_is_told_of_once_and_remembered(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_blamed_worker_is_emitted_once_and_stored(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
 
     assert await drain(harness.queue._internals.shard, "w1", why="failed 9 tasks") == 1
 
     found = await everything(harness)
     assert set(found) == {"worker:w1", "workers", "events"}
     assert set(found["worker:w1"]) == {"run:w1/a", "drain:w1/a", "blamed"}
-    told = [event for entry in found["events"] for event in entry.values()]
-    assert [event["event"] for event in told] == ["worker.draining", "worker.blamed"]
-    assert told[1] | {"event": ""} == {"event": "", "worker": "w1", "detail": "failed 9 tasks"}
+    emitted = [event for entry in found["events"] for event in entry.values()]
+    assert [event["event"] for event in emitted] == ["worker.draining", "worker.blamed"]
+    assert emitted[1] | {"event": ""} == {"event": "", "worker": "w1", "detail": "failed 9 tasks"}
     before = await everything(harness)
     assert await drain(harness.queue._internals.shard, "w1", why="failed 10 tasks") == 1
     assert await everything(harness) == before
@@ -81,8 +81,8 @@ async def test_one_that_is_blamed_is_told_of_once_and_remembered(harness: Harnes
     assert one.blamed_ms < 60_000
 
 
-async def test_one_that_goes_already_is_not_blamed(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_draining_worker_is_not_blamed(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
     await drained(harness)
     before = await everything(harness)
 
@@ -90,21 +90,21 @@ async def test_one_that_goes_already_is_not_blamed(harness: Harness) -> None:
     assert await everything(harness) == before
 
 
-async def test_one_that_has_not_claimed_yet_is_marked_all_the_same(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_worker_that_has_not_claimed_yet_is_marked_too(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
 
     assert await drained(harness) == 1
 
     found = await everything(harness)
     assert set(found) == {"worker:w1", "workers", "events"}
-    assert await enrol(harness, "w1", "w1/a")
+    assert await register_worker(harness, "w1", "w1/a")
 
 
-async def test_all_that_run_under_a_name_are_meant(harness: Harness) -> None:
+async def test_all_runs_under_a_name_are_drained(harness: Harness) -> None:
     for run in ("w1/a", "w1/b"):
-        await enrol(harness, "w1", run)
+        await register_worker(harness, "w1", run)
         await claim(harness, waiter=run, box=run[-1])
-    await enrol(harness, "w2", "w2/a")
+    await register_worker(harness, "w2", "w2/a")
 
     assert await drained(harness) == 2
 
@@ -113,8 +113,8 @@ async def test_all_that_run_under_a_name_are_meant(harness: Harness) -> None:
     assert set(found["worker:w2"]) == {"run:w2/a"}
 
 
-async def test_a_drained_worker_is_given_nothing_and_others_are(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_drained_worker_gets_no_task_and_others_do(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
     await drained(harness)
     task = await submitted(harness)
     before = await everything(harness)
@@ -130,10 +130,10 @@ async def test_a_drained_worker_is_given_nothing_and_others_are(harness: Harness
     assert [grant.task for grant in given[3:]] == [task]
 
 
-async def test_its_parked_claim_is_passed_by(harness: Harness) -> None:
+async def test_its_waiting_claim_is_skipped(harness: Harness) -> None:
     await submitted(harness)
     await claim(harness, waiter="gone", consumer="w9")
-    await enrol(harness, "w1", "w1/a")
+    await register_worker(harness, "w1", "w1/a")
     await claim(harness, waiter="w1/a", box="a", wait_ms=5000)
     await claim(harness, waiter="w2/a", consumer="w2", box="b", wait_ms=5000)
     await drained(harness)
@@ -145,10 +145,10 @@ async def test_its_parked_claim_is_passed_by(harness: Harness) -> None:
     assert found["mail:b"][0].split(" ")[:3] == ["tasks", "1", task]
 
 
-async def test_what_comes_while_it_alone_waits_stays_for_others(harness: Harness) -> None:
+async def test_a_task_submitted_while_only_it_waits_stays_for_others(harness: Harness) -> None:
     await submitted(harness)
     await claim(harness, waiter="gone", consumer="w9")
-    await enrol(harness, "w1", "w1/a")
+    await register_worker(harness, "w1", "w1/a")
     await claim(harness, waiter="w1/a", box="a", wait_ms=5000)
     await drained(harness)
 
@@ -160,8 +160,8 @@ async def test_what_comes_while_it_alone_waits_stays_for_others(harness: Harness
     assert found["mail:a"] == ["drain w1/a"]
 
 
-async def test_what_it_was_given_before_is_told_again(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_repeated_claim_still_returns_its_earlier_tasks(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
     task = await submitted(harness)
     await claim(harness, waiter="w1/a", start=1)
     await drained(harness)
@@ -173,10 +173,10 @@ async def test_what_it_was_given_before_is_told_again(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_one_that_starts_anew_under_the_same_name_is_given_work(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_new_run_under_the_same_name_gets_tasks(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
     await drained(harness)
-    await enrol(harness, "w1", "w1/b")
+    await register_worker(harness, "w1", "w1/b")
     task = await submitted(harness)
 
     given = await claim(harness, waiter="w1/b")
@@ -184,8 +184,8 @@ async def test_one_that_starts_anew_under_the_same_name_is_given_work(harness: H
     assert [grant.task for grant in given[3:]] == [task]
 
 
-async def test_a_claim_by_hand_under_its_name_is_not_meant(harness: Harness) -> None:
-    await enrol(harness, "w1", "w1/a")
+async def test_a_manual_claim_under_its_name_is_not_drained(harness: Harness) -> None:
+    await register_worker(harness, "w1", "w1/a")
     await drained(harness)
     await harness.queue.enqueue("code")
 

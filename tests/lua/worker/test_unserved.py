@@ -1,4 +1,4 @@
-"""unserved: what no live worker can do is told once for each lane, when it has lasted for long."""
+"""unserved: tasks that no live worker can run are reported once for each lane, after a while."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def noted(harness: Harness, *lanes: int) -> int:
 
 
 async def age(harness: Harness, lane: int) -> None:
-    """Lets a lane have been unserved for longer than it may."""
+    """Moves the record of a lane beyond the limit."""
     key = harness.keys.unserved()
     kept = (await harness.client.hget(key, lane)).decode().split(" ")
     aged = " ".join([str(int(kept[0]) - MINUTE_MS), *kept[1:]])
@@ -29,12 +29,12 @@ async def events(harness: Harness) -> list[dict[str, Any]]:
     return list(found[0].values())
 
 
-async def test_where_all_is_served_nothing_is_kept(harness: Harness) -> None:
+async def test_where_all_lanes_are_served_nothing_is_stored(harness: Harness) -> None:
     assert await noted(harness) == 0
     assert await harness.dump() == {}
 
 
-async def test_it_is_not_told_before_its_time(harness: Harness) -> None:
+async def test_a_lane_is_not_reported_before_its_time(harness: Harness) -> None:
     await submitted(harness)
     before = await everything(harness)
 
@@ -45,7 +45,7 @@ async def test_it_is_not_told_before_its_time(harness: Harness) -> None:
     assert after == before
 
 
-async def test_it_is_told_once_while_it_lasts(harness: Harness) -> None:
+async def test_a_lane_is_reported_once_while_it_lasts(harness: Harness) -> None:
     first, _ = await submitted(harness), await submitted(harness)
     await noted(harness, 1)
     await age(harness, 1)
@@ -58,7 +58,7 @@ async def test_it_is_told_once_while_it_lasts(harness: Harness) -> None:
     assert await harness.dump() == before
 
 
-async def test_one_that_was_served_in_between_counts_anew(harness: Harness) -> None:
+async def test_a_lane_that_was_served_in_between_counts_anew(harness: Harness) -> None:
     await submitted(harness)
     await noted(harness, 1)
     await age(harness, 1)
@@ -73,7 +73,7 @@ async def test_one_that_was_served_in_between_counts_anew(harness: Harness) -> N
     assert len(await events(harness)) == 2
 
 
-async def test_a_lane_that_was_emptied_meanwhile_is_not_told(harness: Harness) -> None:
+async def test_a_lane_that_was_emptied_meanwhile_is_not_reported(harness: Harness) -> None:
     await submitted(harness)
     await noted(harness, 1)
     await age(harness, 1)
@@ -83,7 +83,7 @@ async def test_a_lane_that_was_emptied_meanwhile_is_not_told(harness: Harness) -
     assert await events(harness) == []
 
 
-async def test_broken_bytes_count_from_now(harness: Harness) -> None:
+async def test_an_unreadable_record_counts_from_now(harness: Harness) -> None:
     await submitted(harness)
     await harness.client.hset(harness.keys.unserved(), "1", "soon")
 

@@ -9,24 +9,24 @@ from rqueue.task.attempt.breaker import BreakerRule, Breakers, breaker_words
 from rqueue.task.attempt.outcome import Reason
 
 RULE = BreakerRule(failure_threshold=4, half_open_after_sec=1.5, cooldown_sec=20)
-SILENT = {Reason.CANCELLED, Reason.BUDGET_EXCEEDED, Reason.CLAIM_EXPIRED, Reason.RATE_LIMIT}
+UNCOUNTED = {Reason.CANCELLED, Reason.BUDGET_EXCEEDED, Reason.CLAIM_EXPIRED, Reason.RATE_LIMIT}
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_reasons_that_are_not_the_services_do_not_count(reason: Reason) -> None:
-    assert breaker_words(RULE, reason, dead=True) == ("" if reason in SILENT else "4 1500 20000")
+def test_reasons_that_are_not_the_services_fault_do_not_count(reason: Reason) -> None:
+    assert breaker_words(RULE, reason, dead=True) == ("" if reason in UNCOUNTED else "4 1500 20000")
 
 
-def test_attempts_count_or_only_deaths() -> None:
-    deaths = RULE.model_copy(update={"count": "dead_letter"})
+def test_all_failures_count_or_only_dead_tasks() -> None:
+    dead_only = RULE.model_copy(update={"count": "dead_letter"})
 
     assert breaker_words(RULE, Reason.ERROR, dead=False) == "4 1500 20000"
-    assert breaker_words(deaths, Reason.ERROR, dead=False) == "probe 20000"
-    assert breaker_words(deaths, Reason.RATE_LIMIT, dead=False) == ""
-    assert breaker_words(deaths, Reason.ERROR, dead=True) == "4 1500 20000"
+    assert breaker_words(dead_only, Reason.ERROR, dead=False) == "probe 20000"
+    assert breaker_words(dead_only, Reason.RATE_LIMIT, dead=False) == ""
+    assert breaker_words(dead_only, Reason.ERROR, dead=True) == "4 1500 20000"
 
 
-def test_one_that_is_off_counts_nothing() -> None:
+def test_a_disabled_breaker_counts_nothing() -> None:
     assert breaker_words(RULE.model_copy(update={"enabled": False}), Reason.ERROR, dead=True) == ""
 
 
@@ -59,6 +59,6 @@ def test_a_type_overrides_only_its_given_fields() -> None:
         {"threshold": 5},
     ],
 )
-def test_a_rule_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+def test_an_invalid_rule_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         BreakerRule.model_validate(wrong)

@@ -1,4 +1,4 @@
-"""What is logged of an exception: its class and its place, never its text."""
+"""Classification of exceptions, and what is logged of them: class and place, never the text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rqueue.task.attempt.classify import (
     log_fields,
     reason_in,
 )
-from rqueue.task.attempt.error_text import together
+from rqueue.task.attempt.error_text import group_members
 from rqueue.task.attempt.outcome import REASONS, Reason, register
 
 
@@ -44,14 +44,14 @@ def test_an_exception_is_logged_without_its_text() -> None:
     assert "hush" not in str(found)
 
 
-def test_a_class_bears_its_module_and_what_was_never_raised_has_no_place() -> None:
+def test_a_class_is_logged_with_its_module_and_an_unraised_error_without_place() -> None:
     assert log_fields(StoreUnavailable("redis")) == {
         "raised": "rqueue.errors.StoreUnavailable",
         "where": "",
     }
 
 
-def test_of_many_frames_the_innermost_are_logged() -> None:
+def test_only_the_innermost_frames_are_logged() -> None:
     found = log_fields(caught(KeyError("hush"), depth=50))
 
     assert found["where"].count(" > ") == FRAMES - 1
@@ -101,7 +101,7 @@ def raised_with_cause(cause: BaseException, depth: int = 1) -> BaseException:
         (SystemExit(1), False),
     ],
 )
-def test_an_error_of_what_a_handler_depends_on_is_known(
+def test_errors_of_connections_and_services_are_outside_errors(
     error: BaseException, outside: bool
 ) -> None:
     assert is_outside(error) is outside
@@ -124,12 +124,12 @@ CANCEL = asyncio.CancelledError()
         ([CANCEL, TimeoutError()], Reason.TIMEOUT),
     ],
 )
-def test_one_reason_counts_of_all_that_are_in_a_group(
+def test_a_group_has_the_reason_of_the_highest_precedence(
     raised: list[BaseException], reason: Reason
 ) -> None:
     group = BaseExceptionGroup("outer", [BaseExceptionGroup("inner", raised)])
 
-    assert reason_in(together(group)) is reason
+    assert reason_in(group_members(group)) is reason
     assert reason_in(raised) is reason
 
 
@@ -139,32 +139,32 @@ def test_a_registered_group_class_has_its_own_reason() -> None:
 
     register(Late, Reason.TIMEOUT)
     try:
-        assert reason_in(together(Late("", [KeyError()]))) is Reason.TIMEOUT
+        assert reason_in(group_members(Late("", [KeyError()]))) is Reason.TIMEOUT
     finally:
         del REASONS[Late]
 
 
-def test_every_reason_has_a_place_among_those_of_a_group() -> None:
+def test_every_family_of_reasons_has_a_precedence() -> None:
     assert {reason.family for reason in Reason} == set(FIRST)
 
 
-async def test_a_cancel_of_something_else_is_not_ones_own() -> None:
+async def test_a_cancel_of_an_awaited_task_is_not_one_of_the_running_task() -> None:
     seen: list[bool] = []
-    looked = asyncio.Event()
+    checked = asyncio.Event()
 
     async def waits() -> None:
         inner = asyncio.create_task(asyncio.Event().wait())
         asyncio.get_running_loop().call_soon(inner.cancel)
         await asyncio.gather(inner, return_exceptions=True)
         seen.append(is_cancelled())
-        looked.set()
+        checked.set()
         try:
             await asyncio.Event().wait()
         finally:
             seen.append(is_cancelled())
 
     task = asyncio.create_task(waits())
-    await looked.wait()
+    await checked.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""The one line of an error that says what went wrong, for every form of error text."""
+"""The line that names an error, for every form of error text, and errors in groups and causes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 import rqueue
 from rqueue.errors import SubtaskFailed
-from rqueue.task.attempt.error_text import headline, is_ours, raised
+from rqueue.task.attempt.error_text import (
+    MAX_DEPTH,
+    MAX_ERRORS,
+    causes_of,
+    group_members,
+    headline,
+    is_ours,
+    raised,
+    reachable,
+)
 from rqueue.task.attempt.verdict import MAX_ERROR
 from rqueue.worker.attempt import described
 from tests.task.attempt.tracebacks import (
@@ -65,7 +74,7 @@ FRAME = '  File "/app/shop.py", line 3, in charge\n    load(order)\n    ^^^^^^^^
         (f"ValueError: x\n\n{DURING}\n\nOSError: y", "OSError: y"),
     ],
 )  # fmt: skip
-def test_the_line_that_says_what_went_wrong(error: str, line: str) -> None:
+def test_the_headline_is_the_line_that_names_the_error(error: str, line: str) -> None:
     assert headline(error) == line
 
 
@@ -81,12 +90,12 @@ def test_the_line_that_says_what_went_wrong(error: str, line: str) -> None:
         'File "a.csv", line 3: bad\nretry: no',
     ],
 )
-def test_what_only_looks_like_a_traceback_is_known_by_its_first_line(error: str) -> None:
+def test_a_text_that_is_not_a_traceback_has_its_first_line_as_headline(error: str) -> None:
     assert headline(error) == error.partition("\n")[0]
     assert raised(error) is None
 
 
-def test_one_that_was_cut_short_says_as_much_as_is_left() -> None:
+def test_a_truncated_traceback_has_a_headline_of_its_last_frame_or_error() -> None:
     assert headline(WITHOUT_END) == "a traceback without its end: load in orders.py"
     assert headline(HEADER) == HEADER
     assert headline(GROUP.partition("  | ExceptionGroup")[0]).endswith(": charge in shop.py")
@@ -112,7 +121,7 @@ def fail_long(depth, error):
 """
 
 
-def of(work: Callable[[], object]) -> str:
+def text_of(work: Callable[[], object]) -> str:
     """The stored text of the exception that this raises."""
     try:
         work()
@@ -122,35 +131,35 @@ def of(work: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 5, 60])
-def test_how_deep_it_was_raised_changes_nothing(depth: int) -> None:
-    found = of(lambda: fail_deep(depth, ValueError("bad customer")))
+def test_the_headline_does_not_depend_on_the_depth_of_the_stack(depth: int) -> None:
+    found = text_of(lambda: fail_deep(depth, ValueError("bad customer")))
 
     assert headline(found) == "ValueError: bad customer"
 
 
 @pytest.mark.parametrize("length", [10, 4_000, 9_000])
-def test_one_that_was_cut_in_the_middle_is_found(length: int) -> None:
+def test_the_headline_is_found_where_the_middle_of_the_text_is_left_out(length: int) -> None:
     lines = "\n".join(["bad customer", *("x" * 78 for _ in range(length // 79))])
 
     code: dict[str, Any] = {}
     exec(compile(LONG, f"/app/{'x' * 200}.py", "exec"), code)
 
-    deep = of(lambda: code["fail_long"](60, ValueError("bad customer\nhe says")))
-    wordy = of(lambda: fail_deep(2, ValueError(lines)))
-    long = of(lambda: fail_deep(2, ValueError("bad customer" + "x" * length)))
+    deep = text_of(lambda: code["fail_long"](60, ValueError("bad customer\nhe says")))
+    wordy = text_of(lambda: fail_deep(2, ValueError(lines)))
+    long = text_of(lambda: fail_deep(2, ValueError("bad customer" + "x" * length)))
 
     assert " characters ..." in deep
     assert headline(deep) == headline(wordy) == "ValueError: bad customer"
     assert headline(long).startswith("ValueError: bad customerx")
 
 
-def test_one_of_which_the_end_of_the_frames_is_cut_out_is_no_line_of_its_message() -> None:
+def test_a_traceback_without_its_last_frames_has_no_line_of_its_message_as_headline() -> None:
     text = f"{HEADER}\n{FRAME}\n... 700 characters ...\nd of words\n more words\nand no words"
 
     assert headline(text) == "a traceback without its end: charge in shop.py"
 
 
-async def test_real_groups_chains_and_syntax_errors() -> None:
+async def test_headlines_of_real_groups_chains_and_syntax_errors() -> None:
     async def group() -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(asyncio.to_thread(fail_deep, 1, ValueError("bad")))
@@ -168,15 +177,18 @@ async def test_real_groups_chains_and_syntax_errors() -> None:
     assert found is not None
     assert found.line == "ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)"
     assert found.causes == ("ValueError: bad",)
-    assert headline(of(chained)) == "RuntimeError: no customer"
-    assert headline(of(lambda: compile("x = = 3", "a.py", "exec"))) == "SyntaxError: invalid syntax"
+    assert headline(text_of(chained)) == "RuntimeError: no customer"
+    assert (
+        headline(text_of(lambda: compile("x = = 3", "a.py", "exec")))
+        == "SyntaxError: invalid syntax"
+    )
     assert headline(described(SyntaxError("no", ("a.py", 1, 1, "x = =")))) == "SyntaxError: no"
 
 
-def test_what_another_task_failed_of_is_in_the_same_line() -> None:
-    inner = of(lambda: fail_deep(2, ValueError("bad customer")))
+def test_the_headline_of_a_failed_subtask_contains_that_of_its_error() -> None:
+    inner = text_of(lambda: fail_deep(2, ValueError("bad customer")))
 
-    found = headline(of(lambda: fail_deep(0, SubtaskFailed("t", state="dead", reason=inner))))
+    found = headline(text_of(lambda: fail_deep(0, SubtaskFailed("t", state="dead", reason=inner))))
 
     assert found.endswith("SubtaskFailed: the spawned t is dead: ValueError: bad customer")
 
@@ -197,16 +209,14 @@ def test_what_another_task_failed_of_is_in_the_same_line() -> None:
          "decode in decoder.py"),
     ],
 )  # fmt: skip
-def test_where_it_was_raised_is_the_innermost_function_of_the_users_code(
-    error: str, place: str
-) -> None:
+def test_the_place_is_the_innermost_function_of_the_users_code(error: str, place: str) -> None:
     found = raised(error)
 
     assert found is not None
     assert found.place == place
 
 
-def test_an_application_that_is_installed_is_the_users_code_as_well() -> None:
+def test_an_installed_application_counts_as_the_users_code() -> None:
     site = '  File "/opt/venv/lib/python3.12/site-packages/{}", line 3, in {}\n'
     frames = (("rqueue/worker/attempt.py", "perform"), ("shop/tasks.py", "charge"),
               ("shop/rows.py", "load"), ("bank/wire.py", "ask"))  # fmt: skip
@@ -217,7 +227,7 @@ def test_an_application_that_is_installed_is_the_users_code_as_well() -> None:
     assert found.place == "load in rows.py"
 
 
-def test_every_module_of_ours_is_known_as_ours() -> None:
+def test_every_module_of_rqueue_is_recognised() -> None:
     root = Path(rqueue.__file__).parent
     paths = [path.relative_to(root.parent).as_posix() for path in root.rglob("*.py")]
 
@@ -248,21 +258,76 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12))
-def test_what_is_made_of_pieces_has_one_too(pieces: list[str]) -> None:
+def test_any_combination_of_traceback_parts_has_a_headline_of_one_line(pieces: list[str]) -> None:
     error = "\n".join(pieces)
 
     assert "\n" not in headline(error)
     assert bool(headline(error)) is bool(error.strip())
 
 
-def test_a_traceback_in_a_traceback_without_end_is_no_trouble() -> None:
+def test_very_many_nested_tracebacks_are_parsed() -> None:
     assert headline(f"x: {HEADER}\n" * 2_000).startswith("x: ")
 
 
-def test_what_is_raised_is_what_python_itself_says() -> None:
+def test_the_headline_is_the_line_of_format_exception_only() -> None:
     error = ValueError("bad customer")
 
     assert (
-        headline(of(lambda: fail_deep(4, error)))
+        headline(text_of(lambda: fail_deep(4, error)))
         == "".join(traceback.format_exception_only(error)).strip()
     )
+
+
+A, B, C = KeyError("a"), ValueError("b"), OSError("c")
+
+
+def raised_from(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
+
+
+def test_an_error_without_causes_is_the_only_one_found() -> None:
+    assert group_members(A) == [A]
+    assert reachable(A, causes_of) == [A]
+
+
+def test_all_errors_of_a_group_are_found_in_order() -> None:
+    inner = ExceptionGroup("inner", [B, C])
+    outer = ExceptionGroup("outer", [A, inner])
+
+    assert group_members(outer) == [outer, A, inner, B, C]
+
+
+def test_a_cause_is_reachable_but_not_a_member_of_the_group() -> None:
+    error = raised_from(RuntimeError("outer"), ExceptionGroup("group", [A]))
+
+    assert group_members(error) == [error]
+    assert reachable(error, causes_of) == [error, error.__cause__, A]
+
+
+def test_the_context_of_an_error_is_not_a_cause() -> None:
+    error = RuntimeError("while handling")
+    error.__context__ = A
+
+    assert reachable(error, causes_of) == [error]
+
+
+def test_a_cycle_and_a_repeated_group_are_read_once() -> None:
+    one, two = RuntimeError("one"), RuntimeError("two")
+    raised_from(one, raised_from(two, one))
+    doubled: BaseException = ExceptionGroup("", [A])
+    for _ in range(MAX_DEPTH):
+        doubled = ExceptionGroup("", [doubled, doubled])  # type: ignore[type-var]
+
+    assert reachable(one, causes_of) == [one, two]
+    assert len(group_members(doubled)) == MAX_DEPTH + 1
+
+
+def test_the_number_and_depth_of_errors_read_are_bounded() -> None:
+    wide = ExceptionGroup("", [KeyError(number) for number in range(2 * MAX_ERRORS)])
+    deep: Exception = A
+    for _ in range(5 * MAX_DEPTH):
+        deep = ExceptionGroup("", [deep])
+
+    assert len(group_members(wide)) == MAX_ERRORS
+    assert len(group_members(deep)) == MAX_DEPTH + 1

@@ -19,7 +19,7 @@ from rqueue.task.fields import YEAR_SEC
 NOW = datetime(2026, 2, 8, 9, 0, tzinfo=UTC)
 
 
-class Answered(Exception):
+class HttpError(Exception):
     """An error as HTTP clients raise it: with a response, or with its parts."""
 
     def __init__(self, text: str = "", **parts: Any) -> None:
@@ -32,7 +32,7 @@ def response(status: int, **headers: str) -> Any:
     return SimpleNamespace(status_code=status, headers=named)
 
 
-class Mute(Exception):
+class WithoutText(Exception):
     def __str__(self) -> str:
         raise RuntimeError
 
@@ -44,32 +44,32 @@ class Mute(Exception):
         "Too Many Requests", "QUOTA EXCEEDED for today", "see Retry-After",
     ],
 )  # fmt: skip
-def test_what_they_say_is_understood(text: str) -> None:
+def test_the_text_of_a_rate_limit_is_recognised(text: str) -> None:
     assert is_limited(RuntimeError(text))
 
 
 @pytest.mark.parametrize("text", ["", "order 4290 is broken", "not found", "limit", "1429"])
-def test_what_others_say_is_not_taken_for_it(text: str) -> None:
+def test_other_texts_are_not_taken_for_a_rate_limit(text: str) -> None:
     assert not is_limited(RuntimeError(text))
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        Answered(response=response(429)),
-        Answered(status=429, headers={}),
-        Answered(response=SimpleNamespace(status=429)),
+        HttpError(response=response(429)),
+        HttpError(status=429, headers={}),
+        HttpError(response=SimpleNamespace(status=429)),
     ],
     ids=["httpx and requests", "aiohttp", "others"],
 )
-def test_a_status_is_enough(error: Exception) -> None:
+def test_status_429_is_a_rate_limit(error: Exception) -> None:
     assert is_limited(error)
-    assert not is_limited(Answered(response=response(500)))
+    assert not is_limited(HttpError(response=response(500)))
 
 
-def test_an_error_without_a_text_is_not_limited() -> None:
-    assert not is_limited(Mute())
-    assert requested_wait(Mute(), NOW) is None
+def test_an_error_whose_text_cannot_be_read_is_not_a_rate_limit() -> None:
+    assert not is_limited(WithoutText())
+    assert requested_wait(WithoutText(), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_an_error_without_a_text_is_not_limited() -> None:
 )
 def test_a_header_gives_seconds_or_a_date(header: str, seconds: float | None) -> None:
     for error in (
-        Answered(response=response(429, Retry_After=header)),
-        Answered(status=429, headers={"retry-after": header}),
+        HttpError(response=response(429, Retry_After=header)),
+        HttpError(status=429, headers={"retry-after": header}),
     ):
         assert requested_wait(error, NOW) == seconds
 
@@ -124,7 +124,7 @@ def test_a_header_gives_seconds_or_a_date(header: str, seconds: float | None) ->
         ("too many requests", None),
     ],
 )
-def test_a_text_gives_seconds_where_it_has_some(text: str, seconds: float | None) -> None:
+def test_a_text_gives_the_seconds_that_it_contains(text: str, seconds: float | None) -> None:
     assert requested_wait(RuntimeError(text), NOW) == seconds
 
 
@@ -132,24 +132,24 @@ def test_a_text_gives_seconds_where_it_has_some(text: str, seconds: float | None
     st.text(alphabet="0123456789.,:-/ \tsmhdyan", max_size=80),
     st.sampled_from(["retry after ", "Try again in ", "Retry-After: ", "retry_in "]),
 )
-def test_a_time_in_a_text_can_always_be_waited_for(rest: str, ask: str) -> None:
-    wait = requested_wait(RuntimeError(f"{ask}{rest}"), NOW)
+def test_a_wait_from_a_text_is_between_0_and_a_year(rest: str, prefix: str) -> None:
+    wait = requested_wait(RuntimeError(f"{prefix}{rest}"), NOW)
 
     assert wait is None or 0 <= wait <= 365 * 86_400
 
 
 @given(st.integers(0, 500), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59_999))
 def test_a_time_in_parts_is_their_sum(days: int, hours: int, minutes: int, ms: int) -> None:
-    said = f"try again in {days}d{hours}h{minutes}m{ms / 1000:.3f}s."
+    message = f"try again in {days}d{hours}h{minutes}m{ms / 1000:.3f}s."
 
-    wait = requested_wait(RuntimeError(said), NOW)
+    wait = requested_wait(RuntimeError(message), NOW)
 
     whole = days * 86_400 + hours * 3600 + minutes * 60 + ms / 1000
     assert wait == pytest.approx(min(whole, 365 * 86_400))
 
 
 @pytest.mark.parametrize("piece", ["retry after 1", "1 ", "9" * 8, "1.", "1, ", "1d", "9s and "])
-def test_a_text_made_to_be_read_for_long_is_not(piece: str) -> None:
+def test_a_malicious_text_is_parsed_in_a_short_time(piece: str) -> None:
     text = "retry after 1" + piece * 500
 
     began = process_time()
@@ -158,7 +158,7 @@ def test_a_text_made_to_be_read_for_long_is_not(piece: str) -> None:
     assert process_time() - began < 0.1
 
 
-def test_without_a_time_it_is_ever_longer_up_to_an_hour() -> None:
+def test_without_a_requested_time_the_wait_doubles_up_to_an_hour() -> None:
     waits = [wait_for(parks, Random(1)) for parks in range(9)]
 
     for parks, wait in enumerate(waits):
@@ -166,21 +166,23 @@ def test_without_a_time_it_is_ever_longer_up_to_an_hour() -> None:
         assert whole <= wait <= whole * 1.1
 
 
-def test_the_others_wait_for_half_of_it() -> None:
+def test_other_tasks_of_the_type_wait_for_half_of_the_time() -> None:
     assert slow_sec(60, 3600) == 30
 
 
-def test_but_never_longer_than_the_queue_allows() -> None:
+def test_other_tasks_wait_at_most_for_the_queues_maximum() -> None:
     assert slow_sec(86_400, 3600) == 3600
 
 
 @pytest.mark.parametrize(
-    ("asked", "seconds"),
+    ("requested", "seconds"),
     [(90.0, 90.0), (0.0, 0.0), (-1.0, 0.0), (1e308, YEAR_SEC), (1.8e9, YEAR_SEC), (nan, 0.0)],
 )
-def test_a_task_is_parked_for_the_requested_time_up_to_a_year(asked: float, seconds: float) -> None:
-    assert park_sec(asked, 3, Random(1)) == seconds
+def test_a_task_is_parked_for_the_requested_time_up_to_a_year(
+    requested: float, seconds: float
+) -> None:
+    assert park_sec(requested, 3, Random(1)) == seconds
 
 
-def test_without_a_time_it_depends_on_how_often_it_was_parked() -> None:
+def test_without_a_requested_time_the_delay_depends_on_the_number_of_parks() -> None:
     assert park_sec(None, 3, Random(1)) == wait_for(3, Random(1))

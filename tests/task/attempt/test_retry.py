@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rqueue.errors import InvalidTask
 from rqueue.task.attempt.outcome import Failed, Lost, Reason
 from rqueue.task.attempt.retry import (
     AUTOMECHANICA,
@@ -99,7 +100,7 @@ def test_without_jitter_delays_never_shrink_and_never_exceed_a_year(
     assert 0 <= waits[0] <= waits[1] <= YEAR_SEC
 
 
-def test_a_failure_is_tried_again_until_the_attempts_are_spent() -> None:
+def test_a_failure_is_retried_until_the_attempts_are_spent() -> None:
     rules = RetryRules(policy=without_jitter(FACTORY), max_attempts=3)
     failure = Failed(Reason.ERROR, "broken")
 
@@ -123,7 +124,7 @@ def test_a_rejected_task_is_dead_immediately() -> None:
 
 
 @pytest.mark.parametrize("reason", [Reason.AUTH_FAILURE, Reason.BUDGET_EXCEEDED, Reason.CANCELLED])
-def test_what_will_not_get_better_is_not_tried_again(reason: Reason) -> None:
+def test_a_reason_of_no_retry_on_is_not_retried(reason: Reason) -> None:
     assert decide(Failed(reason, ""), Facts(), RetryRules(), Random(1)) == DeadLetter(reason, 1, 0)
 
 
@@ -146,7 +147,7 @@ def test_a_given_retry_on_restricts_the_named_reasons_only(reason: Reason, again
     assert isinstance(decision, RetryLater) is again
 
 
-def test_a_refusal_of_the_family_wins_over_a_permission_of_the_finer_word() -> None:
+def test_no_retry_on_a_family_overrides_retry_on_a_reason_of_it() -> None:
     policy = RetryPolicy(retry_on=(Reason.INCOMPLETE,), no_retry_on=(Reason.INVALID_OUTPUT,))
 
     decision = decide(Failed(Reason.INCOMPLETE, ""), Facts(), RetryRules(policy), Random(1))
@@ -154,9 +155,11 @@ def test_a_refusal_of_the_family_wins_over_a_permission_of_the_finer_word() -> N
     assert decision == DeadLetter("incomplete", 1, 0)
 
 
-@pytest.mark.parametrize(("asked", "given_sec"), [(7.5, 7.5), (0, 0), (-3, 0), (1e12, YEAR_SEC)])
-def test_a_handler_may_set_the_delay(asked: float, given_sec: float) -> None:
-    failure = Failed(Reason.RATE_LIMIT, "", retry_after=asked)
+@pytest.mark.parametrize(
+    ("requested", "given_sec"), [(7.5, 7.5), (0, 0), (-3, 0), (1e12, YEAR_SEC)]
+)
+def test_a_handler_may_set_the_delay(requested: float, given_sec: float) -> None:
+    failure = Failed(Reason.RATE_LIMIT, "", retry_after=requested)
 
     assert decide(failure, Facts(), RetryRules(), Random(1)) == RetryLater(given_sec, 1, 0)
 
@@ -186,7 +189,7 @@ def test_a_lost_worker_spends_an_attempt_and_a_reclaim(state: State) -> None:
     ("attempts", "reclaims", "exclusive"),
     [(1, 1, False), (2, 2, True), (2, 1, True), (0, 1, False), (0, 2, True)],
 )
-def test_a_task_is_suspected_from_its_second_loss_or_on_its_last_chance(
+def test_a_task_is_exclusive_from_its_second_loss_or_for_its_last_attempt(
     attempts: int, reclaims: int, exclusive: bool
 ) -> None:
     assert runs_exclusively(attempts, reclaims, RetryRules(max_attempts=3)) is exclusive
@@ -204,3 +207,76 @@ def test_where_lost_workers_do_not_count_only_reclaims_are_bounded(
         assert decision == RetryLater(0, 2, reclaims + 1)
     else:
         assert decision == DeadLetter("lost_worker", 2, reclaims + 1)
+
+
+def test_the_default_is_document_b() -> None:
+    assert RetryPolicy() == FACTORY == RetryPolicy.exponential()
+    assert FACTORY.no_retry_on == (
+        Reason.AUTH_FAILURE,
+        Reason.BUDGET_EXCEEDED,
+        Reason.CANCELLED,
+    )
+
+
+def test_the_presets_are_those_of_the_documents() -> None:
+    assert (REFERENCE.initial_delay_sec, REFERENCE.max_delay_sec) == (60, 3600)
+    assert (REFERENCE.jitter_kind, REFERENCE.share) == ("additive", 0.1)
+    assert (FACTORY.initial_delay_sec, FACTORY.max_delay_sec) == (10, 300)
+    assert (FACTORY.jitter_kind, FACTORY.share) == ("proportional", 0.5)
+    assert (AUTOMECHANICA.strategy, AUTOMECHANICA.initial_delay_sec) == ("quadratic", 5)
+    assert AUTOMECHANICA.share == 0
+
+
+def test_jitter_true_is_the_default_share_of_its_kind() -> None:
+    assert RetryPolicy(jitter=True, jitter_kind="additive").share == 0.1
+    assert RetryPolicy(jitter=True).share == 0.5
+    assert RetryPolicy(jitter=False).share == 0.0
+    assert RetryPolicy(jitter=0.25).share == 0.25
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"initial_delay_sec": -1}, "retry.initial_delay_sec"),
+        ({"initial_delay_sec": float("nan")}, "retry.initial_delay_sec"),
+        ({"initial_delay_sec": float("inf")}, "retry.initial_delay_sec"),
+        ({"initial_delay_sec": YEAR_SEC + 1}, "retry.initial_delay_sec"),
+        ({"initial_delay_sec": "10"}, "retry.initial_delay_sec"),
+        ({"max_delay_sec": YEAR_SEC + 1}, "retry.max_delay_sec"),
+        ({"backoff_multiplier": -2.0}, "retry.backoff_multiplier"),
+        ({"power": float("inf")}, "retry.power"),
+        ({"jitter": 1.5}, "retry.jitter"),
+        ({"jitter": "yes"}, "retry.jitter"),
+        ({"strategy": "random"}, "retry.strategy"),
+        ({"retry_on": ["bad luck"]}, "retry.retry_on[0]"),
+        ({"strategy": "list"}, "retry"),
+        ({"delays": [1.0]}, "retry"),
+        ({"surprise": 1}, "retry.surprise"),
+    ],
+)
+def test_a_policy_out_of_bounds_is_refused_by_field(fields: dict[str, object], path: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        RetryPolicy.parse(fields, within="retry")
+
+    assert refused.value.field == path
+
+
+def test_every_constructor_makes_its_strategy() -> None:
+    made = [
+        RetryPolicy.exponential(1.0),
+        RetryPolicy.quadratic(1.0),
+        RetryPolicy.linear(1.0),
+        RetryPolicy.fixed(1.0),
+        RetryPolicy.immediate(),
+        RetryPolicy.list([1.0, 2.0]),
+    ]
+
+    strategies = [policy.strategy for policy in made]
+    assert strategies == ["exponential", "quadratic", "linear", "fixed", "immediate", "list"]
+
+
+def test_a_constructor_raises_the_error_of_the_parser() -> None:
+    with pytest.raises(InvalidTask, match=r"retry\.initial_delay_sec"):
+        RetryPolicy.fixed(-1)
+    with pytest.raises(InvalidTask, match=r"retry\.delays\[1\]"):
+        RetryPolicy.list([1.0, -1.0])

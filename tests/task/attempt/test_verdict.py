@@ -1,4 +1,4 @@
-"""What is stored of a failed attempt."""
+"""The stored decision about a failed attempt."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def ruled(outcome: Failed | Lost, task: Task, error: str = "boom") -> Ruling:
     return rule(task, outcome, Report("w1", error, NOW), RULES, random=Random(7))
 
 
-def test_one_that_is_tried_again_has_a_delay_and_its_record() -> None:
+def test_a_retry_has_a_delay_and_a_record() -> None:
     found = ruled(Failed(Reason.TIMEOUT, "boom"), a_task(attempts=1, reclaims=2, epoch=5))
 
     assert found[:4] == ("1000", 2, 2, "timeout")
@@ -41,11 +41,11 @@ def test_one_that_is_tried_again_has_a_delay_and_its_record() -> None:
     )
 
 
-def test_one_that_is_dead_has_no_delay() -> None:
+def test_a_dead_task_has_no_delay() -> None:
     assert ruled(Failed(Reason.ERROR, "no", permanent=True), a_task())[:4] == ("", 1, 0, "error")
 
 
-def test_a_lost_worker_is_a_heartbeat_that_did_not_come() -> None:
+def test_a_lost_worker_is_recorded_as_a_heartbeat_timeout() -> None:
     found = ruled(Lost(State.RUNNING), a_task(attempts=2))
 
     assert found[:4] == ("", 3, 1, "heartbeat_timeout")
@@ -73,20 +73,20 @@ def test_a_task_that_never_started_is_released_immediately() -> None:
     ("error", "kept"),
     [("nul\0", "nul\ufffd"), ("\ud800", "?"), ("x" * 10_000, "x" * MAX_ERROR)],
 )
-def test_an_error_is_kept_as_every_store_can(error: str, kept: str) -> None:
+def test_a_stored_error_is_bounded_and_valid_utf8(error: str, kept: str) -> None:
     found = ruled(Failed(Reason.ERROR, ""), a_task(), error)
 
     assert AttemptRecord.model_validate_json(found.record).error == kept
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_only_code_that_was_stopped_from_outside_may_go_on(reason: Reason) -> None:
+def test_only_code_that_was_stopped_from_outside_may_report_a_cost_later(reason: Reason) -> None:
     stopped = {Reason.TIMEOUT, Reason.BUDGET_EXCEEDED, Reason.CANCELLED}
 
     assert owes(Failed(reason, "")) == ("1" if reason in stopped else "")
 
 
-def test_a_tasks_own_rules_come_before_its_queues() -> None:
+def test_rules_of_a_task_override_those_of_its_queue() -> None:
     settings = Settings(name="q", url="redis://nowhere", retry=ONE_SECOND, max_reclaims=4)
     own = TaskSpec.of(type="code", retry=RetryPolicy.immediate(), max_attempts=9)
 

@@ -12,7 +12,7 @@ from rqueue.task.forms.document import MAX_DOCUMENT_BYTES, parse
     "text",
     ['{"type": "code", "payload": {"a": [1]}}', b"type: code\npayload:\n  a: [1]\n"],
 )
-def test_json_and_yaml_say_the_same(text: str | bytes) -> None:
+def test_json_and_yaml_give_the_same_mapping(text: str | bytes) -> None:
     assert parse(text) == {"type": "code", "payload": {"a": [1]}}
 
 
@@ -40,7 +40,7 @@ def test_json_and_yaml_say_the_same(text: str | bytes) -> None:
         ("a: " + "x" * MAX_DOCUMENT_BYTES, "bytes"),
     ],
 )
-def test_a_text_that_is_no_mapping_is_refused(text: str | bytes, rule: str) -> None:
+def test_a_text_that_is_not_a_mapping_is_refused(text: str | bytes, rule: str) -> None:
     with pytest.raises(InvalidTask, match=rule) as refused:
         parse(text)
 
@@ -48,7 +48,7 @@ def test_a_text_that_is_no_mapping_is_refused(text: str | bytes, rule: str) -> N
 
 
 @given(st.text(max_size=60) | st.text("{}[]:,-&*!|>'\"#% \n\tabc01.~", max_size=60))
-def test_whatever_is_sent_is_a_mapping_or_refused_by_name(text: str) -> None:
+def test_arbitrary_bytes_give_a_mapping_or_invalid_task(text: str) -> None:
     try:
         found = parse(text)
     except InvalidTask:

@@ -53,7 +53,7 @@ def test_document_b_is_read_unchanged() -> None:
     assert spec.tags == ("repo:myapp", "sprint:12")
 
 
-def test_document_b_may_ask_for_several_proofs_and_shows_them() -> None:
+def test_document_b_may_require_several_validators() -> None:
     output = {
         "validation": ["regex", "decision-report"],
         "validation_schema": {"regex": "a"},
@@ -79,7 +79,7 @@ def test_document_c_is_read_unchanged() -> None:
     assert spec.payload == C["payload"]
 
 
-def test_what_create_task_is_given_is_read() -> None:
+def test_the_arguments_of_create_task_are_read() -> None:
     spec = read(
         {
             "workflow_id": "d9428888-122b-41e1-b85c-61c2b6a3f5d1",
@@ -95,7 +95,7 @@ def test_what_create_task_is_given_is_read() -> None:
 
 
 @pytest.mark.parametrize("document", [{"task_type": "x"}, {"type": "x", "maxRetries": 2}])
-def test_what_a_document_does_not_say_has_our_defaults(document: dict[str, object]) -> None:
+def test_missing_fields_have_the_defaults_of_a_spec(document: dict[str, object]) -> None:
     spec = read(document)
 
     assert (spec.priority, spec.retry, spec.external_id) == (50, None, None)
@@ -179,7 +179,7 @@ def test_a_document_b_that_has_run_or_is_wrong_is_refused(
     assert refused.value.field == path
 
 
-def test_nothing_stands_beside_a_document_b() -> None:
+def test_a_field_beside_task_in_a_document_b_is_refused() -> None:
     with pytest.raises(InvalidTask, match="surprise"):
         read({**B, "surprise": 1})
     with pytest.raises(InvalidTask, match="task: is a mapping"):

@@ -100,7 +100,7 @@ def test_every_state_has_a_view_in_every_form_that_is_json(form: Form, state: St
         (State.CANCELLED, "cancelled", "cancelled", "cancelled"),
     ],
 )
-def test_each_form_has_its_own_words_for_the_states(
+def test_each_form_has_its_own_names_of_states(
     state: State, in_a: str, in_b: str, in_c: str
 ) -> None:
     task = a_task(state)
@@ -131,7 +131,7 @@ def test_document_a_wraps_results(state: State, result: object, shown: object) -
     assert view(a_task(state, result=result), "A")["result"] == shown
 
 
-def test_ours_are_shown_as_uuids_where_the_document_has_uuids() -> None:
+def test_task_ids_are_shown_as_uuids_where_the_document_has_uuids() -> None:
     task, dag, before = new_task_id(), new_dag_id(), new_task_id()
     spec = TaskSpec.of(type="code", dag_id=dag, depends_on=[before])
     shown = Task.of(id=task, spec=spec, state="READY", created_at=NOW)
@@ -151,7 +151,7 @@ def test_ours_are_shown_as_uuids_where_the_document_has_uuids() -> None:
         ("their-own", None, "their-own"),
     ],
 )
-def test_the_dag_is_that_of_its_producer_or_the_one_it_is_in(
+def test_the_shown_dag_is_the_given_one_or_that_of_the_task(
     named: str | None, joined: DagId | None, shown: str | None
 ) -> None:
     spec = TaskSpec.of(type="code", dag_id=named)
@@ -180,7 +180,7 @@ def test_the_native_view_is_flat_and_names_the_tier() -> None:
     assert (shown["state"], shown["attempts"]) == ("READY", 2)
 
 
-def test_no_name_means_two_things_in_the_native_view() -> None:
+def test_no_name_is_both_a_field_of_spec_and_state() -> None:
     assert set(TaskSpec.model_fields).isdisjoint(set(Task.model_fields) - {"spec"})
 
 

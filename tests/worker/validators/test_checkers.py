@@ -14,7 +14,7 @@ import pytest
 
 from rqueue.task.validation import Check
 from rqueue.worker.validators.checkers import Checkers
-from tests.worker.working import until
+from tests.worker.running import until
 
 LONG_SEC = 30.0
 # Backtracks practically without end: each a is in one group or the next.
@@ -49,7 +49,7 @@ def is_gone(pid: int) -> bool:
         ("null", None, True),
     ],
 )
-async def test_the_whole_text_must_match_and_what_is_no_text_is_json(
+async def test_a_pattern_matches_the_whole_text_or_the_json_of_other_outputs(
     checkers: Checkers, pattern: str, output: Any, passes: bool
 ) -> None:
     found = await checkers.check(Check("regex", pattern), output, LONG_SEC)
@@ -60,20 +60,20 @@ async def test_the_whole_text_must_match_and_what_is_no_text_is_json(
 async def test_a_catastrophic_pattern_is_stopped_and_the_loop_runs_meanwhile(
     checkers: Checkers,
 ) -> None:
-    turns = 0
+    steps = 0
 
-    async def turn() -> None:
-        nonlocal turns
+    async def step() -> None:
+        nonlocal steps
         while True:
-            turns += 1
+            steps += 1
             await asyncio.sleep(0.005)
 
-    turning = asyncio.create_task(turn())
+    stepping = asyncio.create_task(step())
     with pytest.raises(TimeoutError):
         await checkers.check(CATASTROPHE, VICTIM, 0.3)
-    turning.cancel()
+    stepping.cancel()
 
-    assert turns > 10
+    assert steps > 10
     assert checkers.all == set()
     assert await checkers.check(Check("regex", "a"), "a", LONG_SEC) == ""
 
@@ -82,21 +82,21 @@ async def test_a_catastrophic_pattern_is_stopped_and_the_loop_runs_meanwhile(
 async def test_a_check_that_is_cancelled_leaves_no_process(checkers: Checkers, busy: bool) -> None:
     if busy:
         await checkers.check(Check("regex", "a"), "a", LONG_SEC)
-    asking = asyncio.create_task(checkers.check(CATASTROPHE, VICTIM, LONG_SEC))
-    # Asked once it is no longer spare; or still starting.
+    checking = asyncio.create_task(checkers.check(CATASTROPHE, VICTIM, LONG_SEC))
+    # The process runs the check, or is still starting.
     await until(lambda: checkers.all and not checkers.spare)
     (checker,) = checkers.all
 
-    asking.cancel()
+    checking.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await checking
 
     assert is_gone(checker.process.pid)
     assert checkers.all == set()
 
 
-async def test_one_that_starts_while_all_are_ended_is_ended_too(checkers: Checkers) -> None:
-    asking = asyncio.create_task(checkers.check(Check("regex", "a"), "a", LONG_SEC))
+async def test_a_process_that_starts_during_close_is_ended_too(checkers: Checkers) -> None:
+    checking = asyncio.create_task(checkers.check(Check("regex", "a"), "a", LONG_SEC))
     await until(lambda: checkers.all)
     (checker,) = checkers.all
 
@@ -104,21 +104,21 @@ async def test_one_that_starts_while_all_are_ended_is_ended_too(checkers: Checke
 
     assert is_gone(checker.process.pid)
     with pytest.raises(BrokenPipeError):
-        await asking
+        await checking
 
 
-async def test_without_its_worker_it_ends_by_itself(checkers: Checkers) -> None:
+async def test_a_checker_ends_by_itself_after_the_time_limit(checkers: Checkers) -> None:
     checker = await checkers.acquire()
-    asking = asyncio.create_task(checker.ask(CATASTROPHE, VICTIM, 0.1))
+    checking = asyncio.create_task(checker.run(CATASTROPHE, VICTIM, 0.1))
 
     with pytest.raises(TimeoutError):
-        await asking
+        await checking
 
     # The kernel ends the process a second later.
     assert await asyncio.wait_for(checker.process.wait(), 20) == -14
 
 
-async def test_a_process_is_used_again_and_no_more_than_are_needed_are_there(
+async def test_processes_are_reused_and_no_more_than_needed_are_started(
     checkers: Checkers,
 ) -> None:
     check = Check("regex", "a")
@@ -132,7 +132,7 @@ async def test_a_process_is_used_again_and_no_more_than_are_needed_are_there(
     assert {one.process.pid for one in checkers.all} == pids
 
 
-async def test_one_that_died_is_replaced(checkers: Checkers) -> None:
+async def test_a_dead_process_is_replaced(checkers: Checkers) -> None:
     check = Check("regex", "a")
     await checkers.check(check, "a", LONG_SEC)
     (checker,) = checkers.all
@@ -142,7 +142,7 @@ async def test_one_that_died_is_replaced(checkers: Checkers) -> None:
     assert await checkers.check(check, "a", LONG_SEC) == ""
 
 
-async def test_an_answer_is_to_its_own_question(checkers: Checkers) -> None:
+async def test_each_check_gets_its_own_answer(checkers: Checkers) -> None:
     texts = ["x" * 100_000, "y", 'with "quotes"\nand lines', "z"]
     for text in texts:
         assert await checkers.check(Check("regex", "y"), text, LONG_SEC) == (
@@ -151,7 +151,7 @@ async def test_an_answer_is_to_its_own_question(checkers: Checkers) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "output", "said"),
+    ("schema", "output", "error"),
     [
         ({"type": "object", "required": ["a"]}, {"a": 1}, ""),
         ({"type": "object", "required": ["a"]}, {}, 'result: "a" is a required property'),
@@ -167,16 +167,16 @@ async def test_an_answer_is_to_its_own_question(checkers: Checkers) -> None:
         ({"type": "nonsense"}, 1, "the schema is invalid"),
     ],
 )
-async def test_a_schema_says_where_an_output_is_wrong_and_fetches_nothing(
-    checkers: Checkers, schema: Any, output: Any, said: str
+async def test_schema_errors_name_the_location_and_no_reference_is_fetched(
+    checkers: Checkers, schema: Any, output: Any, error: str
 ) -> None:
     found = await checkers.check(Check("json-schema", schema), output, LONG_SEC)
 
-    assert said in found
-    assert bool(said) is bool(found)
+    assert error in found
+    assert bool(error) is bool(found)
 
 
-async def test_a_schema_that_takes_for_ever_is_stopped(checkers: Checkers) -> None:
+async def test_a_schema_that_exceeds_the_time_limit_is_stopped(checkers: Checkers) -> None:
     parts: dict[str, Any] = {
         f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)
     }
@@ -186,7 +186,7 @@ async def test_a_schema_that_takes_for_ever_is_stopped(checkers: Checkers) -> No
         await checkers.check(Check("json-schema", schema), "text", 0.3)
 
 
-async def test_of_many_errors_the_first_are_reported(checkers: Checkers) -> None:
+async def test_only_the_first_errors_are_reported(checkers: Checkers) -> None:
     check = Check("json-schema", {"items": {"type": "string"}})
 
     found = await checkers.check(check, list(range(1000)), LONG_SEC)

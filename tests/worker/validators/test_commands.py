@@ -15,7 +15,7 @@ from rqueue.task.attempt.outcome import Reason
 from rqueue.worker.validators.commands import TAIL_BYTES, folder_of, run
 from tests.harness import opened
 from tests.servers import Server
-from tests.worker.working import until, working
+from tests.worker.running import until, working
 
 LONG_SEC = 60.0
 SLEEPS = "import time; time.sleep(600)"
@@ -42,7 +42,7 @@ async def test_the_exit_code_and_the_last_output_of_a_program_are_returned(tmp_p
     assert (bad.code, sorted(bad.tail.split())) == (1, ["err", "out"])
 
 
-async def test_of_a_long_output_the_end_is_kept(tmp_path: Path) -> None:
+async def test_the_end_of_a_long_output_is_kept(tmp_path: Path) -> None:
     loud = "print('x' * 5_000_000); print('the end'); raise SystemExit(3)"
 
     ran = await run(python(loud), tmp_path, b"", LONG_SEC)
@@ -51,7 +51,7 @@ async def test_of_a_long_output_the_end_is_kept(tmp_path: Path) -> None:
     assert ran.tail.endswith("the end")
 
 
-async def test_it_reads_the_result_and_need_not(tmp_path: Path) -> None:
+async def test_a_program_may_read_the_result_from_standard_input(tmp_path: Path) -> None:
     data = b'"' + b"x" * 1_000_000 + b'"'
     reads = "import json, sys; print(len(json.load(sys.stdin)))"
 
@@ -59,7 +59,7 @@ async def test_it_reads_the_result_and_need_not(tmp_path: Path) -> None:
     assert await run(python("pass"), tmp_path, data, LONG_SEC) == (0, "")
 
 
-async def test_it_knows_no_secret_of_its_worker(
+async def test_a_program_gets_no_secret_of_its_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RQUEUE_REDIS_URL", "redis://:secret@host")
@@ -70,7 +70,7 @@ async def test_it_knows_no_secret_of_its_worker(
     assert "secret" not in ran.tail
 
 
-async def test_no_shell_reads_its_words(tmp_path: Path) -> None:
+async def test_arguments_are_not_interpreted_by_a_shell(tmp_path: Path) -> None:
     ran = await run([*python("import sys; print(sys.argv[1])"), "$(id); *"], tmp_path, b"", 60)
 
     assert ran.tail == "$(id); *"
@@ -84,7 +84,7 @@ HAS_CHILD = (
 
 
 @pytest.mark.parametrize("end", ["timeout", "cancel", "by itself"])
-async def test_all_that_it_started_goes_with_it(tmp_path: Path, end: str) -> None:
+async def test_processes_started_by_a_program_are_killed_with_it(tmp_path: Path, end: str) -> None:
     words = python(HAS_CHILD + ("" if end == "by itself" else "time.sleep(600)"))
     limit_sec = 3.0 if end == "timeout" else LONG_SEC
     running = asyncio.create_task(run(words, tmp_path, b"", limit_sec))
@@ -107,7 +107,7 @@ async def test_all_that_it_started_goes_with_it(tmp_path: Path, end: str) -> Non
     ("cwd", "inside"),
     [(".", True), ("a", True), ("a/..", True), ("..", False), ("/", False), ("link", False)],
 )
-def test_a_directory_outside_is_none(tmp_path: Path, cwd: str, inside: bool) -> None:
+def test_a_directory_outside_of_the_root_is_refused(tmp_path: Path, cwd: str, inside: bool) -> None:
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "link").symlink_to("/")
@@ -123,15 +123,15 @@ async def tried(server: Server, proof: Any, **settings: Any) -> Any:
         async def code() -> str:
             return "word"
 
-        asked = code.options(validation="test-pass", validation_schema=proof, max_attempts=1)
+        proven = code.options(validation="test-pass", validation_schema=proof, max_attempts=1)
         async with working(harness.queue):
-            handle = await asked.enqueue()
+            handle = await proven.enqueue()
             with pytest.raises(TaskDead):
                 await handle.result(timeout=30)
         return (await harness.task(handle.id)).failure_history[0]
 
 
-async def test_a_failing_test_fails_the_attempt_with_its_tail(
+async def test_a_failing_test_fails_the_attempt_with_the_end_of_its_output(
     server: Server, tmp_path: Path
 ) -> None:
     words = python("import sys; sys.exit('1 failed: ' + sys.stdin.read())")
@@ -142,7 +142,7 @@ async def test_a_failing_test_fails_the_attempt_with_its_tail(
     assert record.error == 'test-pass: exit code 1\n1 failed: "word"'
 
 
-async def test_one_that_takes_too_long_is_killed(server: Server, tmp_path: Path) -> None:
+async def test_a_program_that_exceeds_its_timeout_is_killed(server: Server, tmp_path: Path) -> None:
     proof = {"command": python(SLEEPS), "timeout_sec": 0.3}
 
     record = await tried(server, proof, test_commands=[["*"]], test_dir=tmp_path)

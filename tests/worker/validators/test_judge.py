@@ -17,7 +17,7 @@ from rqueue.task.attempt.outcome import AttemptRecord, Reason
 from rqueue.worker.validators import judge
 from tests.harness import Harness, opened
 from tests.servers import Server
-from tests.worker.working import ended, working
+from tests.worker.running import ended, working
 
 Answer = Callable[[dict[str, Any]], tuple[int, bytes]]
 
@@ -39,7 +39,7 @@ async def judged(harness: Harness, **options: Any) -> AttemptRecord | None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "error"),
     [
         (True, None),
         ((True, "good"), None),
@@ -48,8 +48,8 @@ async def judged(harness: Harness, **options: Any) -> AttemptRecord | None:
         ((False, "no bees"), "llm-judge: no bees"),
     ],
 )
-async def test_a_judge_says_yes_or_no_and_why(
-    harness: Harness, answer: Any, said: str | None
+async def test_a_judge_returns_a_verdict_with_a_reason(
+    harness: Harness, answer: Any, error: str | None
 ) -> None:
     @harness.queue.judge
     async def judge(ctx: Context, output: Any, criteria: Any) -> Any:
@@ -58,12 +58,12 @@ async def test_a_judge_says_yes_or_no_and_why(
 
     record = await judged(harness, validation_schema="short")
 
-    assert (record and record.error) == said
+    assert (record and record.error) == error
     assert record is None or record.reason is Reason.INVALID_OUTPUT
 
 
 @pytest.mark.parametrize("answer", [None, "yes", 1, (1, "x"), (True, 7), {}])
-async def test_what_is_no_answer_decides_nothing(harness: Harness, answer: Any) -> None:
+async def test_an_invalid_answer_leaves_the_output_unchecked(harness: Harness, answer: Any) -> None:
     @harness.queue.judge
     async def judge(ctx: Context, output: Any, criteria: Any) -> Any:
         return answer
@@ -76,7 +76,7 @@ async def test_what_is_no_answer_decides_nothing(harness: Harness, answer: Any) 
 
 
 @pytest.mark.parametrize("error", [ValueError("broke"), SystemExit(3), asyncio.CancelledError()])
-async def test_a_judge_that_breaks_ends_the_attempt_and_not_the_worker(
+async def test_a_judge_that_raises_ends_the_attempt_and_not_the_worker(
     harness: Harness, error: BaseException
 ) -> None:
     @harness.queue.judge
@@ -89,7 +89,7 @@ async def test_a_judge_that_breaks_ends_the_attempt_and_not_the_worker(
     assert record.error.startswith("llm-judge could not be checked: ")
 
 
-async def test_a_judge_has_its_time(server: Server) -> None:
+async def test_a_judge_has_a_time_limit(server: Server) -> None:
     async with opened(server, judge_timeout_sec=0.2) as harness:
 
         @harness.queue.judge
@@ -103,7 +103,7 @@ async def test_a_judge_has_its_time(server: Server) -> None:
     assert "no answer within 0.2 s (judge_timeout_sec)" in record.error
 
 
-async def test_a_queue_has_one_judge_that_is_a_coroutine_function(harness: Harness) -> None:
+async def test_a_queue_has_one_judge_which_is_a_coroutine_function(harness: Harness) -> None:
     async def judge(ctx: Context, output: Any, criteria: Any) -> bool:
         return True
 
@@ -121,13 +121,13 @@ async def test_a_queue_has_one_judge_that_is_a_coroutine_function(harness: Harne
 @asynccontextmanager
 async def endpoint(answer: Answer) -> AsyncIterator[tuple[int, list[Any]]]:
     """An HTTP server with this answer; its port, and the requests with their authorization."""
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         fields = {name.lower(): value for name, _, value in (one.partition(": ") for one in head)}
         body = json.loads(await reader.readexactly(int(fields["content-length"])))
-        asked.append((head[0], body, fields.get("authorization")))
+        requests.append((head[0], body, fields.get("authorization")))
         status, data = answer(body)
         top = f"HTTP/1.1 {status} Said\r\nconnection: close\r\ncontent-length: {len(data)}\r\n\r\n"
         writer.write(top.encode() + data)
@@ -136,11 +136,11 @@ async def endpoint(answer: Answer) -> AsyncIterator[tuple[int, list[Any]]]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        yield server.sockets[0].getsockname()[1], asked
+        yield server.sockets[0].getsockname()[1], requests
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "error"),
     [
         ((200, b'{"pass": true}'), None),
         ((200, b'{"pass": false, "reason": "no bees"}'), "llm-judge: no bees"),
@@ -152,19 +152,19 @@ async def endpoint(answer: Answer) -> AsyncIterator[tuple[int, list[Any]]]:
         ((302, b'{"pass": true}'), "HTTP status 302"),
     ],
 )
-async def test_an_endpoint_judges(
-    server: Server, answer: tuple[int, bytes], said: str | None, caplog: pytest.LogCaptureFixture
+async def test_an_http_endpoint_can_be_the_judge(
+    server: Server, answer: tuple[int, bytes], error: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    async with endpoint(lambda _: answer) as (port, asked):
+    async with endpoint(lambda _: answer) as (port, requests):
         url = f"http://ann:secret@127.0.0.1:{port}/judge"
         async with opened(server, judge_url=url) as harness:
             record = await judged(harness, validation_schema=["short"])
             settings = repr(harness.queue.settings)
 
-    ((head, body, authorization),) = asked
-    assert (said is None) is (record is None)
-    assert record is None or (said or "") in record.error
+    ((head, body, authorization),) = requests
+    assert (error is None) is (record is None)
+    assert record is None or (error or "") in record.error
     assert head == "POST /judge HTTP/1.1"
     assert body.pop("task").startswith("task_")
     assert body == {
@@ -197,7 +197,7 @@ async def test_a_rate_limited_endpoint_parks_the_task(
     assert (task.attempts, task.parks, task.failure_reason) == (0, 1, "rate_limit")
 
 
-async def test_an_endpoint_that_is_away_decides_nothing(server: Server) -> None:
+async def test_an_unavailable_endpoint_leaves_the_output_unchecked(server: Server) -> None:
     async with opened(server, judge_url="http://127.0.0.1:1") as harness:
         record = await judged(harness)
 
@@ -206,7 +206,7 @@ async def test_an_endpoint_that_is_away_decides_nothing(server: Server) -> None:
     assert "llm-judge could not be checked: " in record.error
 
 
-async def test_a_function_comes_before_an_endpoint(server: Server) -> None:
+async def test_a_judge_function_takes_precedence_over_an_endpoint(server: Server) -> None:
     async with opened(server, judge_url="http://127.0.0.1:1") as harness:
 
         @harness.queue.judge
@@ -216,7 +216,7 @@ async def test_a_function_comes_before_an_endpoint(server: Server) -> None:
         assert await judged(harness) is None
 
 
-async def test_without_its_package_an_endpoint_is_refused_at_the_start(
+async def test_an_endpoint_without_httpx_is_refused_at_the_start(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "httpx", None)

@@ -29,17 +29,17 @@ def kinds(checks: tuple[Check, ...]) -> list[str]:
     return [check.kind for check in checks]
 
 
-def test_a_plain_task_of_a_queue_that_asks_for_nothing_passes() -> None:
+def test_a_plain_task_without_validators_passes() -> None:
     assert validators_of("code", None, terms()) == ()
     assert validators_of("code", TaskSpec.of(type="code"), terms()) == ()
 
 
-def test_a_task_is_asked_for_its_own_first_and_then_what_its_queue_wants() -> None:
+def test_the_validators_of_a_task_come_before_those_of_its_queue() -> None:
     spec = TaskSpec.of(type="code", validation="regex", validation_schema="a")
-    asked = terms(code=["llm-judge"], other=["regex"], every=["decision-report", "llm-judge"])
+    required = terms(code=["llm-judge"], other=["regex"], every=["decision-report", "llm-judge"])
 
-    assert kinds(validators_of("code", spec, asked)) == ["regex", "llm-judge", "decision-report"]
-    assert kinds(validators_of("plain", None, asked)) == ["decision-report", "llm-judge"]
+    assert kinds(validators_of("code", spec, required)) == ["regex", "llm-judge", "decision-report"]
+    assert kinds(validators_of("plain", None, required)) == ["decision-report", "llm-judge"]
 
 
 def test_the_options_of_a_task_override_those_of_its_queue() -> None:
@@ -50,7 +50,7 @@ def test_the_options_of_a_task_override_those_of_its_queue() -> None:
     )
 
 
-def test_a_schema_that_is_not_given_asks_for_nothing() -> None:
+def test_a_schema_that_is_not_given_accepts_everything() -> None:
     spec = TaskSpec.of(type="code", validation="json-schema")
 
     assert validators_of("code", spec, terms()) == ()
@@ -98,7 +98,7 @@ def test_a_failure_has_a_reason_and_names_the_validator() -> None:
     assert (wrong.reason, wrong.message) == (Reason.INVALID_OUTPUT, "regex: no match")
     assert (missing.reason, missing.permanent) == (Reason.INCOMPLETE, False)
     assert missing.reason.family is Reason.INVALID_OUTPUT
-    assert unchecked("llm-judge", "away").reason is Reason.ERROR
+    assert unchecked("llm-judge", "unavailable").reason is Reason.ERROR
 
 
 def test_a_failure_message_is_shortened() -> None:

@@ -1,1 +1,0 @@
-"""`rqueue breaker, slowdown, budget`: limits on task types, limit keys and costs."""

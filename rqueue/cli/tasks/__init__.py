@@ -1,0 +1,1 @@
+"""Commands on tasks: enqueue, inspect, explain, change, and process them from a shell."""

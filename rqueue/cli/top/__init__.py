@@ -1,1 +1,0 @@
-"""`rqueue top`: a live view of a queue."""
