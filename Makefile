@@ -69,7 +69,7 @@ docs: $(STAMP) ## Regenerate the generated pages of docs/
 
 clean: ## Remove everything that the targets have created
 	rm -rf .venv .bench .rqueue dist build .coverage .hypothesis .mypy_cache .pytest_cache \
-		.ruff_cache .import_linter_cache
+		.ruff_cache .import_linter_cache rqueue/_library.lua __pycache__
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml

@@ -68,11 +68,21 @@ class RQueueError(Exception):
         super().__init__(*(getattr(self, each.name) for each in fields(self)))
 
     def __str__(self) -> str:
-        return self._text.format_map(vars(self)) if self._text else super().__str__()
+        return self._text.format_map(Attributes(self)) if self._text else super().__str__()
 
     def __reduce__(self) -> tuple[object, ...]:
         # An error with keyword arguments cannot be rebuilt from its args alone.
         return remade, (type(self), self.args, self.__dict__)
+
+
+class Attributes(dict[str, object]):
+    """The attributes of an object by name, also those that a user's subclass sets on the class."""
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+
+    def __missing__(self, name: str) -> object:
+        return getattr(self.owner, name)
 
 
 def remade(kind: type[RQueueError], args: tuple[object, ...], facts: dict[str, object]) -> object:
@@ -104,7 +114,7 @@ class ScriptFault(StoreError):
 
     script: str
     reply: object
-    _text = "script {script} answered {reply!r}; please report this"
+    _text = "the move {script} returned an unexpected reply: {reply!r}; please report this"
 
 
 @dataclass(eq=False, repr=False)
@@ -553,3 +563,10 @@ def text_in(name: str, given: object) -> str:
     if not isinstance(given, str):
         raise ConfigError(name, f"must be a string, not {type(given).__name__}")
     return given
+
+
+__all__ = [
+    name
+    for name, kind in list(globals().items())
+    if isinstance(kind, type) and issubclass(kind, RQueueError)
+]

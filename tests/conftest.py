@@ -223,7 +223,7 @@ async def archived_harness(connection: Connection, client: aredis.Redis) -> Asyn
 
 @pytest.fixture
 async def fake() -> AsyncIterator[aredis.Redis]:
-    """fakeredis with its own server: a script that leaks a global would affect the next one."""
+    """fakeredis with its own server: a move that leaks a global would affect the next one."""
     client = fakeredis.FakeAsyncRedis(
         server=fakeredis.FakeServer(version=(7,)), version=(7,), protocol=2
     )

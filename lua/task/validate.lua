@@ -1,8 +1,7 @@
 -- validate: RUNNING -> VALIDATING
 --
 -- Marks tasks whose handlers returned and whose output is being checked; the lease continues. A
--- task that was delivered ahead of a free slot, and whose start was not recorded, counts as started
--- now.
+-- prefetched task whose start was not recorded counts as started now.
 --
 -- KEYS  1 ready       stream  its pending list holds the leases
 -- ARGV  1 root        prefix of every key of the shard

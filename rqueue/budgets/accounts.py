@@ -89,7 +89,7 @@ async def budgets(shard: Shard) -> Budgets:
 
 
 def budget_of(row: list[bytes]) -> Budget:
-    """Returns the account in one row of the script's reply."""
+    """Returns the account in one row of the move's reply."""
     account, ceiling, spent, reserved, short = map(text, row)
     return Budget(
         account,

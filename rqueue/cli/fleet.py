@@ -10,7 +10,6 @@ from click.core import ParameterSource
 
 from rqueue.cli.output.tables import Columns, Printer, note, span
 from rqueue.cli.session import on_queue, shared_options
-from rqueue.core.workers import WorkerStatus
 from rqueue.task.fields import ROLES
 from rqueue.task.ids import TaskId
 
@@ -33,19 +32,25 @@ def tasks_of(worker: WorkerInfo) -> str:
 
 def leased(worker: WorkerInfo) -> str:
     """The number of tasks that it holds, and the most that it may hold."""
-    most = f"/{worker.said.max_concurrent_tasks * max(worker.runs, 1)}" if worker.said else ""
+    most = (
+        f"/{worker.registration.max_concurrent_tasks * max(worker.runs, 1)}"
+        if worker.registration
+        else ""
+    )
     return f"{len(worker.held)}{most}"
 
 
 def status_of(worker: WorkerInfo) -> str:
     """The status; `blamed` is added if the scheduler drained the worker for its failures."""
+    from rqueue.core.workers import WorkerStatus  # noqa: PLC0415 - imports pydantic
+
     blamed = worker.blamed_at is not None and worker.status is not WorkerStatus.ACTIVE
     return f"{worker.status}, blamed" if blamed else worker.status
 
 
 def offer_of(worker: WorkerInfo) -> str:
     """What the worker serves; empty for one that claims by hand, which is not registered."""
-    offer = worker.said
+    offer = worker.registration
     if offer is None:
         return ""
     types = ["any type"] if offer.types is None else list(offer.types)
@@ -110,7 +115,7 @@ def worker_document(worker: WorkerInfo) -> dict[str, object]:
         for lease in worker.held
         if lease.task
     ]
-    offer = asdict(worker.said) if worker.said else {}
+    offer = asdict(worker.registration) if worker.registration else {}
     agents = offer.get("agents") or [None]
     return {
         "worker": worker.name,

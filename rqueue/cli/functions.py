@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rqueue.cli.main import nothing
-from rqueue.cli.options import confirm
 from rqueue.cli.output.tables import Columns, Printer, note
-from rqueue.cli.session import on_server
+from rqueue.cli.session import confirm, on_server
 from rqueue.store.library import library
 
 if TYPE_CHECKING:

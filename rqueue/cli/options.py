@@ -69,7 +69,6 @@ class Seconds(click.FloatRange):
 
 
 SECONDS = Seconds()
-INTERVAL = click.FloatRange(0.1)
 # The form of a time in a filter, with its zone.
 BEFORE = ["%Y-%m-%dT%H:%M:%S%z"]
 row_limit = click.option(
@@ -89,13 +88,6 @@ def instant(text: str, option: str = "--at") -> datetime:
         raise click.UsageError(
             f"{option} {text}: use ISO 8601, such as 2030-01-31T12:00:00Z"
         ) from error
-
-
-def confirm(what: str, verb: str, done: str) -> None:
-    """Asks for confirmation. Without a terminal, raises UsageError: --yes is required."""
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{what} would be {done}: add --yes, or --dry-run")
-    click.confirm(f"{verb.capitalize()} {what}?", abort=True, err=True)
 
 
 STDIN = "-"

@@ -11,6 +11,7 @@ import os
 import pwd
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -29,6 +30,7 @@ NO_QUEUE = "default"
 # Characters that the name of a principal may not have, and its maximum length.
 NOT_IN_PRINCIPAL = re.compile(r"[^A-Za-z0-9._-]+")
 MAX_PRINCIPAL = 128
+INTERVAL = click.FloatRange(0.1)
 
 
 def chosen_queue(given: str | None) -> str | None:
@@ -186,3 +188,10 @@ async def stoppable(work: Coroutine[Any, Any, None]) -> None:
     if task is not None and threading.current_thread() is threading.main_thread():
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await work
+
+
+def confirm(what: str, verb: str, done: str) -> None:
+    """Asks for confirmation. Without a terminal, raises UsageError: --yes is required."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{what} would be {done}: add --yes, or --dry-run")
+    click.confirm(f"{verb.capitalize()} {what}?", abort=True, err=True)

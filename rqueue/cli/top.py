@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rqueue.cli.options import INTERVAL
 from rqueue.cli.output.panels import Panel, Row, drawing, fitted, narrowed, on_quit
 from rqueue.cli.output.tables import Printer, clean, cut, gist, print_columns, span
-from rqueue.cli.session import on_queue
+from rqueue.cli.session import INTERVAL, on_queue
 from rqueue.clock import SYSTEM, paused
 from rqueue.errors import StoreUnavailable
 from rqueue.task.state import LEASED, WAITING, State

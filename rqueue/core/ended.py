@@ -45,7 +45,7 @@ async def read_ended(
 async def read_plain(shard: Shard, page: Sequence[str]) -> list[EndedTask | PlainTask | None]:
     """The plain tasks among these ended ones; None for any other, and for all on a cluster.
 
-    Plain commands, no function call: a script costs the server three times as much, because it
+    Plain commands, no move: a Lua function costs the server three times as much, because it
     makes a Lua string of each word. The result is read first: a task that is deleted meanwhile then
     has no hash. A task that still ran could complete between the two reads, and would be returned
     without its result.

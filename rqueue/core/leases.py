@@ -85,21 +85,21 @@ class Parked(NamedTuple):
 
 async def words(
     shard: Shard,
-    script: str,
+    move: str,
     rows: Iterable[Sequence[Argument]],
     args: dict[str, Argument],
 ) -> list[str]:
     """The word for each row of a settling move."""
-    return [text(word) for word in ok(script, "", await shard.run(script, args, rows))]
+    return [text(word) for word in ok(move, "", await shard.run(move, args, rows))]
 
 
 async def words_and_answers(
-    shard: Shard, script: str, rows: Iterable[Sequence[Argument]], args: dict[str, Argument]
+    shard: Shard, move: str, rows: Iterable[Sequence[Argument]], args: dict[str, Argument]
 ) -> list[str]:
     """`words` for a move that frees work: the waiting claims that the move could not
     answer are answered now.
     """
-    more, *found = await words(shard, script, rows, args)
+    more, *found = await words(shard, move, rows, args)
     if more != "0":
         await finish_unblocking(shard)
     return found

@@ -325,7 +325,7 @@ def refuse_repeated_ids(plan: Plan) -> None:
 
 async def refuse_missing(shard: Shard, plan: Plan, found: DagDraft) -> None:
     """Raises InvalidGraph if a task depends on an existing task that is missing or cancelled. This
-    check avoids writing a part of the DAG; the script checks again.
+    check avoids writing a part of the DAG; the move checks again.
     """
     outside = list(dict.fromkeys(one for node in found.nodes for one in node.outside))
     if not outside:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rqueue.scheduler")
 
-# Operations whose script stores its own progress. They take a DAG; `revive` takes a task.
+# Operations whose move stores its own progress. They take a DAG; `revive` takes a task.
 STEPS: dict[str, Callable[[Shard, DagId], Awaitable[object]]] = {
     "commit": dag_submit.commit,
     "drop": partial(dag_submit.drop, idle_ms=dag_store.WRITING_MS),
@@ -54,7 +54,7 @@ class ResumedSteps:
 
 class Resumer:
     """Finishes DAG operations that a crash or the size limit of one call has left unfinished. Any
-    number of instances may run, because each step is a script that stores its own progress.
+    number of instances may run, because each step is a move that stores its own progress.
     """
 
     name = "resumer"

@@ -35,7 +35,7 @@ class Step(NamedTuple):
     position: str
 
 
-def ok(script: str, dag: str, reply: list[Any]) -> list[Any]:
+def ok(move: str, dag: str, reply: list[Any]) -> list[Any]:
     """Returns the rest of a reply that begins with OK. Raises the error for any other reply
     word.
     """
@@ -47,14 +47,14 @@ def ok(script: str, dag: str, reply: list[Any]) -> list[Any]:
         case ["STATE", found]:
             raise DagEnded(dag, text(found))
         case _:
-            raise ScriptFault(script, reply)
+            raise ScriptFault(move, reply)
 
 
 async def run(
-    shard: Shard, script: str, dag: DagId, args: dict[str, Argument], *, rows: Any = ()
+    shard: Shard, move: str, dag: DagId, args: dict[str, Argument], *, rows: Any = ()
 ) -> list[Any]:
-    """Calls a script for one DAG; returns the rest of its reply."""
-    return ok(script, dag, await shard.run(script, {"dag": dag.ulid, **args}, rows))
+    """Calls a move for one DAG; returns the rest of its reply."""
+    return ok(move, dag, await shard.run(move, {"dag": dag.ulid, **args}, rows))
 
 
 async def read(shard: Shard, dag: DagId) -> Dag:

@@ -182,7 +182,7 @@ def numbered(nodes: Sequence[Node], lanes: Sequence[Lane]) -> Iterator[tuple[int
 
 
 def special_of(node: Node) -> str:
-    """Returns the optional parts of a task in the format that the script reads."""
+    """Returns the optional parts of a task in the format that the move reads."""
     found = json.loads(node.draft.submit_facts) if node.draft.submit_facts else {}
     found.pop("parents", None)
     if node.outside:

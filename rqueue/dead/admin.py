@@ -159,7 +159,7 @@ class DeadOperations:
         check_payload(decision, payload)
         found = await self.operations.present(task)
         if life is not None:
-            # The script reports whether this life was already decided.
+            # The move reports whether this life was already decided.
             found = found.model_copy(update={"life": life})
         else:
             check_dead(found)
@@ -263,13 +263,13 @@ class DeadOperations:
             refused = [one if isinstance(one, RQueueError) else None for one in lives]
             return list(zip(ids, refused, strict=True))
         if decision.resolution in ENDING:
-            script, reason = "task/discard", decision.note or decision.resolution
+            move, reason = "task/discard", decision.note or decision.resolution
             words = await dead_store.discard(
                 self.shard, rows, reason=reason[: arguments.MAX_REASON]
             )
         else:
-            script, words = "task/escalate", await dead_store.escalate(self.shard, rows)
-        faults = await dead_store.faults(self.shard, script, rows, words)
+            move, words = "task/escalate", await dead_store.escalate(self.shard, rows)
+        faults = await dead_store.faults(self.shard, move, rows, words)
         return list(zip(ids, faults, strict=True))
 
     async def waiting_for(self, task: TaskId, *, limit: int) -> tuple[int, list[TaskId]]:

@@ -53,7 +53,7 @@ class Decision:
     not_before_ms: int | None = None
 
     def review(self, task: Task | None, diff: str = "") -> str:
-        """Returns the review of one task as JSON for the scripts. Empty fields are left out."""
+        """Returns the review of one task as JSON for the moves. Empty fields are left out."""
         fields = {
             "by": self.by,
             "resolution": self.resolution,

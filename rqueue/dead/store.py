@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rqueue.store.runner import Reply
     from rqueue.store.shard import CallArguments, Shard
 
-# The script's reply while some dependencies of a revived task are not updated yet.
+# The move's reply while some dependencies of a revived task are not updated yet.
 UNFINISHED = 2
-# The reply of the scripts if another decision came first.
+# The reply of the moves if another decision came first.
 DECIDED = "DECIDED"
 # Revivals per pipeline.
 PIPELINE = 50
@@ -100,7 +100,7 @@ async def finished(
     """Returns the result of a revival. If the task has many dependencies, repeats the call until
     all of them are updated.
     """
-    # Repeated calls have no life: the script itself finds the dependencies that are left.
+    # Repeated calls have no life: the move itself finds the dependencies that are left.
     found, rest = parsed(revival, reply), replace(revival, life=None)
     while isinstance(found, tuple) and found[0] == UNFINISHED:
         found = parsed(revival, await sent(shard, rest))
@@ -163,28 +163,28 @@ async def escalate(shard: Shard, rows: Sequence[Reviewed]) -> list[str]:
 
 
 async def decided(
-    shard: Shard, script: str, args: dict[str, Argument], rows: Sequence[Reviewed]
+    shard: Shard, move: str, args: dict[str, Argument], rows: Sequence[Reviewed]
 ) -> list[str]:
     """Carries out a decision on many tasks in one call. Returns a reply word for each."""
     each = [(row.task, "" if row.life is None else row.life, row.review) for row in rows]
-    return [text(word) for word in ok(script, "", await shard.run(script, args, each))]
+    return [text(word) for word in ok(move, "", await shard.run(move, args, each))]
 
 
 async def faults(
-    shard: Shard, script: str, rows: Sequence[Reviewed], words: Sequence[str]
+    shard: Shard, move: str, rows: Sequence[Reviewed], words: Sequence[str]
 ) -> list[RQueueError | None]:
     """Returns the error for each word of a reply; None for OK."""
-    found = [fault_of(script, row, word) for row, word in zip(rows, words, strict=True)]
+    found = [fault_of(move, row, word) for row, word in zip(rows, words, strict=True)]
     await add_first_decision(shard, found)
     return found
 
 
-def fault_of(script: str, row: Reviewed, word: str) -> RQueueError | None:
+def fault_of(move: str, row: Reviewed, word: str) -> RQueueError | None:
     """Returns the error for one word of a reply; None for OK."""
     task, (kind, _, found) = TaskId.from_ulid(row.task), word.partition(":")
     if kind == DECIDED:
         return AlreadyDecided(task, found=found, life=row.life or 0)
-    return lease_fault(script, task, "", word)
+    return lease_fault(move, task, "", word)
 
 
 async def add_first_decision(shard: Shard, found: Iterable[object]) -> None:

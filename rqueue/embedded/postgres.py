@@ -53,13 +53,13 @@ def url(socket_folder: Path) -> str:
 def prepare(folder: Path) -> Path:
     """Creates the cluster if there is none. It gets its final name once it is complete."""
     made, new = home(folder), folder / "postgres.new"
-    with (folder / "postgres.lock").open("a") as turn:
-        lock_file(turn.fileno(), fcntl.LOCK_EX, time.monotonic() + START_SEC)
+    with (folder / "postgres.lock").open("a") as lock:
+        lock_file(lock.fileno(), fcntl.LOCK_EX, time.monotonic() + START_SEC)
         if made.is_dir():
             return made
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
-        create(programs(new), new, turn.fileno())
+        create(programs(new), new, lock.fileno())
         new.rename(made)
     return made
 

@@ -83,8 +83,8 @@ def release(folder: Path) -> None:
 def open_share(folder: Path, kind: Kind) -> Share:
     """Takes the owner's lock, and makes sure that the server is watched and answers."""
     until = time.monotonic() + START_SEC
-    with (folder / "start.lock").open("a") as turn:
-        lock_file(turn.fileno(), fcntl.LOCK_EX, until)
+    with (folder / "start.lock").open("a") as lock:
+        lock_file(lock.fileno(), fcntl.LOCK_EX, until)
         owners = os.open(folder / watcher.OWNERS, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             # Waits while a watcher stops the server of former owners.

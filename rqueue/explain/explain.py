@@ -29,7 +29,7 @@ ATTEMPTS = 3
 
 
 class Standing(NamedTuple):
-    """The position of a task in its lane at one moment, in the units of the scripts. If the task is
+    """The position of a task in its lane at one moment, in the units of the moves. If the task is
     not READY (`stands` is False), `before` and `ahead` are computed as if it were.
     """
 

@@ -72,7 +72,8 @@ def earliest(holds: Sequence[Hold], now: datetime) -> datetime | None:
 def sentence_of(hold: Hold) -> str:
     """Returns the sentence that describes a hold."""
     sentence = SENTENCES.get(hold.word, hold.word + " {what}")
-    return sentence.format(what=named(hold).replace("=", " ")).rstrip(": ")
+    what = named(hold).replace("=", " ")
+    return sentence.format(what=what) if what else sentence.format(what="").rstrip(": ")
 
 
 def named(hold: Hold) -> str:

@@ -76,17 +76,17 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """The state of one worker name. `said` is the registration, None for a worker that claims by
-    hand or has left. `runs` is the number of live processes with the name; `held` are its leases.
-    `budget_remaining_usd` is None without a budget of its own. `blamed_at` is when the worker was
-    drained because it failed tasks that others completed.
+    """The state of one worker name. `registration` is what the worker offers, None for a worker
+    that claims by hand or has left. `runs` is the number of live processes with the name; `held`
+    are its leases. `budget_remaining_usd` is None without a budget of its own. `blamed_at` is when
+    the worker was drained because it failed tasks that others completed.
     """
 
     name: str
     status: WorkerStatus
     last_heartbeat: datetime
     silent_ms: int
-    said: Registration | None = None
+    registration: Registration | None = None
     runs: int = 0
     budget_remaining_usd: float | None = None
     held: Sequence[LeaseEntry] = field(default_factory=list)
@@ -111,7 +111,7 @@ async def workers(shard: Shard) -> list[WorkerInfo]:
                 status=status_of(one, shard.terms.lease_ms),
                 last_heartbeat=now - timedelta(milliseconds=silent_ms),
                 silent_ms=silent_ms,
-                said=latest(one),
+                registration=latest(one),
                 runs=len(live_runs(one)),
                 budget_remaining_usd=account.remaining_usd if account else None,
                 held=consumer.held if consumer else (),

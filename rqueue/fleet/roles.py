@@ -1,4 +1,4 @@
-"""The roles of principals, stored in Redis and checked by the scripts that create tasks."""
+"""The roles of principals, stored in Redis and checked by the moves that create tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def drop_role(shard: Shard, principal: str, *, by: str | None) -> None:
 
 
 async def change(
-    shard: Shard, script: str, principal: str, args: dict[str, Argument], *, by: str | None
+    shard: Shard, move: str, principal: str, args: dict[str, Argument], *, by: str | None
 ) -> None:
     """Changes the role of a principal on behalf of `by`; None stands for no principal."""
     given: dict[str, Argument] = {
@@ -42,10 +42,10 @@ async def change(
         **args,
         **shard.request_args(),
     }
-    reply = await shard.run(script, given)
+    reply = await shard.run(move, given)
     if text(reply[0]) == "FORBIDDEN":
         raise forbidden(text(reply[1]), "change roles")
-    ok(script, principal, reply)
+    ok(move, principal, reply)
 
 
 class Roles:

@@ -23,13 +23,13 @@ LONGEST_SEC = 15.0
 class Reported:
     """The number of lanes that one tick has reported for the first time."""
 
-    told: int = 0
+    lanes: int = 0
 
 
 class UnservedReporter:
     """Compares the lanes that have ready tasks with what live workers offer. A tick takes time
     proportional to the number of lanes and workers. Any number of instances may run, because the
-    script records since when a lane is unserved and whether that was reported.
+    move records since when a lane is unserved and whether that was reported.
     """
 
     name = "reporter"

@@ -1,4 +1,4 @@
-"""Reads the breakers of a shard, and opens and closes them for an operator. The scripts that settle
+"""Reads the breakers of a shard, and opens and closes them for an operator. The moves that settle
 tasks change them after failures and completions.
 """
 
@@ -51,7 +51,7 @@ async def close_breaker(shard: Shard, type: str) -> None:
 
 
 def breaker_of(row: list[bytes], now_ms: int) -> Breaker:
-    """Returns the breaker in one row of the script's reply. A breaker whose time has passed is
+    """Returns the breaker in one row of the move's reply. A breaker whose time has passed is
     half-open, with or without a probing task.
     """
     type, probing, *flat = map(text, row)

@@ -68,7 +68,7 @@ async def lift(shard: Shard, *, type: str | None = None, key: str | None = None)
 
 
 def slowdown_of(what: str, until_ms: int, span_ms: int, now_ms: int) -> Slowdown:
-    """Returns the slow-down in one row of the script's reply. The recovery takes as long as the
+    """Returns the slow-down in one row of the move's reply. The recovery takes as long as the
     rest.
     """
     named = what.startswith(KEY)

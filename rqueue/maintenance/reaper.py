@@ -154,7 +154,7 @@ class Reaper:
         error = f"the worker was silent for {lease.idle_ms / 1000:.0f} s"
         report = Report(lease.consumer, error, self.clock.now())
         rules = rules_of(task.spec, self.current)
-        # Claimed ahead of a free slot: the task had not begun.
+        # Prefetched: the task had not begun.
         unbegun = task.started_at is None and not task.damaged
         state = State.CLAIMED if unbegun else State(lease.state)
         outcome = Lost(state, exclusive=not unbegun and await self.ran_exclusively(lease))

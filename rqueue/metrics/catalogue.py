@@ -96,7 +96,7 @@ METRICS = (
            ("queue", "sink")),
     Metric("rqueue_scheduler_leading", "gauge", "1 if this process leads the services",
            ("queue",)),
-    Metric("rqueue_script_seconds", "histogram", "round trips of scripts", ("script",),
+    Metric("rqueue_script_seconds", "histogram", "round trips of moves", ("script",),
            SCRIPT_BOUNDS),
     Metric("rqueue_event_loop_lag_seconds", "gauge", "delay of the event loop",
            ("agent_id",)),

@@ -138,7 +138,7 @@ class Monitor(Source):
         self.served_queues = served_queues
         self.ports = ports
         self.supervisor = supervisor
-        self.scripts = Figures()
+        self.moves = Figures()
         self.queues = Figures()
         self.queues_at = float("-inf")
         self.reading = asyncio.Lock()
@@ -178,9 +178,9 @@ class Monitor(Source):
             if one.worker is not None:
                 one.worker.executor.stats.watch_waits()
 
-    def timed(self, script: str, seconds: float) -> None:
-        """Counts a script call."""
-        self.scripts.observe("rqueue_script_seconds", script, value=seconds)
+    def timed(self, move: str, seconds: float) -> None:
+        """Counts a call of a move."""
+        self.moves.observe("rqueue_script_seconds", move, value=seconds)
 
     def run(self) -> None:
         """The thread."""
@@ -249,7 +249,7 @@ class Monitor(Source):
     def counted(self) -> dict[str, Any]:
         """The metrics of this process, as they are sent."""
         figures = self.gauges.process(self.served_queues)
-        figures.add(self.scripts.cells)
+        figures.add(self.moves.cells)
         for one in self.served_queues:
             if one.worker is not None:
                 figures.put("rqueue_event_loop_lag_seconds", one.worker.name, value=self.lag)

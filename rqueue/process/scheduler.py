@@ -54,7 +54,7 @@ async def lead(shard: Shard, owner: str, *, ttl_ms: int) -> Term:
     return Term(text(found), int(epoch), int(left), int(now))
 
 
-async def yield_lead(shard: Shard, owner: str) -> bool:
+async def yield_term(shard: Shard, owner: str) -> bool:
     """Gives up the leadership; False if another owner has it."""
     reply = await shard.run("scheduler/yield", {"owner": owner})
     if text(reply[0]) == "LOST":
@@ -214,9 +214,9 @@ class Scheduler:
         """Gives up the term, which this scheduler may hold even if it got no reply."""
         try:
             async with asyncio.timeout(YIELD_SEC):
-                await yield_lead(self.shard, self.owner.name)
+                await yield_term(self.shard, self.owner.name)
         except (RQueueError, TimeoutError) as error:
-            LOG.info("the term was not given up and expires: %s", error, extra=self.fields())
+            LOG.info("resigning failed, the term expires: %s", error, extra=self.fields())
 
     def server_ms(self) -> float:
         """The server's time: that of the last reply plus the time since."""

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ HEALTHY_SEC = 10.0
 CANNOT_BE_SET_UP = 5
 # Reached quickly with fast tasks, so it does not count as a failed start.
 MAX_TASKS = "--max-tasks"
-MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_LINE_BYTES, CHUNK_BYTES = 16 * 1024 * 1024, 1 << 16
 # The last messages of an ended process are available within this time.
 LAST_OUTPUT_SEC = 2.0
 
@@ -207,15 +207,9 @@ class Request:
 class Subprocess:
     """The supervisor's end of the connection; the other end is `SupervisorPipe`."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, end: socket.socket) -> None:
         self.process = process
-        self.reader = reader
-        self.writer = writer
+        self.end = end
         self.figures: Cells = {}
         self.limit = ""
         self.opened = self.up = self.final_received = False
@@ -225,7 +219,7 @@ class Subprocess:
     async def listen(self) -> None:
         """Handles the messages of the process until it is gone."""
         with suppress(OSError, ValueError):
-            while line := await self.reader.readline():
+            async for line in lines_of(self.end):
                 word, value = json.loads(line)
                 if word == "figures":
                     self.figures = unpacked(value)
@@ -239,8 +233,9 @@ class Subprocess:
                     self.requests.pop(word).answer.set_result(value)
 
     def send(self, word: str) -> None:
-        """Sends a word to the process."""
-        self.writer.write(word.encode() + b"\n")
+        """Sends a word to the process, unless that has ended."""
+        with suppress(OSError):
+            self.end.send(word.encode() + b"\n")
 
     def resize(self, slots: int) -> None:
         """Sets the slots of the process; it may have just been started."""
@@ -284,20 +279,40 @@ class Subprocess:
         code = await self.process.wait()
         await asyncio.wait([self.listening], timeout=LAST_OUTPUT_SEC)
         self.listening.cancel()
-        self.writer.close()
+        await asyncio.wait([self.listening])
+        self.end.close()
         return code
+
+
+async def lines_of(end: socket.socket) -> AsyncIterator[bytes]:
+    """The lines of a socket until its other end is closed. Raises ValueError for one too long.
+
+    Read from the socket itself, which keeps what an ended process has sent. A stream would drop
+    it at an error of a write, or of a read before the next line is taken.
+    """
+    loop, rest = asyncio.get_running_loop(), b""
+    while data := await loop.sock_recv(end, CHUNK_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line
+        if len(rest) > MAX_LINE_BYTES:
+            raise ValueError("the line is too long")
 
 
 async def start(command: Sequence[str]) -> Subprocess:
     """Starts a process with a connection to it."""
     ours, theirs = socket.socketpair()
-    with theirs:
-        # A separate session: Ctrl-C reaches the process only through the supervisor, and once.
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            start_new_session=True,
-            pass_fds=(theirs.fileno(),),
-            env={**os.environ, VARIABLE: str(theirs.fileno())},
-        )
-    reader, writer = await asyncio.open_connection(sock=ours, limit=MAX_LINE_BYTES)
-    return Subprocess(process, reader, writer)
+    ours.setblocking(False)
+    try:
+        with theirs:
+            # A separate session: Ctrl-C reaches the process only through the supervisor, and once.
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+                env={**os.environ, VARIABLE: str(theirs.fileno())},
+            )
+    except BaseException:
+        ours.close()
+        raise
+    return Subprocess(process, ours)

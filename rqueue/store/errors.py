@@ -60,7 +60,7 @@ def translate(error: BaseException, what: str = "redis") -> RQueueError:
         case driver.AuthenticationError() | driver.AuthorizationError():
             return ConfigError("url", "the server refuses this user or password")
         case _ if is_forbidden(error):
-            return ConfigError("url", f"the server's ACL forbids this user to run {what}")
+            return ConfigError("url", f"the server's ACL forbids this user a command: {what}")
         case _ if is_unavailable(error):
             return StoreUnavailable(f"{what}: {cause(error)}")
         case _:

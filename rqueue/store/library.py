@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -79,8 +80,11 @@ def built_text() -> str:
     """The library file of this installation, made again where it is out of date."""
     built = PACKAGE / FILE
     sources = PACKAGE.parent / "lua"
-    if not sources.is_dir() or is_fresh(built, sources):
+    # Beside an installed package, a folder of this name is somebody else's.
+    if not (sources / "lib" / "core" / "tasks.lua").is_file():
         return built.read_text(encoding="utf-8")
+    if is_fresh(built, sources) and SIGNATURES in (text := built.read_text(encoding="utf-8")):
+        return text
     text = assemble(sources)
     # In a tree that is not writable, each process assembles its own.
     with suppress(OSError):
@@ -132,6 +136,7 @@ def newest_ns(folder: Path | str) -> int:
 
 def replace(path: Path, text: str) -> None:
     """Writes a file whole: a process that reads it meanwhile sees the old one or the new one."""
-    draft = path.with_suffix(f".{os.getpid()}")
+    # Random: processes of several containers may have one number and share the tree.
+    draft = path.with_suffix(f".{secrets.token_hex(8)}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)

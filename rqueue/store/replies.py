@@ -50,7 +50,7 @@ def text(value: bytes | str | int) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
+def ok(move: str, task: str, reply: list[Any]) -> list[Any]:
     """The rest of a reply that begins with OK; raises the error of any other word."""
     match [text(reply[0]), *reply[1:]]:
         case ["OK", *rest]:
@@ -58,7 +58,7 @@ def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
         case ["GONE"]:
             raise TaskNotFound(task)
         case ["STATE", found]:
-            raise WrongState(task, found=text(found), wanted=wanted(script))
+            raise WrongState(task, found=text(found), wanted=wanted(move))
         case ["CYCLE" | "FAR" | "PARENT" as word, *parent]:
             path = [TaskId.from_ulid(text(one)) for one in parent]
             raise InvalidGraph(UNMET[word], (task, *path) if word != "FAR" else (task,))
@@ -67,23 +67,23 @@ def ok(script: str, task: str, reply: list[Any]) -> list[Any]:
         case ["CLOSING", dag]:
             raise DagEnded(DagId.from_ulid(text(dag)), "being cancelled")
         case _:
-            raise ScriptFault(script, reply)
+            raise ScriptFault(move, reply)
 
 
-def lease_fault(script: str, task: str, token: str, word: str) -> RQueueError | None:
+def lease_fault(move: str, task: str, token: str, word: str) -> RQueueError | None:
     """The error for a word about one lease; None for OK."""
     if word == "LOST":
         return LeaseLost(task, token)
     if word == "GONE":
         return TaskNotFound(task)
     if word.startswith("STATE:"):
-        return WrongState(task, found=word[6:], wanted=wanted(script))
+        return WrongState(task, found=word[6:], wanted=wanted(move))
     return None
 
 
-def wanted(script: str) -> Sequence[State]:
+def wanted(move: str) -> Sequence[State]:
     """The states that a move needs."""
-    verb = script.split("/")[1]
+    verb = move.split("/")[1]
     return NEEDS[verb] if verb in NEEDS else sorted(TRANSITIONS[verb].sources)
 
 

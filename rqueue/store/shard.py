@@ -103,8 +103,8 @@ class Shard:
         # them.
         self.lanes = Lanes()
         self.move_keys = {
-            name: {key: getattr(keys, key)() for key in script.keys}
-            for name, script in runner.moves.items()
+            name: {key: getattr(keys, key)() for key in move.keys}
+            for name, move in runner.moves.items()
         }
 
     def request_args(self) -> dict[str, Argument]:
@@ -132,10 +132,10 @@ class Shard:
         self, name: str, calls: Sequence[Callable[[], CallArguments]]
     ) -> list[Reply | RQueueError]:
         """Calls a move of this shard several times, without waiting for replies in between."""
-        script, keys = self.runner.moves[name], self.move_keys[name]
+        move, keys = self.runner.moves[name], self.move_keys[name]
 
         def words(call: Callable[[], CallArguments]) -> list[Argument]:
             args, rows = call()
-            return script.pack(keys, {"root": self.root, **args}, rows)
+            return move.pack(keys, {"root": self.root, **args}, rows)
 
         return await self.runner.run_all(name, [partial(words, call) for call in calls])

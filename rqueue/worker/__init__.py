@@ -1,1 +1,1 @@
-"""The worker: it claims tasks, runs their handlers and settles what they came to."""
+"""The worker: it claims tasks, runs their handlers and settles the outcomes."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rqueue.middleware import Depends, Hooks
     from rqueue.store.shard import Shard
     from rqueue.task.spec import TaskSpec
-    from rqueue.worker.children.pool import ChildPool
+    from rqueue.worker.children.pool import SubprocessPool
     from rqueue.worker.context import Context
     from rqueue.worker.handler import Handler
     from rqueue.worker.threads import Threads
@@ -51,22 +51,22 @@ FALLS_BACK_AFTER = 2
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A result that was checked and encoded in the child process."""
+    """A result that was checked and encoded in the subprocess."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Runners:
-    """The threads and child processes that run handlers outside of the event loop."""
+    """The threads and subprocesses that run handlers outside of the event loop."""
 
     threads: Threads
-    children: ChildPool
+    subprocesses: SubprocessPool
 
     async def aclose(self) -> None:
-        """Ends the child processes and the idle threads; threads of stopped handlers run on."""
+        """Ends the subprocesses and the idle threads; threads of stopped handlers run on."""
         self.threads.close()
-        await self.children.aclose()
+        await self.subprocesses.aclose()
 
 
 async def perform(
@@ -84,7 +84,7 @@ async def perform(
         if handler.kind == "async" and not handler.dependencies:
             return await handler.function(**arguments)
         if handler.kind == "process":
-            return await runners.children.run(handler, ctx)
+            return await runners.subprocesses.run(handler, ctx)
         return await perform_with(handler, arguments, ctx, runners.threads)
     except asyncio.CancelledError:
         if ctx.stopped:

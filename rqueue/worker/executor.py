@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from rqueue.worker.attempt import (
     until_answered,
     with_failure_history,
 )
-from rqueue.worker.children.pool import ChildPool
+from rqueue.worker.children.pool import SubprocessPool
 from rqueue.worker.context import Context, Suspended
 from rqueue.worker.context.inputs import store_result
 from rqueue.worker.context.spawn import Spawner
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from rqueue.worker.slots import Running
 
 
-LOG = logging.getLogger("rqueue.worker")
 OVERRUN = Failed(
     Reason.BUDGET_EXCEEDED,
     "it exceeds its max_cost_usd, or the remaining budget of its DAG, worker or day",
@@ -87,11 +85,11 @@ class Executor(FailureSettler):
         # A result above the queue's limit is stored as an artifact, up to the artifact limit.
         self.in_queue_bytes = parts.settings.max_result_bytes
         self.max_result_bytes = max(self.in_queue_bytes, parts.shelf.rules.max_result_bytes)
-        children = ChildPool(
+        subprocesses = SubprocessPool(
             grace_sec=parts.settings.kill_grace_sec,
             max_result_bytes=self.max_result_bytes,
         )
-        self.runners = Runners(Threads(), children)
+        self.runners = Runners(Threads(), subprocesses)
         self.validator_runner = ValidatorRunner(parts.shard, parts.settings, parts.hooks)
         self.check(offer)
 
@@ -251,7 +249,7 @@ class Executor(FailureSettler):
         self.settle_hooks.completed(done, words)
 
     async def aclose(self) -> None:
-        """Closes threads, child processes and validators after the pending hooks have run."""
+        """Closes threads, subprocesses and validators after the pending hooks have run."""
         await self.settle_hooks.aclose()
         await self.validator_runner.aclose()
         await self.runners.aclose()

@@ -149,21 +149,21 @@ class Handler:
         module = getattr(self.function, "__module__", None)
         name = getattr(self.function, "__qualname__", None)
         if module is None or name is None or "<" in name:
-            rule = "a child process cannot import it: define it with `def` at module level"
+            rule = "a subprocess cannot import it: define it with `def` at module level"
             raise ConfigError(f"task {self.type}", rule)
         return module, name
 
     def check_importable(self) -> None:
-        """Raises ConfigError if a child process could not import the function."""
+        """Raises ConfigError if a subprocess could not import the function."""
         module, name = self.import_path
         if module == "__main__":
             rule = (
-                "is in the main module, which a child process cannot import: move it to another "
+                "is in the main module, which a subprocess cannot import: move it to another "
                 "module and run `rqueue worker MODULE:QUEUE`"
             )
             raise ConfigError(f"task {self.type}", rule)
         if function_at(module, name) is not self.function:
-            rule = f"a child process would import another function from {module}.{name}"
+            rule = f"a subprocess would import another function from {module}.{name}"
             raise ConfigError(f"task {self.type}", rule)
 
     def parts_of(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Reference]]:

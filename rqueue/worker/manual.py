@@ -152,9 +152,9 @@ class Lease:
         """Releases the task: READY again at its old place, no attempt spent."""
         self.raise_for("task/release", await leases.release(self.settler.shard, [self.held]))
 
-    def raise_for(self, script: str, words: list[str]) -> None:
+    def raise_for(self, move: str, words: list[str]) -> None:
         """Raises the error of a reply that is not OK."""
-        fault = lease_fault(script, self.id, self.token, words[0])
+        fault = lease_fault(move, self.id, self.token, words[0])
         if fault is not None:
             raise fault
 

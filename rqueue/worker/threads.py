@@ -18,7 +18,7 @@ from typing import Any
 LOG = logging.getLogger("rqueue.worker")
 # How many threads of stopped attempts may run on.
 MAX_ABANDONED = 100
-# The signals that a worker, its supervisor and its child processes handle.
+# The signals that a worker, its supervisor and its subprocesses handle.
 HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGTTIN, signal.SIGTTOU)
 BLOCKED = threading.local()
 

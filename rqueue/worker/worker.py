@@ -415,7 +415,7 @@ async def withdraw(worker: Worker) -> None:
     given += worker.slots.ready
     worker.slots.ready.clear()
     if stopping:
-        worker.executor.runners.children.kill()
+        worker.executor.runners.subprocesses.kill()
         running = list(worker.slots.running.values())
         given += [one.grant for one in running]
         for one in running:

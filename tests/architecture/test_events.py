@@ -1,4 +1,4 @@
-"""The catalogue of events matches the scripts."""
+"""The catalogue of events matches the moves."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ EVENT = re.compile(r'"([a-z]+\.[a-z_]+)"')
 FIELD = re.compile(r"\{(\w+)\}")
 
 
-def events_of_scripts() -> set[str]:
-    """Every event that a script names."""
+def events_of_moves() -> set[str]:
+    """Every event that a move names."""
     texts = (content(path) for path in [*MOVES, *LUA_MODULES])
     return {name for text in texts for name in EVENT.findall(text)}
 
 
 def test_scripts_and_the_catalogue_have_the_same_events() -> None:
-    assert events_of_scripts() == set(CATALOGUE)
+    assert events_of_moves() == set(CATALOGUE)
 
 
 def test_no_event_has_two_rows() -> None:

@@ -1,34 +1,42 @@
-"""The guide about extending: applied to a copy of the sources, loaded, and its tests run."""
+"""The guide about extending: applied to a copy of the sources, which then passes lint and tests."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
-from redis import asyncio as aredis
 
-from rqueue.runtime import assemble
-from rqueue.settings.load import Settings
-from rqueue.store.connection import Connection
-from rqueue.store.library import build
-from rqueue.store.runner import Runner
-from tests import harness as harnesses
 from tests.architecture.tree import ROOT
-from tests.harness import Harness
 
 PAGE = (ROOT / "docs" / "guides" / "extending.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(\w+) (new )?(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEW = {name: text for _, new, name, text in BLOCK.findall(PAGE) if new}
-CHANGED = {name: text for kind, _, name, text in BLOCK.findall(PAGE) if kind == "diff"}
-TESTS = "tests/hours/test_admin.py"
-
-Test = Callable[[Harness], Awaitable[None]]
+CHANGES = [(name, text) for kind, _, name, text in BLOCK.findall(PAGE) if kind == "diff"]
+PYTHON = sorted(name for name in {*NEW, *dict(CHANGES)} if name.endswith(".py"))
+GATES = "lua/lib/limits/gates.lua"
+TESTS = "tests/limits/test_hours.py"
+# The tests that list moves, keys, calls, files or pages.
+LISTING = (
+    "tests/architecture/test_layout.py",
+    "tests/architecture/test_lua.py",
+    "tests/architecture/test_pages.py",
+    "tests/architecture/test_sizes.py",
+    "tests/deploy/test_access.py::test_every_move_is_called_by_some_role",
+    "tests/integration/test_lost_reply.py::test_every_script_that_writes_has_a_case",
+    "tests/queue/test_face.py",
+    "tests/reference/queue/test_model_server.py",
+)
+LINT = (
+    ("-m", "ruff", "format", "--check", *PYTHON),
+    ("-m", "ruff", "check", *PYTHON),
+    ("-m", "tools.lint_lua"),
+    ("-c", "from importlinter.cli import lint_imports_command as lint; lint()"),
+)
 
 
 def changed(text: str, diff: str) -> str:
@@ -40,85 +48,75 @@ def changed(text: str, diff: str) -> str:
     return text.replace(old, new)
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """The sources with the changes of the page."""
-    for folder in ("lua", "rqueue/store"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources with the changes of the page and regenerated pages."""
+    tree = tmp_path_factory.mktemp("extended") / "rqueue"
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "_library.lua"))
+    shutil.copy(ROOT / ".luacheckrc", tree)
     for name, text in NEW.items():
-        path = tmp_path / name
+        path = tree / name
+        assert not path.exists()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-    for name, diff in CHANGED.items():
-        path = tmp_path / name
+    for name, diff in CHANGES:
+        path = tree / name
         path.write_text(changed(path.read_text("utf-8"), diff), "utf-8")
-    return tmp_path
+    made = run(tree, "-m", "tools.generate_docs")
+    assert made.returncode == 0, made.stdout
+    return tree
 
 
-def extended(tree: Path, connection: Connection, client: aredis.Redis) -> Harness:
-    """A queue on the library of changed sources."""
-    with pytest.MonkeyPatch.context() as patched:
-
-        def assembled(settings: Settings, connection: Connection) -> Any:
-            return assemble(settings, connection, runner=Runner(connection, build(tree / "lua")))
-
-        patched.setattr(harnesses, "assemble", assembled)
-        return harnesses.build(connection, client)
-
-
-def module(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A Python file of the page, imported under its own name."""
-    dotted = name.removesuffix(".py").replace("/", ".")
-    made = ModuleType(dotted)
-    monkeypatch.setitem(sys.modules, dotted, made)
-    exec(compile(NEW[name], name, "exec"), vars(made))
-    return made
+def run(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a tree, on the modules of that tree."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=tree, env={**others, "PYTHONPATH": str(tree)}, check=False, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
 
-@pytest.fixture
-def tests(monkeypatch: pytest.MonkeyPatch) -> dict[str, Test]:
-    """The tests of the page, by name."""
-    module("rqueue/hours/admin.py", monkeypatch)
-    found = vars(module(TESTS, monkeypatch)).items()
-    return {name: test for name, test in found if name.startswith("test_")}
+def run_tests(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs tests of a tree on the embedded Valkey."""
+    options = ("-q", "-n", "0", "-p", "no:cacheprovider", "--servers", "valkey")
+    return run(tree, "-m", "pytest", *options, *words)
 
 
 def test_the_page_contains_all_files_of_a_gate() -> None:
     assert set(NEW) == {
-        "lua/lib/limits/hours.lua", "lua/hours/set.lua", "rqueue/hours/admin.py", TESTS,
+        "lua/lib/limits/hours.lua", "lua/hours/set.lua", "rqueue/limits/hours.py", TESTS,
+        "tests/lua/hours/test_set.py",
     }  # fmt: skip
-    assert set(CHANGED) == {
-        "lua/lib/limits/gates.lua", "lua/lib/claim/take.lua", "rqueue/store/keys.py",
-    }  # fmt: skip
+    assert set(dict(CHANGES)) >= {GATES, "lua/lib/claim/take.lua", "rqueue/store/keys.py"}
 
 
-def test_the_changed_key_catalogue_is_python(tree: Path) -> None:
-    text = (tree / "rqueue" / "store" / "keys.py").read_text("utf-8")
+def test_the_tests_of_the_page_pass(tree: Path) -> None:
+    found = run_tests(tree, TESTS, "tests/lua/hours", "tests/lua/test_late_copies.py")
 
-    assert "def hours(self, type: str) -> str:" in text
-    compile(text, "keys.py", "exec")
-
-
-async def test_the_tests_of_the_page_pass(
-    tree: Path, connection: Connection, client: aredis.Redis, tests: dict[str, Test]
-) -> None:
-    for test in tests.values():
-        await client.flushall()
-        # A new queue: lanes of two databases created in the same millisecond have the same version.
-        harness = extended(tree, connection, client)
-        await test(harness)
-        await harness.queue.aclose()
-
-    assert len(tests) >= 4
+    assert found.returncode == 0, found.stdout
 
 
-async def test_the_tests_of_the_page_fail_without_the_gate_in_the_claim(
-    tree: Path, connection: Connection, client: aredis.Redis, tests: dict[str, Test]
-) -> None:
-    shutil.copy(ROOT / "lua" / "lib" / "limits" / "gates.lua", tree / "lua" / "lib" / "limits")
-    harness = extended(tree, connection, client)
+def test_the_tests_that_list_moves_and_calls_pass_on_the_changed_tree(tree: Path) -> None:
+    found = run_tests(tree, *LISTING)
 
-    with pytest.raises(AssertionError):
-        await tests["test_nothing_is_handed_out_outside_the_hours"](harness)
+    assert found.returncode == 0, found.stdout
 
-    await harness.queue.aclose()
+
+@pytest.mark.parametrize("words", LINT, ids=["format", "ruff", "lua", "imports"])
+def test_the_changed_tree_passes_lint(tree: Path, words: tuple[str, ...]) -> None:
+    found = run(tree, *words)
+
+    assert found.returncode == 0, found.stdout
+
+
+def test_the_tests_of_the_page_fail_without_the_gate_in_the_claim(tree: Path) -> None:
+    with_gate = (tree / GATES).read_text("utf-8")
+    shutil.copy(ROOT / GATES, tree / GATES)
+    try:
+        found = run_tests(tree, TESTS, "-k", "outside_the_hours")
+    finally:
+        (tree / GATES).write_text(with_gate, "utf-8")
+
+    assert found.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed" in found.stdout

@@ -32,12 +32,12 @@ def test_the_first_line_of_a_script_matches_the_table_of_moves(path: Path) -> No
     else:
         assert move is not None, "the table has no such move"
         assert states(first["from"].replace("|", " ")) == move.sources
-        # A move may have more than one script: each names its own steps.
+        # A row may have more than one file: each names its own steps.
         assert states(first["to"].replace("|", " ")) <= move.targets
 
 
 @for_each(MOVES)
-def test_header_and_script_have_the_same_places(path: Path) -> None:
+def test_header_and_code_have_the_same_places(path: Path) -> None:
     for kind in ("KEYS", "ARGV"):
         listed = section(path, kind)
         used = {int(at) for name, at in PLACE.findall(code(path)) if name == kind}

@@ -7,11 +7,14 @@ import tomllib
 
 import pytest
 
-from tests.architecture.tree import ROOT
+from tests.architecture.tree import PACKAGE, ROOT
 
 PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
 FILE = re.compile(r"`((?:rqueue|lua|tests)/[\w/]+(?:\.py|\.lua|/)?)[`*]")
+# A file, and names in parentheses beside it.
+NAMES = re.compile(r"`((?:rqueue|lua|tests)/[\w/]+\.(?:py|lua))` \(((?:`\w+`(?:, | and )?)+)\)")
 ROW = re.compile(r"^\| (\w+) \| `(\w+)` \|", re.MULTILINE)
+FEATURE = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 MOST_PYTHON, MOST_LUA = 25, 15
 
 
@@ -25,6 +28,33 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
 
     assert named
     assert sorted(one for one in named if not (ROOT / one).exists()) == []
+
+
+def test_names_beside_a_file_are_defined_in_it() -> None:
+    named = [
+        (file, name)
+        for page in PAGES
+        for file, names in NAMES.findall(text_of(page))
+        for name in re.findall(r"\w+", names)
+    ]
+
+    assert len(named) >= 2
+    assert [one for one in named if not defines(*one)] == []
+
+
+def defines(file: str, name: str) -> bool:
+    """Whether a Python or Lua file defines a name at its top level."""
+    definition = rf"^(?:(?:async )?def |class |local function |function \w+\.)?{name}\b(?=[(:=\[ ])"
+    return re.search(definition, text_of(file), re.MULTILINE) is not None
+
+
+def test_every_package_and_module_is_in_a_table() -> None:
+    page = text_of("docs/architecture.md")
+    listed = {package for _, package in ROW.findall(page)} | set(FEATURE.findall(page))
+    modules = [*PACKAGE.glob("[a-z]*.py"), *(path.parent for path in PACKAGE.glob("*/__init__.py"))]
+    there = {path.stem for path in modules}
+
+    assert sorted(there ^ listed) == []
 
 
 def test_a_plain_task_is_followed_through_few_files() -> None:

@@ -121,6 +121,19 @@ def test_command_modules_import_neither_queue_nor_driver() -> None:
     assert among(found, EXTRAS | {"redis", "rqueue.process", "rqueue.queue"}) == []
 
 
+def test_rich_is_imported_only_where_something_is_drawn() -> None:
+    found = modules("import rqueue.cli.dag.watch, rqueue.cli.top, rqueue.cli.output.panels")
+
+    assert among(found, {"rich"}) == []
+
+
+@pytest.mark.parametrize("module", ["top", "functions"])
+def test_commands_without_times_or_documents_do_not_import_pydantic(module: str) -> None:
+    found = modules(f"import rqueue.cli.{module}")
+
+    assert among(found, {"pydantic"}) == []
+
+
 def test_completing_options_imports_only_the_module_of_the_command() -> None:
     found = modules(command_line(), **completion("rqueue breaker "))
 

@@ -49,7 +49,7 @@ BAD = {
 }
 
 
-async def plant(
+async def write_row(
     pg_env: ArchiverHarness, definition: bytes, result: bytes = b"null", **changes: str | bytes
 ) -> TaskId:
     """Writes a completed task with these bytes, as a broken producer would."""
@@ -80,17 +80,17 @@ async def emptied(pg_env: ArchiverHarness) -> Any:
 @pytest.mark.parametrize("where", ["definition", "result"])
 async def test_every_bad_input_is_stored_unchanged(env: ArchiverHarness, where: str) -> None:
     innocent = [await env.completed(n) for n in range(3)]
-    planted = {}
+    written = {}
     for name, data in BAD.items():
         bytes = {"definition": data} if where == "definition" else {"definition": b"{}"}
-        planted[name] = await plant(env, **bytes, result=data if where == "result" else b"1")
+        written[name] = await write_row(env, **bytes, result=data if where == "result" else b"1")
     innocent += [await env.completed(n) for n in range(3)]
 
     done = await emptied(env)
 
     assert done.quarantined == 0
     kept: dict[Any, Any] = dict(env.query(f"SELECT id, {where} FROM rqueue.task_lives"))
-    for name, task in planted.items():
+    for name, task in written.items():
         assert (kept[task.uuid] or b"") == BAD[name], name
     assert {task.uuid for task in innocent} <= set(kept)
 
@@ -98,7 +98,7 @@ async def test_every_bad_input_is_stored_unchanged(env: ArchiverHarness, where: 
 async def test_a_tag_too_long_for_the_index_is_cut(
     pg_env: ArchiverHarness,
 ) -> None:
-    task = await plant(pg_env, BAD["long tag"])
+    task = await write_row(pg_env, BAD["long tag"])
 
     assert (await emptied(pg_env)).quarantined == 0
 
@@ -183,7 +183,7 @@ async def test_invalid_fields_do_not_block_others(
     pg_env: ArchiverHarness, changes: dict[str, str]
 ) -> None:
     # Of an unknown type, so that its lane is read too.
-    odd = await plant(pg_env, b"{}", b"1", **changes)
+    odd = await write_row(pg_env, b"{}", b"1", **changes)
     innocent = await pg_env.completed()
 
     await emptied(pg_env)

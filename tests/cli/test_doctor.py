@@ -234,7 +234,7 @@ async def test_without_the_right_to_scan_queues_are_a_warning(
 
     assert found["queues"]["level"] == "warn"
     assert listed.exit_code == 5
-    assert "ACL forbids this user to run" in listed.stderr
+    assert "ACL forbids this user a command: " in listed.stderr
 
 
 async def test_a_replica_is_a_failure(valkey: Server, empty_dir: Path, tmp_path: Path) -> None:

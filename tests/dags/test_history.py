@@ -12,7 +12,7 @@ import pytest
 
 from rqueue import Context, DagStatus, Reject, State
 from rqueue.dags import store as dag_store
-from tests.dags.planted_queue import planted, settled
+from tests.dags.submitted_dags import settled, submit_plan
 from tests.harness import Harness
 from tests.worker.running import working
 
@@ -56,7 +56,7 @@ async def run(harness: Harness, edges: Edges, **facts: Any) -> tuple[Any, dict[s
         for name, above in edges.items()
     }
     async with AsyncExitStack() as stack:
-        dag, ids = await planted(harness, tasks, **facts)
+        dag, ids = await submit_plan(harness, tasks, **facts)
         await stack.enter_async_context(working(harness.queue, concurrency=20))
         async with asyncio.timeout(60):
             while (await dag_store.read(harness.queue._internals.shard, dag)).open > 0:
@@ -141,7 +141,7 @@ async def test_a_chain_of_1000_is_cancelled_from_its_root(harness: Harness) -> N
     names = [str(at) for at in range(1000)]
     edges = {name: names[at - 1 : at] if at else [] for at, name in enumerate(names)}
     tasks = {name: {"type": "code", "after": list(above)} for name, above in edges.items()}
-    dag, ids = await planted(harness, tasks)
+    dag, ids = await submit_plan(harness, tasks)
 
     assert await harness.queue.cancel(ids["0"], "no longer wanted")
 

@@ -57,6 +57,11 @@ def test_every_word_has_a_sentence(word: str) -> None:
             "is exclusive because its worker was lost: waits until w1 holds no other task",
         ),
         (Hold("odd", "thing"), "odd thing"),
+        (Hold("odd"), "odd"),
+        # A colon at the end of a name belongs to it.
+        (Hold("limit", "*@acme:"), "the limit of tenant acme: is reached"),
+        (Hold("budget", "acme:"), "exceeds the remaining budget of acme:"),
+        (Hold("worker", "w1:"), "is leased by w1:"),
     ],
 )
 def test_a_hold_is_described_by_a_sentence(hold: Hold, sentence: str) -> None:

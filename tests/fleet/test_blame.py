@@ -293,5 +293,5 @@ async def test_a_worker_without_statistics_is_still_listed(harness: Harness) -> 
         (known,) = await harness.queue.fleet.workers()
 
     assert known.status is WorkerStatus.ACTIVE
-    assert known.said is not None
-    assert (known.said.worked, known.said.blames) == ({}, {})
+    assert known.registration is not None
+    assert (known.registration.worked, known.registration.blames) == ({}, {})

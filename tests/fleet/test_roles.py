@@ -14,7 +14,7 @@ from rqueue.errors import ConfigError, Forbidden, InvalidTask
 from rqueue.fleet import roles
 from rqueue.settings.load import Settings
 from rqueue.task.spec import TaskSpec
-from tests.dags.planted_queue import settled
+from tests.dags.submitted_dags import settled
 from tests.harness import Harness, opened
 
 AGENT, HUMAN = "agent:coder", "human:ada"

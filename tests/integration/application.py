@@ -131,8 +131,8 @@ def raises_plain(ctx: Context, what: str) -> None:
     raise ENDS[what]
 
 
-@queue.task("brood")
-async def brood(ctx: Context, count: int, seconds: float = 0) -> int:
+@queue.task("fan-out")
+async def fan_out(ctx: Context, count: int, seconds: float = 0) -> int:
     """Waits for naps that it spawned."""
     write(ctx, "begin")
     naps = [nap.call(seconds=seconds) for _ in range(count)]
@@ -141,16 +141,16 @@ async def brood(ctx: Context, count: int, seconds: float = 0) -> int:
     return len(found)
 
 
-@queue.task("brood-thread")
-def brood_thread(ctx: Context, count: int, seconds: float = 0) -> int:
+@queue.task("fan-out-thread")
+def fan_out_thread(ctx: Context, count: int, seconds: float = 0) -> int:
     write(ctx, "begin")
     found = ctx.sync.gather(*[nap.call(seconds=seconds) for _ in range(count)])
     write(ctx, "end")
     return len(found)
 
 
-@queue.task("brood-process", kind="process")
-def brood_process(ctx: Context, count: int, seconds: float = 0) -> int:
+@queue.task("fan-out-process", kind="process")
+def fan_out_process(ctx: Context, count: int, seconds: float = 0) -> int:
     write(ctx, "begin")
     found = ctx.sync.gather(*[nap.call(seconds=seconds) for _ in range(count)])
     write(ctx, "end")

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.harness import build
-from tests.integration.processes import SETTINGS, Fleet, Site
+from tests.integration.processes import SETTINGS, Env, Fleet
 from tests.servers import Server
 
 
 @asynccontextmanager
-async def site_on(server: Server, folder: Path) -> AsyncIterator[Site]:
-    """A site whose processes end with the test."""
+async def env_on(server: Server, folder: Path) -> AsyncIterator[Env]:
+    """An environment whose processes end with the test."""
     fleet = Fleet(server.url, folder)
     client, connection = server.client(), server.connection()
     harness = build(connection, client, **SETTINGS)
     try:
-        yield Site(harness, fleet)
+        yield Env(harness, fleet)
     finally:
         fleet.close()
         await harness.queue.aclose()
@@ -29,9 +29,9 @@ async def site_on(server: Server, folder: Path) -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def site(valkey: Server, tmp_path: Path) -> AsyncIterator[Site]:
-    """A site on the embedded Valkey."""
-    async with site_on(valkey, tmp_path) as found:
+async def env(valkey: Server, tmp_path: Path) -> AsyncIterator[Env]:
+    """An environment on the embedded Valkey."""
+    async with env_on(valkey, tmp_path) as found:
         yield found
 
 
@@ -45,11 +45,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def each_site(
+async def each_env(
     running: Callable[[str], Server], kind: str, tmp_path: Path
-) -> AsyncIterator[Site]:
-    """A site on each of these servers."""
+) -> AsyncIterator[Env]:
+    """An environment on each of these servers."""
     server = running(kind)
     server.flush()
-    async with site_on(server, tmp_path) as found:
+    async with env_on(server, tmp_path) as found:
         yield found

@@ -125,7 +125,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Env:
     """A queue and the processes that work on it."""
 
     harness: Harness

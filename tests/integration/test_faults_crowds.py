@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rqueue.maintenance.janitor import Janitor
-from tests.integration.processes import Site, now, until
+from tests.integration.processes import Env, now, until
 
 LOOPS, IDLE_SEC = 100, 2.0
 IDLE = f"""
@@ -42,11 +42,11 @@ asyncio.run(main())
 
 @pytest.mark.alone
 async def test_f46_idle_workers_do_not_load_the_server_and_receive_new_tasks(
-    site: Site,
+    env: Env,
 ) -> None:
-    client = site.harness.client
-    site.fleet.start("-c", IDLE)
-    await site.up(LOOPS)
+    client = env.harness.client
+    env.fleet.start("-c", IDLE)
+    await env.up(LOOPS)
 
     async def all_parked() -> bool:
         keys = [key async for key in client.scan_iter(match="*}:waiting:*")]
@@ -57,8 +57,8 @@ async def test_f46_idle_workers_do_not_load_the_server_and_receive_new_tasks(
     await asyncio.sleep(IDLE_SEC)
     after = await client.info()
     sent_at = now()
-    handle = await site.harness.queue.enqueue("nap")
-    line = await site.events.until("begin", handle.id.ulid)
+    handle = await env.harness.queue.enqueue("nap")
+    line = await env.events.until("begin", handle.id.ulid)
 
     used = sum(after[name] - before[name] for name in ("used_cpu_user", "used_cpu_sys"))
     commands = after["total_commands_processed"] - before["total_commands_processed"]
@@ -67,17 +67,17 @@ async def test_f46_idle_workers_do_not_load_the_server_and_receive_new_tasks(
     assert commands / IDLE_SEC < 10 * LOOPS
     assert after["connected_clients"] < 3 * LOOPS
     assert line.at - sent_at < 1.0
-    await site.ended([handle.id.ulid])
+    await env.ended([handle.id.ulid])
 
 
-async def test_f47_stopped_workers_leave_no_keys(site: Site) -> None:
-    client, keys = site.harness.client, site.harness.keys
-    process = site.fleet.start("-c", CHURN)
+async def test_f47_stopped_workers_leave_no_keys(env: Env) -> None:
+    client, keys = env.harness.client, env.harness.keys
+    process = env.fleet.start("-c", CHURN)
 
     assert await asyncio.to_thread(process.wait) == 0
-    await site.ended({line.task for line in site.events.lines("end")})
+    await env.ended({line.task for line in env.events.lines("end")})
     names = [name async for name in client.scan_iter(match="*}:waiter:*")]
-    await Janitor(site.harness.queue._internals.shard, silent_ms=0).tick()
+    await Janitor(env.harness.queue._internals.shard, silent_ms=0).tick()
 
     assert len(names) == 100
     assert await client.xinfo_consumers(keys.ready(), "workers") == []

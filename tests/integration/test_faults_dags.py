@@ -14,10 +14,10 @@ from rqueue.dags import store as dag_store
 from rqueue.dags.handle import DagHandle
 from rqueue.errors import InvalidGraph
 from rqueue.task.ids import TaskId
-from tests.dags.planted_queue import number_of_keys, planted, settled
+from tests.dags.submitted_dags import number_of_keys, settled, submit_plan
 from tests.dags.test_history import judge, recorder, run
 from tests.harness import Harness
-from tests.integration.processes import Site
+from tests.integration.processes import Env
 from tests.integration.proxy import Proxy, close, proxy_to
 from tests.servers import Server
 
@@ -37,61 +37,61 @@ def layers(**payload: Any) -> dict[str, Any]:
     return {"tasks": tasks}
 
 
-async def whole(site: Site, handle: DagHandle) -> Dag:
+async def whole(env: Env, handle: DagHandle) -> Dag:
     """The ended DAG, after a check that each of its tasks has completed once."""
     dag = await handle.wait(timeout=40)
-    tasks = await dag_store.members(site.harness.queue._internals.shard, handle.id)
-    await site.ended(tasks)
+    tasks = await dag_store.members(env.harness.queue._internals.shard, handle.id)
+    await env.ended(tasks)
     assert (dag.total, dag.open, dag.dead, dag.cancelled) == (len(tasks), 0, 0, 0)
-    assert {line.task for line in site.events.lines("end")} == set(tasks)
-    site.once_a_lease()
+    assert {line.task for line in env.events.lines("end")} == set(tasks)
+    env.once_a_lease()
     return dag
 
 
-async def test_a_dag_of_five_hundred_tasks_survives_a_killed_worker(site: Site) -> None:
-    site.fleet.worker(), site.fleet.worker()
-    await site.up(2)
-    handle = await site.harness.queue.dags.submit(layers(seconds=0.005))
+async def test_a_dag_of_five_hundred_tasks_survives_a_killed_worker(env: Env) -> None:
+    env.fleet.worker(), env.fleet.worker()
+    await env.up(2)
+    handle = await env.harness.queue.dags.submit(layers(seconds=0.005))
 
-    line = await site.events.until("end", count=200)
-    victim = next(one for one in site.fleet.processes if one.pid == line.pid)
+    line = await env.events.until("end", count=200)
+    victim = next(one for one in env.fleet.processes if one.pid == line.pid)
     victim.kill()
 
-    assert (await whole(site, handle)).total == WIDE * LONG
+    assert (await whole(env, handle)).total == WIDE * LONG
 
 
-@pytest.mark.parametrize("kind", ["brood", "brood-thread", "brood-process"])
+@pytest.mark.parametrize("kind", ["fan-out", "fan-out-thread", "fan-out-process"])
 async def test_gathering_handlers_of_every_kind_survive_the_kill_of_the_only_worker(
-    site: Site, kind: str
+    env: Env, kind: str
 ) -> None:
-    site.fleet.worker()
-    await site.up(1)
+    env.fleet.worker()
+    await env.up(1)
     first = {"name": "1", "type": kind, "payload": {"count": 5, "seconds": 0.3}}
     last = {"name": "2", "type": "nap", "after": ["1"]}
-    handle = await site.harness.queue.dags.submit({"tasks": [first, last]})
+    handle = await env.harness.queue.dags.submit({"tasks": [first, last]})
     parent, _ = await handle.tasks()
-    await asyncio.wait_for(all_spawned(site, parent.id, 5), 20)
+    await asyncio.wait_for(all_spawned(env, parent.id, 5), 20)
 
-    site.fleet.processes[0].kill()
-    site.fleet.worker()
+    env.fleet.processes[0].kill()
+    env.fleet.worker()
 
-    assert (await whole(site, handle)).total == 2 + 5
+    assert (await whole(env, handle)).total == 2 + 5
     assert (await handle.results())["1"] == 5
 
 
-async def test_a_growing_dag_survives_cut_connections(site: Site, valkey: Server) -> None:
+async def test_a_growing_dag_survives_cut_connections(env: Env, valkey: Server) -> None:
     async with proxy_to(valkey.url) as proxy:
         for _ in range(2):
-            site.fleet.worker(url=proxy.url)
-        await site.up(2)
+            env.fleet.worker(url=proxy.url)
+        await env.up(2)
         plan = layers(seconds=0.005)
-        brood = {"type": "brood", "payload": {"count": 5, "seconds": 0.1}, "max_attempts": 10}
-        plan["tasks"] += [{**brood, "after": ["2-0"]} for _ in range(4)]
-        handle = await site.harness.queue.dags.submit(plan)
+        fan_out = {"type": "fan-out", "payload": {"count": 5, "seconds": 0.1}, "max_attempts": 10}
+        plan["tasks"] += [{**fan_out, "after": ["2-0"]} for _ in range(4)]
+        handle = await env.harness.queue.dags.submit(plan)
 
         cutting = asyncio.create_task(cut_all(proxy))
         try:
-            dag = await whole(site, handle)
+            dag = await whole(env, handle)
         finally:
             cutting.cancel()
 
@@ -106,9 +106,9 @@ async def cut_all(proxy: Proxy) -> None:
             close(line)
 
 
-async def all_spawned(site: Site, parent: TaskId, number: int) -> None:
+async def all_spawned(env: Env, parent: TaskId, number: int) -> None:
     """Waits until a task has spawned that many."""
-    harness = site.harness
+    harness = env.harness
     while await harness.client.hlen(harness.keys.spawned(parent.ulid)) < number:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
 
@@ -139,7 +139,7 @@ async def test_f43_ten_thousand_descendants_are_cancelled_at_the_root(
     tasks: dict[str, dict[str, Any]] = {name: {"type": "code"} for name in names}
     for name, parent in parents.items():
         tasks[name]["after"] = [parent]
-    dag, ids = await planted(alone, tasks)
+    dag, ids = await submit_plan(alone, tasks)
 
     assert await alone.queue.cancel(ids["0"], "no longer wanted")
 
@@ -171,10 +171,10 @@ async def test_f44_a_hundred_thousand_edges_are_accepted_and_one_more_is_refused
     before = await number_of_keys(alone)
 
     with pytest.raises(InvalidGraph, match=f"has {MOST_EDGES + 1} edges; {MOST_EDGES} are allowed"):
-        await planted(alone, more)
+        await submit_plan(alone, more)
 
     assert await number_of_keys(alone) == before
-    dag, _ = await planted(alone, tasks)
+    dag, _ = await submit_plan(alone, tasks)
     found = await dag_store.read(alone.queue._internals.shard, dag)
     assert (found.edges, found.total) == (MOST_EDGES, 650)
     assert (await alone.queue.counts())[State.READY] == 250

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rqueue import State
-from tests.integration.processes import RECOVERY_SEC, Process, Site, until
+from tests.integration.processes import RECOVERY_SEC, Env, Process, until
 
 RAISED = (
     "cancel", "exit", "interrupt", "generator", "base", "stop", "lambda", "huge", "group",
@@ -50,10 +50,10 @@ asyncio.run(main())
 """
 
 
-async def test_f35_concurrent_reapers_and_promoters_move_each_task_once(site: Site) -> None:
-    queue, logs = site.harness.queue, [site.fleet.folder / f"log-{number}" for number in range(3)]
+async def test_f35_concurrent_reapers_and_promoters_move_each_task_once(env: Env) -> None:
+    queue, logs = env.harness.queue, [env.fleet.folder / f"log-{number}" for number in range(3)]
     for _ in logs:
-        site.fleet.start("-c", SERVICES)
+        env.fleet.start("-c", SERVICES)
 
     async def all_up() -> bool:
         return all(log.stat().st_size for log in logs)
@@ -64,22 +64,22 @@ async def test_f35_concurrent_reapers_and_promoters_move_each_task_once(site: Si
     await asyncio.gather(*(lease.start() for lease in leases))
     await queue.enqueue_many(queue.call("late", delay=1.0) for _ in range(100))
 
-    taken_at = await site.server_sec()
-    await site.counted(lambda counts: counts[State.READY] == 160)
+    taken_at = await env.server_sec()
+    await env.counted(lambda counts: counts[State.READY] == 160)
 
-    rows = await site.harness.client.xrange(site.harness.keys.events())
+    rows = await env.harness.client.xrange(env.harness.keys.events())
     reclaimed = [fields[b"task"] for _, fields in rows if fields[b"event"] == b"task.retrying"]
     assert sorted(reclaimed) == sorted(lease.id.ulid.encode() for lease in leases)
-    assert max((await site.reclaimed()).values()) - taken_at < RECOVERY_SEC
-    assert {(await site.harness.task(lease.id)).reclaims for lease in leases} == {1}
-    assert await site.harness.client.xlen(site.harness.keys.ready()) == 160
-    assert await site.harness.client.zcard(site.harness.keys.delayed()) == 0
+    assert max((await env.reclaimed()).values()) - taken_at < RECOVERY_SEC
+    assert {(await env.harness.task(lease.id)).reclaims for lease in leases} == {1}
+    assert await env.harness.client.xlen(env.harness.keys.ready()) == 160
+    assert await env.harness.client.zcard(env.harness.keys.delayed()) == 0
 
 
 @pytest.fixture
-async def pair(site: Site) -> AsyncIterator[Process]:
+async def pair(env: Env) -> AsyncIterator[Process]:
     """Two worker processes with one supervisor."""
-    parent = site.fleet.worker("--processes", "2")
+    parent = env.fleet.worker("--processes", "2")
     yield parent
     # Terminated, not killed: its subprocesses would survive it.
     parent.terminate()
@@ -87,9 +87,9 @@ async def pair(site: Site) -> AsyncIterator[Process]:
 
 
 @pytest.mark.usefixtures("pair")
-async def test_f38_tasks_that_kill_their_workers_fail_no_other_task(site: Site) -> None:
-    queue = site.harness.queue
-    await site.up(2)
+async def test_f38_tasks_that_kill_their_workers_fail_no_other_task(env: Env) -> None:
+    queue = env.harness.queue
+    await env.up(2)
     calls = [queue.call("nap", max_attempts=3) for _ in range(500)]
     calls[100:100] = [
         queue.call("die", {"how": how}, max_attempts=2) for how in ("exit", "killed", "fault")
@@ -97,103 +97,103 @@ async def test_f38_tasks_that_kill_their_workers_fail_no_other_task(site: Site) 
     handles = await queue.enqueue_many(calls)
     killers = [handle.id.ulid for handle in handles[100:103]]
 
-    await site.ended({handle.id.ulid for handle in handles} - set(killers), killers)
+    await env.ended({handle.id.ulid for handle in handles} - set(killers), killers)
 
     for killer in killers:
-        found = await site.harness.task(killer)
+        found = await env.harness.task(killer)
         assert (found.attempts, found.reclaims, found.state) == (2, 2, State.DEAD_LETTERED)
         # Fewer if another killer came first. More if it was delivered and not confirmed, once for
         # each attempt, or if it began before that was known: after three such claims it is claimed
         # exclusively.
-        assert 1 <= len(site.events.lines("begin", killer)) <= 8
-    site.once_a_lease()
+        assert 1 <= len(env.events.lines("begin", killer)) <= 8
+    env.once_a_lease()
 
 
 @pytest.mark.usefixtures("pair")
-async def test_f38_a_killer_that_is_delivered_to_idle_workers_becomes_dead(site: Site) -> None:
-    queue = site.harness.queue
-    await site.up(2)
+async def test_f38_a_killer_that_is_delivered_to_idle_workers_becomes_dead(env: Env) -> None:
+    queue = env.harness.queue
+    await env.up(2)
     # Its lane exists then: the next task is delivered to a mailbox.
     first = await queue.enqueue("die", {"how": "not"})
     await first.result(timeout=20)
     killer = await queue.enqueue("die", {"how": "exit"}, max_attempts=2)
 
-    await site.ended([first.id.ulid], [killer.id.ulid])
+    await env.ended([first.id.ulid], [killer.id.ulid])
 
-    assert (await site.harness.task(killer.id)).reclaims == 2
-    assert 2 <= len(site.events.lines("begin", killer.id.ulid)) <= 4
+    assert (await env.harness.task(killer.id)).reclaims == 2
+    assert 2 <= len(env.events.lines("begin", killer.id.ulid)) <= 4
 
 
-async def test_f39_a_payload_that_is_no_text_fails_only_its_own_task(site: Site) -> None:
-    client, keys = site.harness.client, site.harness.keys
+async def test_f39_a_payload_that_is_no_text_fails_only_its_own_task(env: Env) -> None:
+    client, keys = env.harness.client, env.harness.keys
     odd = [{b"task": b"\xff\xfe{"}, {b"\xff": b"\xfe"}, {b"task": b'{"type":"\xc3\x28"}'}]
     for fields in odd:
         await client.xadd(keys.inbox(), {b"task": b'{"type":"nap"}'})
         await client.xadd(keys.inbox(), fields)
 
-    site.fleet.worker()
-    await site.events.until("end", count=3)
+    env.fleet.worker()
+    await env.events.until("end", count=3)
 
     async def dealt_with() -> bool:
         return not await client.xlen(keys.inbox())
 
     await until(dealt_with)
-    await site.ended(line.task for line in site.events.lines("end"))
+    await env.ended(line.task for line in env.events.lines("end"))
     assert await client.xlen(keys.rejected()) == len(odd)
 
 
 async def test_f45_sixty_four_producers_with_one_idempotency_key_create_one_task(
-    site: Site,
+    env: Env,
 ) -> None:
     for _ in range(4):
-        site.fleet.start("-c", PRODUCERS)
-    for process in site.fleet.processes:
+        env.fleet.start("-c", PRODUCERS)
+    for process in env.fleet.processes:
         await asyncio.to_thread(process.wait)
 
-    logs = [site.fleet.folder / f"log-{number}" for number in range(4)]
+    logs = [env.fleet.folder / f"log-{number}" for number in range(4)]
     acks = [tuple(ack) for log in logs for ack in json.loads(log.read_text())]
     assert len(acks) == 64
     assert len({task for task, _ in acks}) == 1
     assert sum(created for _, created in acks) == 1
-    assert (await site.harness.queue.counts()).submitted == 1
+    assert (await env.harness.queue.counts()).submitted == 1
 
 
 async def test_f48_any_exception_of_a_handler_ends_its_attempt_and_not_its_worker(
-    site: Site,
+    env: Env,
 ) -> None:
-    queue = site.harness.queue
-    worker = site.fleet.worker()
+    queue = env.harness.queue
+    worker = env.fleet.worker()
     calls = [
         queue.call(type, {"what": what}, max_attempts=1)
         for type in ("raise", "raise-plain")
         for what in RAISED
     ]
     bad = [handle.id.ulid for handle in await queue.enqueue_many(calls)]
-    await site.ended([], bad)
+    await env.ended([], bad)
 
     good = await queue.enqueue("nap")
     result = await good.result(timeout=20)
 
     assert result == worker.pid
-    assert {line.pid for line in site.events.lines("begin")} == {worker.pid}
+    assert {line.pid for line in env.events.lines("begin")} == {worker.pid}
     for task in bad:
-        (failure,) = (await site.harness.task(task)).failure_history
+        (failure,) = (await env.harness.task(task)).failure_history
         assert failure.error
         assert len(failure.error) <= 10_000
 
 
-async def test_an_exception_in_an_asyncio_task_ends_its_own_attempt_only(site: Site) -> None:
-    queue = site.harness.queue
-    worker = site.fleet.worker()
+async def test_an_exception_in_an_asyncio_task_ends_its_own_attempt_only(env: Env) -> None:
+    queue = env.harness.queue
+    worker = env.fleet.worker()
     neighbour = await queue.enqueue("nap", {"seconds": 1.0}, max_attempts=1)
-    await site.events.until("begin", neighbour.id.ulid)
+    await env.events.until("begin", neighbour.id.ulid)
     calls = [
         queue.call("raise-sub", {"what": what}, max_attempts=1)
         for what in ("exit", "interrupt", "generator", "base", "loop")
     ]
     handles = await queue.enqueue_many(calls)
 
-    await site.ended([neighbour.id.ulid], [handle.id.ulid for handle in handles])
+    await env.ended([neighbour.id.ulid], [handle.id.ulid for handle in handles])
 
     assert worker.poll() is None
     assert await neighbour.result(timeout=5) == worker.pid

@@ -21,7 +21,7 @@ from rqueue.maintenance.promoter import Promoter
 from rqueue.maintenance.reaper import Reaper
 from rqueue.maintenance.rescorer import Urgency, rescore
 from rqueue.maintenance.sweeper import Sweeper
-from rqueue.process.scheduler import lead, yield_lead
+from rqueue.process.scheduler import lead, yield_term
 from rqueue.task.lane import Offer
 from rqueue.task.task import Note
 from tests.harness import Harness
@@ -303,7 +303,7 @@ CASES: dict[str, list[Case]] = {
     "scheduler/observe": [Case(silent, lambda harness, _: ticked(harness.reaper))],
     "scheduler/lead": [Case(nothing, leading), Case(leading, leading)],
     "scheduler/yield": [
-        Case(leading, lambda harness, _: yield_lead(harness.queue._internals.shard, "one"))
+        Case(leading, lambda harness, _: yield_term(harness.queue._internals.shard, "one"))
     ],
     "repair/mend": [
         Case(damaged_indexes, lambda harness, _: ticked(Sweeper(harness.queue._internals.shard)))
@@ -327,7 +327,7 @@ for more in MORE:
     CASES |= {name: [Case(*row) for row in rows] for name, rows in more.CASES.items()}
 # Called only for repairs, a clock that steps back, or a long fan-out.
 ELSEWHERE = {"archive/resend", "scheduler/restamp", "queue/answer"}
-ROWS = [(script, number) for script, cases in CASES.items() for number in range(len(cases))]
+ROWS = [(move, number) for move, cases in CASES.items() for number in range(len(cases))]
 
 
 async def swept(work: Awaitable[Any]) -> Any:
@@ -346,13 +346,13 @@ async def proxied(valkey: Server) -> AsyncIterator[tuple[Harness, Proxy]]:
 
 
 @pytest.mark.parametrize("how", ["close", "hang"])
-@pytest.mark.parametrize(("script", "number"), ROWS)
+@pytest.mark.parametrize(("move", "number"), ROWS)
 async def test_a_call_with_a_lost_reply_is_repeated_and_has_one_effect(
-    proxied: tuple[Harness, Proxy], script: str, number: int, how: How
+    proxied: tuple[Harness, Proxy], move: str, number: int, how: How
 ) -> None:
     harness, proxy = proxied
-    case = CASES[script][number]
-    sha = harness.queue._internals.shard.runner.moves[script].function.encode()
+    case = CASES[move][number]
+    sha = harness.queue._internals.shard.runner.moves[move].function.encode()
     expected = plain(await case.when(harness, await case.given(harness)))
     effect = await shape(harness)
     await harness.client.flushall()
@@ -387,8 +387,8 @@ async def shape(harness: Harness) -> dict[str, Any]:
 
 
 async def test_every_script_that_writes_has_a_case(proxied: tuple[Harness, Proxy]) -> None:
-    scripts = set(proxied[0].queue._internals.shard.runner.moves)
+    moves = set(proxied[0].queue._internals.shard.runner.moves)
 
     reads = READS.union(*(each.READS for each in MORE))
 
-    assert scripts == set(CASES) | reads | ELSEWHERE
+    assert moves == set(CASES) | reads | ELSEWHERE

@@ -34,6 +34,11 @@ def test_the_wheel_contains_the_assembled_library_and_no_sources(wheel: Path) ->
     assert sorted(packed) == ["rqueue/_library.lua", "rqueue/testing/clock.lua"]
 
 
+def test_the_wheel_is_marked_as_typed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert "rqueue/py.typed" in archive.namelist()
+
+
 def test_an_installed_package_has_the_library_of_its_sources(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
@@ -42,6 +47,31 @@ def test_an_installed_package_has_the_library_of_its_sources(wheel: Path, tmp_pa
 
     assert name == library().name
     assert moves.split() == list(library().moves)
+
+
+def test_another_folder_named_lua_beside_an_installed_package_changes_nothing(
+    wheel: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "lua").mkdir()
+    (tmp_path / "lua" / "own.lua").write_text("return 1")
+    built = (tmp_path / "rqueue" / "_library.lua").read_bytes()
+
+    name, _ = ask(tmp_path)
+
+    assert name == library().name
+    assert (tmp_path / "rqueue" / "_library.lua").read_bytes() == built
+
+
+def test_a_damaged_library_of_a_source_tree_is_assembled_again(tmp_path: Path) -> None:
+    for part in ("rqueue", "lua"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    (tmp_path / "rqueue" / "_library.lua").write_text("")
+
+    name, _ = ask(tmp_path)
+
+    assert name == library().name
 
 
 def test_a_changed_source_is_assembled_at_its_next_use(tmp_path: Path) -> None:

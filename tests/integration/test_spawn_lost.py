@@ -15,7 +15,7 @@ from rqueue.core import spawn as spawn_moves
 from rqueue.core.spawn import SpawnDraft
 from rqueue.task.ids import TaskId, new_task_ids
 from tests.harness import Harness
-from tests.integration.processes import Site
+from tests.integration.processes import Env
 from tests.integration.proxy import How, Proxy, proxied_harness
 from tests.servers import Server
 from tests.worker.running import ended, working
@@ -102,39 +102,39 @@ async def test_spawn_and_wait_are_one_step(proxied: tuple[Harness, Proxy]) -> No
     assert len(await members(harness, lease.id)) == 5
 
 
-async def test_suspended_tasks_survive_a_killed_worker(site: Site) -> None:
-    site.fleet.worker(), site.fleet.worker()
-    await site.up(2)
-    handle = await site.harness.queue.enqueue("brood", {"count": 6, "seconds": 0.5})
-    await site.events.until("begin", count=7)
-    first = await site.holder(handle.id.ulid)
+async def test_suspended_tasks_survive_a_killed_worker(env: Env) -> None:
+    env.fleet.worker(), env.fleet.worker()
+    await env.up(2)
+    handle = await env.harness.queue.enqueue("fan-out", {"count": 6, "seconds": 0.5})
+    await env.events.until("begin", count=7)
+    first = await env.holder(handle.id.ulid)
 
     first.kill()
 
     assert await handle.result(timeout=30) == 6
-    tasks = await members(site.harness, handle.id)
-    await site.ended(tasks)
-    parent = await site.harness.task(handle.id)
+    tasks = await members(env.harness, handle.id)
+    await env.ended(tasks)
+    parent = await env.harness.task(handle.id)
     assert len(tasks) == 7
     # Only running tasks were lost with their worker; the suspended one had no lease.
     assert (parent.attempts, parent.reclaims) == (0, 0)
-    assert len(site.events.lines("begin", handle.id.ulid)) == 2
-    site.once_a_lease()
+    assert len(env.events.lines("begin", handle.id.ulid)) == 2
+    env.once_a_lease()
 
 
-async def test_a_worker_killed_while_spawning_spawns_each_task_once(site: Site) -> None:
+async def test_a_worker_killed_while_spawning_spawns_each_task_once(env: Env) -> None:
     """Whenever it dies, the next attempt finds the existing children and spawns the rest."""
-    site.fleet.worker()
-    await site.up(1)
-    handle = await site.harness.queue.enqueue("brood", {"count": 1000}, max_attempts=3)
-    first = await site.holder(handle.id.ulid)
-    await asyncio.wait_for(some_spawned(site.harness, handle.id), 10)
+    env.fleet.worker()
+    await env.up(1)
+    handle = await env.harness.queue.enqueue("fan-out", {"count": 1000}, max_attempts=3)
+    first = await env.holder(handle.id.ulid)
+    await asyncio.wait_for(some_spawned(env.harness, handle.id), 10)
 
     first.kill()
-    site.fleet.worker()
+    env.fleet.worker()
 
     assert await handle.result(timeout=40) == 1000
-    assert len(await members(site.harness, handle.id)) == 1001
+    assert len(await members(env.harness, handle.id)) == 1001
 
 
 async def some_spawned(harness: Harness, parent: TaskId) -> None:

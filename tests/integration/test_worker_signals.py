@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,17 @@ async def test_a_worker_registers_the_name_and_the_offer_of_its_command(
     assert (claim.agent_id, states, code) == ("w7", [State.READY, State.READY], 0)
 
 
+def status_of(pid: int) -> str:
+    """The status of a process as the kernel shows it."""
+    return Path(f"/proc/{pid}/status").read_text()
+
+
+async def is_delivered(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal that was sent to a process is not pending any more."""
+    (pending,) = re.findall(r"ShdPnd:\s*(\w+)", status_of(pid))
+    return not int(pending, 16) & 1 << number - 1
+
+
 async def test_one_signal_adds_a_slot_and_another_removes_it(
     harness: Harness, valkey: Server, folder: Path
 ) -> None:
@@ -91,6 +104,8 @@ async def test_one_signal_adds_a_slot_and_another_removes_it(
         running.process.send_signal(signal.SIGTTOU)
         found = await slots(running, 2)
         running.process.send_signal(signal.SIGTTOU)
+        # Of two pending signals the kernel delivers the one with the lower number first.
+        await until(partial(is_delivered, running.process.pid, signal.SIGTTOU))
         running.process.send_signal(signal.SIGTTIN)
         found = await slots(running, 3)
         code = running.end()

@@ -85,7 +85,7 @@ async def submitted(harness: Harness, **options: Any) -> str:
 
 
 async def claim(harness: Harness, n: int = 1, **changes: Any) -> list[Any]:
-    """The claim script's reply, its rows as grants: all lanes, session `one` of worker `w1`,
+    """The claim move's reply, its rows as grants: all lanes, session `one` of worker `w1`,
     unless changed.
     """
     lanes = await read_lanes(harness.queue._internals.shard)

@@ -176,36 +176,35 @@ LATE: dict[str, Late] = {
 ELSEWHERE = {"task/revive", "task/discard", "task/escalate", "task/note"}
 
 
-@pytest.mark.parametrize("script", LATE)
+@pytest.mark.parametrize("move", LATE)
 async def test_a_late_copy_gets_the_first_reply_and_undoes_nothing(
-    harness: Harness, script: str
+    harness: Harness, move: str
 ) -> None:
-    case = LATE[script]
+    case = LATE[move]
     before = await case.given(harness)
     args = {**case.args(before), **NAMED}
-    first = words(await harness.queue._internals.shard.run(script, args))
+    first = words(await harness.queue._internals.shard.run(move, args))
     assert first[0] == "OK"
     await case.between(harness, before)
     found = await harness.dump()
 
-    again = words(await harness.queue._internals.shard.run(script, args))
+    again = words(await harness.queue._internals.shard.run(move, args))
 
     assert again == first
     assert await harness.dump() == found
 
 
-@pytest.mark.parametrize("script", LATE)
-async def test_another_call_with_the_same_arguments_counts(harness: Harness, script: str) -> None:
-    case = LATE[script]
+@pytest.mark.parametrize("move", LATE)
+async def test_another_call_with_the_same_arguments_counts(harness: Harness, move: str) -> None:
+    case = LATE[move]
     before = await case.given(harness)
     args = {**case.args(before), **NAMED}
-    await harness.queue._internals.shard.run(script, args)
+    await harness.queue._internals.shard.run(move, args)
     await case.between(harness, before)
     found = await harness.dump()
 
     assert (
-        words(await harness.queue._internals.shard.run(script, {**args, "request": "r2"}))[0]
-        == "OK"
+        words(await harness.queue._internals.shard.run(move, {**args, "request": "r2"}))[0] == "OK"
     )
 
     after = await harness.dump()
@@ -214,30 +213,30 @@ async def test_another_call_with_the_same_arguments_counts(harness: Harness, scr
     }
 
 
-@pytest.mark.parametrize("script", LATE)
-async def test_the_reply_is_kept_for_a_time(harness: Harness, script: str) -> None:
-    case = LATE[script]
+@pytest.mark.parametrize("move", LATE)
+async def test_the_reply_is_kept_for_a_time(harness: Harness, move: str) -> None:
+    case = LATE[move]
     args = {**case.args(await case.given(harness)), **NAMED}
 
-    reply = words(await harness.queue._internals.shard.run(script, args))
+    reply = words(await harness.queue._internals.shard.run(move, args))
 
     assert json.loads(await harness.client.get(harness.keys.request("r1"))) == reply
     assert 0 < await harness.client.pttl(harness.keys.request("r1")) <= MEMO_MS
 
 
 @pytest.mark.parametrize(
-    "script", ["dag/budget", "dag/pause", "dag/resume", *(s for s in LATE if s.startswith("task/"))]
+    "move", ["dag/budget", "dag/pause", "dag/resume", *(s for s in LATE if s.startswith("task/"))]
 )
-async def test_a_refusal_is_not_stored(harness: Harness, script: str) -> None:
+async def test_a_refusal_is_not_stored(harness: Harness, move: str) -> None:
     unknown = Written("01HZZZZZZZZZZZZZZZZZZZZZZZ", b"")
-    args = {**LATE[script].args(unknown), **NAMED}
+    args = {**LATE[move].args(unknown), **NAMED}
 
-    assert words(await harness.queue._internals.shard.run(script, args)) == ["GONE"]
+    assert words(await harness.queue._internals.shard.run(move, args)) == ["GONE"]
     assert await harness.dump() == {}
 
 
 async def test_every_manual_call_is_tested(harness: Harness) -> None:
-    scripts = harness.queue._internals.shard.runner.moves
+    moves = harness.queue._internals.shard.runner.moves
 
-    named = {n for n, s in scripts.items() if {"request", "memo_ms"} <= set(s.args)}
+    named = {n for n, s in moves.items() if {"request", "memo_ms"} <= set(s.args)}
     assert {*LATE, *ELSEWHERE} == named

@@ -49,7 +49,7 @@ class SentCall(NamedTuple):
     """A call of an operator that was carried out, and its reply."""
 
     verb: str
-    script: str
+    move: str
     args: dict[str, Argument]
     rows: Rows
     reply: list[Any]
@@ -104,36 +104,36 @@ class Comparison:
         return found
 
     def operator_call(
-        self, verb: str, script: str, args: dict[str, Argument], rows: Rows = (), *,
+        self, verb: str, move: str, args: dict[str, Argument], rows: Rows = (), *,
         request: str = "",
     ) -> list[Any]:  # fmt: skip
         """A call of an operator, under a name of its own."""
         name = request or f"call-{len(self.sent)}"
         named: dict[str, Argument] = {**args, "request": name, "memo_ms": FOR_EVER_MS}
-        reply = self.run_move(verb, script, named, rows)
+        reply = self.run_move(verb, move, named, rows)
         done = reply[0] == "OK" and (not rows or "OK" in reply[1:])
         if done and args.get("begin") != 0:
-            self.sent.append(SentCall(verb, script, named, rows, reply))
+            self.sent.append(SentCall(verb, move, named, rows, reply))
         return reply
 
     def run_move(
-        self, verb: str, script: str, args: dict[str, Argument], rows: Rows = ()
+        self, verb: str, move: str, args: dict[str, Argument], rows: Rows = ()
     ) -> list[Any]:
-        each = self.server_shard.library.moves[script].each
+        each = self.server_shard.library.moves[move].each
         call = Call(args, [dict(zip(each, row, strict=True)) for row in rows])
         found: list[Any] = self.step(
             verb,
-            lambda: self.server_shard.run(script, args, rows),
-            lambda: list(MODEL_MOVES[script](self.model, call)),
+            lambda: self.server_shard.run(move, args, rows),
+            lambda: list(MODEL_MOVES[move](self.model, call)),
         )
         return found
 
     def resend(self, sent: SentCall) -> None:
         """G9: a late copy of an operator's call returns the same and changes nothing."""
         before = self.view
-        again = self.run_move(sent.verb, sent.script, sent.args, sent.rows)
-        assert again == sent.reply, f"G9 {sent.script}: {again} after {sent.reply}"
-        unchanged(f"G9 {sent.script}", before, self.view)
+        again = self.run_move(sent.verb, sent.move, sent.args, sent.rows)
+        assert again == sent.reply, f"G9 {sent.move}: {again} after {sent.reply}"
+        unchanged(f"G9 {sent.move}", before, self.view)
 
     def start_comparing(self) -> None:
         """Compares every step from here on."""

@@ -1,4 +1,4 @@
-"""Converts between the model's records and the scripts' arguments and replies."""
+"""Converts between the model's records and the moves' arguments and replies."""
 
 from __future__ import annotations
 

@@ -203,18 +203,18 @@ class Machine(BudgetMachine):
 
     @precondition(lambda self: self.shard.model.outbox)
     @rule(entries=st.integers(0, 2))
-    def archive_or_flush_scripts(self, entries: int) -> None:
+    def archive_or_flush_functions(self, entries: int) -> None:
         if entries:
             self.shard.archived(entries)
         else:
-            self.shard.flush_scripts()
+            self.shard.flush_functions()
 
 
-def machine(server: Server, scripts: Library) -> type[Machine]:
+def machine(server: Server, library: Library) -> type[Machine]:
     """The state machine on a server, with a given library."""
 
     class Here(Machine):
         pass
 
-    Here.url, Here.scripts = server.plain_url, scripts
+    Here.url, Here.library = server.plain_url, library
     return Here

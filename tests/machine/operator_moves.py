@@ -265,9 +265,9 @@ class ComparedShard(Comparison):
         self.model.mailboxes.pop(box, None)
         self.compare("lose_mail")
 
-    def flush_scripts(self) -> None:
-        """The server loses its script cache, as after a failover."""
+    def flush_functions(self) -> None:
+        """The server loses its functions, as after a failover."""
         before = self.view
-        self.server_shard.client.script_flush()
-        self.compare("flush_scripts")
+        self.server_shard.client.function_flush()
+        self.compare("flush_functions")
         unchanged("G9", before, self.view)

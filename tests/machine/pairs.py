@@ -1,4 +1,4 @@
-"""All scripts of two clients on the same tasks, from each state."""
+"""All moves of two clients on the same tasks, from each state."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ STATES: dict[str, list[Step]] = {
     ],
 }
 
-# Every script, with the present token of the task and with an old one.
+# Every move, with the present token of the task and with an old one.
 MOVES: dict[str, Step] = {
     "submit": lambda s: s.shard.submit([s.draft, s.child]),
     "submit keep": lambda s: s.shard.submit([replace(s.draft, id="T3")]),

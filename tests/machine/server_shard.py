@@ -1,4 +1,4 @@
-"""The real scripts on a real server, with a clock that the test moves.
+"""The real moves on a real server, with a clock that the test moves.
 
 The library differs in two functions: `values.now_ms` and `values.entry_ms` read a key. So due
 times, waits, deliveries and limits expire when the test moves the clock, and server and model have
@@ -106,17 +106,17 @@ class ServerShard:
     def run(
         self, name: str, args: Mapping[str, Argument], rows: Sequence[Sequence[Argument]] = ()
     ) -> list[Any]:
-        """Runs a script. Returns its reply as text, with its first word."""
-        script = self.library.moves[name]
-        keys = {key: getattr(KEYS, key)() for key in script.keys}
-        words = script.pack(keys, {"root": KEYS.root, **args}, rows)
+        """Runs a move. Returns its reply as text, with its first word."""
+        move = self.library.moves[name]
+        keys = {key: getattr(KEYS, key)() for key in move.keys}
+        words = move.pack(keys, {"root": KEYS.root, **args}, rows)
         pipe = self.client.pipeline(transaction=False)
         pipe.set(CLOCK, self.now_ms)
-        pipe.execute_command(script.verb, script.function, *words)
+        pipe.execute_command(move.verb, move.function, *words)
         reply = pipe.execute(raise_on_error=False)[1]
         if isinstance(reply, ResponseError) and "Function not found" in str(reply):
             self.client.function_load(self.library.source)
-            reply = self.client.execute_command(script.verb, script.function, *words)
+            reply = self.client.execute_command(move.verb, move.function, *words)
         if isinstance(reply, Exception):
             raise reply
         return list(as_text(reply))

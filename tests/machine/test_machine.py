@@ -28,6 +28,6 @@ PROFILE = settings(
 
 @pytest.mark.timeout(0 if NIGHTLY else 300)
 def test_the_scripts_match_the_model(valkey: Server, tmp_path: Path) -> None:
-    scripts = library_with_clock(tmp_path / "lua")
+    library = library_with_clock(tmp_path / "lua")
 
-    run_state_machine_as_test(machine(valkey, scripts), settings=PROFILE)
+    run_state_machine_as_test(machine(valkey, library), settings=PROFILE)

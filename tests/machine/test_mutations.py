@@ -1,4 +1,4 @@
-"""The state machine fails with each script that was broken on purpose."""
+"""The state machine fails with each move that was broken on purpose."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_the_source_contains_the_text_to_mutate(name: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_machine_detects_the_mutation(valkey: Server, tmp_path: Path, name: str) -> None:
-    scripts = library_with_clock(tmp_path / "lua", MUTATIONS[name])
+    library = library_with_clock(tmp_path / "lua", MUTATIONS[name])
 
     with pytest.raises((AssertionError, ResponseError)):
-        run_state_machine_as_test(machine(valkey, scripts), settings=FINDER)
+        run_state_machine_as_test(machine(valkey, library), settings=FINDER)

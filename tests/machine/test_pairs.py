@@ -1,7 +1,7 @@
 """Two clients: any move of one, then any move of the other.
 
-Scripts are atomic, so these are all single steps of two clients: from every state, every script of
-one, then every script of the other. The model agrees, and the invariants hold.
+Moves are atomic, so these are all single steps of two clients: from every state, every move of
+one, then every move of the other. The model agrees, and the invariants hold.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tests.servers import Server
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> Library:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return library_with_clock(tmp_path_factory.mktemp("pairs") / "lua")
 
 
 @pytest.fixture
-def server_shard(valkey: Server, scripts: Library) -> Iterator[ServerShard]:
+def server_shard(valkey: Server, library: Library) -> Iterator[ServerShard]:
     with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
-        yield ServerShard(client, scripts)
+        yield ServerShard(client, library)
 
 
 @pytest.mark.timeout(120)

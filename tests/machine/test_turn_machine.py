@@ -22,9 +22,9 @@ from tests.servers import Server
 
 @pytest.mark.timeout(0 if NIGHTLY else 300)
 def test_claims_with_turns_match_the_model(valkey: Server, tmp_path: Path) -> None:
-    scripts = library_with_clock(tmp_path / "lua")
+    library = library_with_clock(tmp_path / "lua")
 
-    run_state_machine_as_test(turn_machine(valkey, scripts), settings=PROFILE)
+    run_state_machine_as_test(turn_machine(valkey, library), settings=PROFILE)
 
 
 @pytest.mark.parametrize("name", TURN_MUTATIONS)
@@ -38,7 +38,7 @@ def test_the_source_contains_the_text_to_mutate(name: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", TURN_MUTATIONS)
 def test_the_turn_machine_detects_the_mutation(valkey: Server, tmp_path: Path, name: str) -> None:
-    scripts = library_with_clock(tmp_path / "lua", TURN_MUTATIONS[name])
+    library = library_with_clock(tmp_path / "lua", TURN_MUTATIONS[name])
 
     with pytest.raises((AssertionError, ResponseError)):
-        run_state_machine_as_test(turn_machine(valkey, scripts), settings=FINDER)
+        run_state_machine_as_test(turn_machine(valkey, library), settings=FINDER)

@@ -29,7 +29,7 @@ class TurnMachine(RuleBasedStateMachine):
     """Tasks of a few tenants and plain ones; workers that claim, complete and release."""
 
     url: ClassVar[str]
-    scripts: ClassVar[Library]
+    library: ClassVar[Library]
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class TurnMachine(RuleBasedStateMachine):
     @initialize(rules=RULES)
     def begin(self, rules: Rules) -> None:
         self.shard = ComparedShard(
-            ServerShard(self.client, self.scripts), archive=False, rules=rules
+            ServerShard(self.client, self.library), archive=False, rules=rules
         )
         self.submit([(lane, "x", 50_000_000) for lane in LANES])
 
@@ -95,11 +95,11 @@ class TurnMachine(RuleBasedStateMachine):
         self.shard.promote()
 
 
-def turn_machine(server: Server, scripts: Library) -> type[TurnMachine]:
+def turn_machine(server: Server, library: Library) -> type[TurnMachine]:
     """The state machine on a server, with a given library."""
 
     class Here(TurnMachine):
         pass
 
-    Here.url, Here.scripts = server.plain_url, scripts
+    Here.url, Here.library = server.plain_url, library
     return Here

@@ -73,7 +73,7 @@ class WorkMachine(RuleBasedStateMachine):
     tasks = Bundle("tasks")
     leases = Bundle("leases")
     url: ClassVar[str]
-    scripts: ClassVar[Library]
+    library: ClassVar[Library]
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class WorkMachine(RuleBasedStateMachine):
     def begin(self, archive: tuple[bool, bool], known: bool, rules: Rules) -> object:
         """An empty shard, or one whose lanes are known to all workers."""
         exists, in_each_call = archive
-        server_shard = ServerShard(self.client, self.scripts)
+        server_shard = ServerShard(self.client, self.library)
         self.shard = ComparedShard(
             server_shard, archive=exists, in_each_call=in_each_call, rules=rules
         )

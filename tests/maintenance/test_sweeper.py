@@ -170,9 +170,9 @@ async def test_inconsistent_tenant_keys_are_repaired(server: Server) -> None:
 
 @pytest.fixture
 def server_shard(valkey: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerShard]:
-    scripts: Library = library_with_clock(tmp_path_factory.mktemp("sweep") / "lua")
+    library: Library = library_with_clock(tmp_path_factory.mktemp("sweep") / "lua")
     with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
-        yield ServerShard(client, scripts)
+        yield ServerShard(client, library)
 
 
 @pytest.mark.timeout(120)

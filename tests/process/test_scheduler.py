@@ -152,7 +152,7 @@ async def test_a_failed_tick_is_logged_and_counted_and_repeated(
     failed = [line for line in caplog.records if line.levelno == logging.ERROR]
     assert [line.getMessage() for line in failed] == [
         "poor failed",
-        "poor failed: script queue/x answered ['ODD']; please report this",
+        "poor failed: the move queue/x returned an unexpected reply: ['ODD']; please report this",
         "poor failed",
     ]
     raised = [getattr(line, "raised", "") for line in failed]

@@ -10,7 +10,7 @@ import pytest
 from rqueue.maintenance.janitor import Janitor
 from rqueue.maintenance.rescorer import Urgency, rescore
 from rqueue.maintenance.sweeper import Sweeper
-from rqueue.process.scheduler import lead, yield_lead
+from rqueue.process.scheduler import lead, yield_term
 from tests.harness import Harness
 from tests.lua.repair.broken import one_of_each
 from tests.process.fake_services import Ticking, candidate, running
@@ -39,7 +39,7 @@ async def test_a_full_server_grants_and_ends_terms(full: Harness) -> None:
         await service.ticked(1)
 
     assert (await lead(full.queue._internals.shard, "b", ttl_ms=1000)).owner == "b"
-    assert await yield_lead(full.queue._internals.shard, "b") is True
+    assert await yield_term(full.queue._internals.shard, "b") is True
 
 
 async def test_the_services_work_on_a_full_server(full: Harness) -> None:

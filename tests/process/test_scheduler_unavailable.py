@@ -9,7 +9,7 @@ import pytest
 
 from rqueue.errors import ConfigError, StoreUnavailable
 from rqueue.process import scheduler as module
-from rqueue.process.scheduler import Term, lead, leader, yield_lead
+from rqueue.process.scheduler import Term, lead, leader, yield_term
 from tests.harness import Harness
 from tests.process.fake_services import Shifted, Slow, Ticking, candidate, running
 
@@ -30,10 +30,10 @@ class Election:
             self.changed.notify_all()
         raise self.error
 
-    async def yield_lead(self, shard: Any, owner: str) -> bool:
+    async def yield_term(self, shard: Any, owner: str) -> bool:
         if self.error is not None:
             raise self.error
-        return await yield_lead(shard, owner)
+        return await yield_term(shard, owner)
 
     async def refuses(self, times: int) -> None:
         """Returns after so many failed calls."""
@@ -45,7 +45,7 @@ class Election:
 def election(monkeypatch: pytest.MonkeyPatch) -> Election:
     found = Election()
     monkeypatch.setattr(module, "lead", found.lead)
-    monkeypatch.setattr(module, "yield_lead", found.yield_lead)
+    monkeypatch.setattr(module, "yield_term", found.yield_term)
     return found
 
 
@@ -139,7 +139,7 @@ async def test_a_stop_does_not_wait_for_a_call_that_hangs(
         return await asyncio.Event().wait()
 
     monkeypatch.setattr(module, "lead", hanging)
-    monkeypatch.setattr(module, "yield_lead", hanging)
+    monkeypatch.setattr(module, "yield_term", hanging)
     monkeypatch.setattr(module, "YIELD_SEC", 0.01)
 
     async with running(candidate(harness, "a", Ticking())):

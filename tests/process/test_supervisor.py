@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -27,7 +28,7 @@ def send(text):
 """
 
 
-def child_process(code: str) -> list[str]:
+def python_command(code: str) -> list[str]:
     """A process that runs this code with its end of the connection."""
     return [sys.executable, "-c", SPEAKING + code]
 
@@ -91,7 +92,7 @@ for word in line:
         send('["health", {"alive": true, "ready": true}]')
 """
 
-    async with running_processes(child_process(late), count=1) as made:
+    async with running_processes(python_command(late), count=1) as made:
         await until(lambda: made.running)
         (one,) = made.running.values()
         first = await made.health()
@@ -110,7 +111,7 @@ async def test_a_process_that_ends_at_its_start_is_replaced_with_growing_pauses(
     monkeypatch.setattr(supervisor, "FIRST_PAUSE_SEC", 0.001)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE_SEC", 0.003)
 
-    async with running_processes(child_process("""send('["limit", "--max-rss 20"]')"""), count=1):
+    async with running_processes(python_command("""send('["limit", "--max-rss 20"]')"""), count=1):
         await until(lambda: count_lines(caplog, "process replaced") >= 3)
 
     pauses = [
@@ -125,7 +126,7 @@ async def test_a_process_that_soon_reached_max_tasks_is_replaced_without_a_pause
 ) -> None:
     caplog.set_level("INFO", logger="rqueue.worker")
 
-    async with running_processes(child_process("""send('["limit", "--max-tasks 5"]')"""), count=1):
+    async with running_processes(python_command("""send('["limit", "--max-tasks 5"]')"""), count=1):
         await until(lambda: count_lines(caplog, "process replaced") >= 2)
 
     pauses = {
@@ -146,7 +147,7 @@ for word in line:
         send('["limit", "--max-tasks 3"]')
         break
 """
-    made = Supervisor(child_process(three), 2, slots=1)
+    made = Supervisor(python_command(three), 2, slots=1)
     running = asyncio.create_task(made.run())
     await until(lambda: len(made.running) == 2)
 
@@ -178,11 +179,23 @@ async def test_a_process_that_cannot_be_set_up_ends_all_processes() -> None:
 
 async def test_a_process_refused_by_redis_ends_all_processes() -> None:
     refused = """send('["open", true]'); send('["limit", ""]'); os._exit(5)"""
-    made = Supervisor(child_process(refused), 2)
+    made = Supervisor(python_command(refused), 2)
 
     await asyncio.wait_for(made.run(), PATIENCE_SEC)
 
     assert made.refused == 5
+
+
+async def test_the_messages_of_a_process_that_ended_before_a_word_was_sent_are_read() -> None:
+    one = await START(python_command("""send('["open", true]'); os._exit(5)"""))
+    # The event loop runs nothing until the process has ended; a thread may have reaped it.
+    with suppress(OSError):
+        os.waitid(os.P_PID, one.process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+
+    one.resize(1)
+
+    assert await one.ended() == 5
+    assert one.opened
 
 
 async def test_a_process_that_a_task_ends_with_the_setup_exit_code_is_replaced(
@@ -191,7 +204,7 @@ async def test_a_process_that_a_task_ends_with_the_setup_exit_code_is_replaced(
     monkeypatch.setattr(supervisor, "FIRST_PAUSE_SEC", 0.001)
 
     # It ran, and was killed before it could report anything.
-    async with running_processes(child_process("""send('["open", true]'); os._exit(5)""")) as made:
+    async with running_processes(python_command("""send('["open", true]'); os._exit(5)""")) as made:
         await until(lambda: count_lines(caplog, "process died") >= 3)
 
         assert not made.stopping.is_set()
@@ -205,7 +218,7 @@ async def test_a_refused_replacement_is_retried_while_the_others_work(
     monkeypatch.setattr(supervisor, "FIRST_PAUSE_SEC", 0.001)
     works = "send('[\"up\", true]'); line.readline(); line.readline()"
     dies = "send('[\"up\", true]'); os._exit(9)"
-    commands = [*[child_process(works)] * others, child_process(dies)]
+    commands = [*[python_command(works)] * others, python_command(dies)]
     refused = [sys.executable, "-c", "import sys; sys.exit(5)"]
 
     async def one(command: Sequence[str]) -> Subprocess:

@@ -30,7 +30,7 @@ class Rounds:
 
 
 async def scripts_run(harness: Harness) -> int:
-    """Returns how many scripts the server has run so far."""
+    """Returns how many moves the server has run so far."""
     facts = await harness.client.info("commandstats")
     return sum(
         facts.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("fcall", "fcall_ro")

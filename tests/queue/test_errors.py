@@ -72,3 +72,22 @@ def test_a_reason_that_is_not_a_string_is_refused(reason: Any) -> None:
         Reject(reason)
     with pytest.raises(ConfigError, match=r"Retry\.reason: must be a string, not"):
         Retry(reason=reason)
+
+
+def test_a_subclass_may_set_the_fields_of_its_message_on_the_class() -> None:
+    class Busy(Retry):
+        reason = "busy"
+
+        def __init__(self) -> None:
+            Exception.__init__(self)
+
+    assert str(Busy()) == "busy"
+
+
+def test_the_module_exports_its_errors_only() -> None:
+    exported: dict[str, Any] = {}
+    exec("from rqueue.errors import *", exported)
+    del exported["__builtins__"]
+
+    assert {"RQueueError", "Retry", "TaskNotFound"} <= set(exported)
+    assert all(issubclass(kind, RQueueError) for kind in exported.values())

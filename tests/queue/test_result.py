@@ -23,7 +23,7 @@ async def complete(harness: Harness, result: object = None) -> None:
 
 
 async def calls_of(harness: Harness) -> int:
-    """Returns how many scripts and blocking calls the server has run."""
+    """Returns how many moves and blocking calls the server has run."""
     facts = await harness.client.info("commandstats")
     names = ("fcall", "fcall_ro", "blpop")
     return sum(facts.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names)

@@ -36,7 +36,7 @@ def type_of(model: Model, record: Record) -> str:
 
 
 def trip(model: Model, type: str, rule: str, lease: Lease) -> None:
-    """Counts a failed attempt of a type and opens its breaker where the rule, as scripts read it,
+    """Counts a failed attempt of a type and opens its breaker where the rule, as moves read it,
     requires it.
     """
     breaker = model.breakers.get(type, Breaker())

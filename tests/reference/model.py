@@ -1,7 +1,7 @@
 """One shard in memory: tasks and what does not follow from them. The caller sets the time.
 
 There are no indexes: lanes, pending list and counters are derived from the states of the tasks.
-That makes it a reference for the scripts, which must keep all of them consistent.
+That makes it a reference for the moves, which must keep all of them consistent.
 """
 
 from __future__ import annotations

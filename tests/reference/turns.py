@@ -102,7 +102,7 @@ def by_tenant(model: Model, number: int) -> dict[str, list[Record]]:
     return found
 
 
-# The rules of a lane with tenants, by the names of the claim script.
+# The rules of a lane with tenants, by the names of the claim move.
 TenantRules = Mapping[str, Any]
 # State shared by the lanes of one claim: its turns, and the remaining capacity of each gate of a
 # tenant.

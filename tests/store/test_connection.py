@@ -6,8 +6,6 @@ import asyncio
 import multiprocessing
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from rqueue.store.errors import translate, translated
 from rqueue.store.url import Client, parse
 from tests import servers
 from tests.servers import Server
+from tests.store.dropping_server import a_server_that_drops
 
 
 async def ping(client: Client) -> Any:
@@ -349,36 +348,3 @@ async def test_tls_is_verified() -> None:
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname is True
     await connection.aclose()
-
-
-@asynccontextmanager
-async def a_server_that_drops(first: int) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server that closes the connection instead of answering its first INCRs."""
-    seen: list[str] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while words := await read_command(reader):
-            if words[0] != "INCR":
-                writer.write(b"+OK\r\n")
-                continue
-            seen.append(words[0])
-            if len(seen) <= first:
-                break
-            writer.write(b":1\r\n")
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen
-    finally:
-        server.close()
-        await server.wait_closed()
-
-
-async def read_command(reader: asyncio.StreamReader) -> list[str]:
-    head = await reader.readline()
-    words = []
-    for _ in range(int(head[1:] or 0)):
-        length = int((await reader.readline())[1:])
-        words.append((await reader.readexactly(length + 2))[:-2].decode())
-    return words

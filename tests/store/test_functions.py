@@ -29,10 +29,7 @@ from rqueue.store.functions import (
     load_functions,
     unused,
 )
-from rqueue.store.keys import Keys
 from rqueue.store.library import Library, build, library
-from rqueue.store.runner import Runner
-from rqueue.store.shard import Shard, Terms
 from tests.harness import NAME, Harness
 from tests.servers import Server
 
@@ -333,52 +330,3 @@ async def test_a_library_is_deleted_with_its_record(
 )
 def test_a_list_of_functions_is_read_in_resp2_and_resp3(row: Any) -> None:
     assert described([row]) == [("rqueue_1", 1)]
-
-
-def minimal(shard: Shard, name: str) -> list[Any]:
-    """The words of a call with plausible arguments, on an empty queue."""
-    move = shard.runner.moves[name]
-    args: dict[str, Any] = dict.fromkeys(move.args, "1")
-    args.update({"root": shard.root} if "root" in move.args else {})
-    for given in ("ending", "rules", "turns", "terms"):
-        if given in args:
-            args[given] = "{}"
-    return move.pack(shard.move_keys[name], args)
-
-
-def first_word(call: Any) -> tuple[str, str]:
-    """The reply of a call without what depends on the time: its kind and first word."""
-    try:
-        reply = call()
-    except ResponseError as error:
-        # Without numbers: a line of the library is the same, a time is not.
-        return "error", str(error)
-    first = reply[0] if isinstance(reply, list) and reply else reply
-    return "reply", str(first)
-
-
-@pytest.mark.parametrize("name", sorted(library().moves))
-def test_a_function_keeps_nothing_between_calls(valkey: Server, name: str) -> None:
-    """Called again, also after an error, it replies as when it was just loaded."""
-    own = library()
-    shard = Shard(Runner(None, own), Keys("rq", NAME), Terms())  # type: ignore[arg-type]
-    move, words = own.moves[name], minimal(shard, name)
-    with direct(valkey) as client:
-
-        def call() -> tuple[str, str]:
-            return first_word(lambda: client.execute_command(move.verb, move.function, *words))
-
-        client.function_load(own.source, replace=True)
-        client.flushall()
-        fresh = call()
-        client.flushall()
-        repeated = call()
-        client.flushall()
-        for key in shard.move_keys[name].values():
-            client.setbit(key, 1, 1)
-        call()
-        client.flushall()
-        after_error = call()
-
-    assert repeated == fresh
-    assert after_error == fresh

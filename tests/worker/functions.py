@@ -1,4 +1,4 @@
-"""Handlers in a module that a child process can import, for tests of the kinds of handlers."""
+"""Handlers in a module that a subprocess can import, for tests of the kinds of handlers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from rqueue import Call, Context, Reject, Retry, depends
+from rqueue import Call, Context, Retry, depends
 from rqueue.errors import ConfigError, InvalidTask, LeaseLost
 
 LEFT: set[asyncio.Task[None]] = set()
@@ -115,10 +115,6 @@ async def provided_on_a_loop(path: str, what: str = depends(opened)) -> str:
     return what
 
 
-def rejects() -> None:
-    raise Reject("never again")
-
-
 def dies(how: str) -> None:
     match how:
         case "exit":
@@ -136,7 +132,7 @@ def ignores_stop(path: str) -> None:
         time.sleep(0.05)
 
 
-def has_a_child(path: str) -> None:
+def starts_a_process(path: str) -> None:
     left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     write(path, str(left.pid))
     left.wait()

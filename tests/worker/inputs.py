@@ -1,4 +1,4 @@
-"""Handlers that return their arguments, in a module that a child process can import."""
+"""Handlers that return their arguments, in a module that a subprocess can import."""
 
 from __future__ import annotations
 

@@ -68,21 +68,22 @@ def running(worker: Any) -> list[Any]:
 
 
 async def test_a_lost_lease_is_raised_in_a_plain_function(harness: Harness) -> None:
-    seen: list[Any] = []
+    begun, seen = asyncio.Event(), list[Any]()
     release = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     @harness.queue.task("plain")
     def plain(ctx: Context) -> None:
+        loop.call_soon_threadsafe(begun.set)
         asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
         try:
             ctx.sync.progress("late")
         except LeaseLost as error:
             seen.append(error.task)
 
-    async with working(harness.queue) as worker:
+    async with working(harness.queue):
         handle = await plain.enqueue()
-        await until(lambda: worker.slots.running)
+        await begun.wait()
         await harness.queue.cancel(handle.id)
         release.set()
         await until(lambda: seen)

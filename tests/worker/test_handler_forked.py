@@ -1,4 +1,4 @@
-"""Handlers in child processes that fork, or break their event loop."""
+"""Handlers in subprocesses that fork, or break their event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HANDLERS: tuple[Any, ...] = (
 
 @pytest.fixture
 async def harness(connection: Connection, client: aredis.Redis) -> AsyncIterator[Harness]:
-    """A queue with these handlers, whose child processes have a short grace period."""
+    """A queue with these handlers, whose subprocesses have a short grace period."""
     harness = build(connection, client, kill_grace_sec=0.3)
     for function in (functions.where_on_a_loop, *HANDLERS):
         harness.queue.task(function.__name__, kind="process")(function)
@@ -80,17 +80,17 @@ async def test_a_message_of_another_attempt_is_dropped(
     path = tmp_path / "go"
     async with working(harness.queue) as worker:
         handle = await run(harness, forking.waits_for, {"path": str(path)})
-        await until(lambda: any(child.busy for child in worker.executor.runners.children.all))
-        (child,) = worker.executor.runners.children.all
-        assert child.ctx is not None
-        token = child.ctx.token
+        await until(lambda: any(one.busy for one in worker.executor.runners.subprocesses.all))
+        (subprocess,) = worker.executor.runners.subprocesses.all
+        assert subprocess.ctx is not None
+        token = subprocess.ctx.token
         for stray in (
-            Ended(b'"stray"', handle.id, "1:other", child.pid),
-            Ended(b'"stray"', "task_other", token, child.pid),
-            Ended(b'"stray"', handle.id, token, child.pid + 1),
-            Begun(handle.id, "1:other", child.pid),
+            Ended(b'"stray"', handle.id, "1:other", subprocess.pid),
+            Ended(b'"stray"', "task_other", token, subprocess.pid),
+            Ended(b'"stray"', handle.id, token, subprocess.pid + 1),
+            Begun(handle.id, "1:other", subprocess.pid),
         ):
-            await child.take(stray)
+            await subprocess.take(stray)
         path.touch()
 
         assert await handle.result(timeout=30) == "mine"
@@ -129,5 +129,5 @@ async def test_a_retired_process_ends_soon(harness: Harness) -> None:
         with pytest.raises(TaskDead):
             await (await run(harness, forking.stops_its_loop)).result(timeout=30)
 
-        await until(lambda: not worker.executor.runners.children.all, within_sec=10)
-        assert worker.executor.runners.children.spare == []
+        await until(lambda: not worker.executor.runners.subprocesses.all, within_sec=10)
+        assert worker.executor.runners.subprocesses.spare == []

@@ -1,4 +1,4 @@
-"""A worker as a real process with child processes, which never outlive it."""
+"""A worker as a real process with subprocesses, which never outlive it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_output_of_a_handler_is_flushed_before_its_process_ends(
     assert output == "printed by the handler\n"
 
 
-async def test_child_processes_run_their_exit_handlers_when_the_worker_ends(
+async def test_subprocesses_run_their_exit_handlers_when_the_worker_ends(
     harness: Harness, valkey: Server, tmp_path: Path
 ) -> None:
     with worker(valkey, tmp_path) as parent:

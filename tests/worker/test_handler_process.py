@@ -1,4 +1,4 @@
-"""Handlers in child processes, which are reused, stopped, killed, and never left behind."""
+"""Handlers in subprocesses, which are reused, stopped, killed, and never left behind."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.worker.running import ended, until, working
 
 @pytest.fixture
 async def harness(connection: Connection, client: aredis.Redis) -> AsyncIterator[Harness]:
-    """A queue whose child processes have a short grace period."""
+    """A queue whose subprocesses have a short grace period."""
     harness = build(connection, client, kill_grace_sec=0.3)
     yield harness
     await harness.queue.aclose()
 
 
-def children(worker: Worker) -> set[int]:
-    return {child.process.pid for child in worker.executor.runners.children.all}
+def subprocess_pids(worker: Worker) -> set[int]:
+    return {one.pid for one in worker.executor.runners.subprocesses.all}
 
 
 def is_gone(pid: int) -> bool:
@@ -77,7 +77,7 @@ async def test_processes_are_reused_and_never_more_than_slots(harness: Harness) 
 
     async with working(harness.queue, concurrency=2) as worker:
         found = {await handle.result(timeout=20) for handle in handles}
-        left = children(worker)
+        left = subprocess_pids(worker)
 
     assert found <= left
     assert len(left) <= 2
@@ -96,7 +96,7 @@ async def test_a_context_sends_its_requests_through_the_worker(
         await harness.make_due(handle.id)
         await harness.promoter.tick()
         found: Any = await handle.result(timeout=30)
-        assert len(children(worker)) == 1
+        assert len(subprocess_pids(worker)) == 1
 
     task = await harness.queue.get(handle.id)
     assert found == {
@@ -200,7 +200,7 @@ async def test_a_process_that_was_killed_while_idle_costs_no_attempt(harness: Ha
     async with working(harness.queue) as worker:
         first: Any = await (await harness.queue.enqueue("where", max_attempts=1)).result(timeout=30)
         os.kill(first, signal.SIGKILL)
-        await until(lambda: not children(worker))
+        await until(lambda: not subprocess_pids(worker))
 
         assert await (await harness.queue.enqueue("where", max_attempts=1)).result(timeout=30)
 
@@ -218,7 +218,7 @@ async def test_a_signal_to_all_processes_is_handled_by_the_worker(
         os.kill(pid, signal.SIGINT)
         await (await harness.queue.enqueue("where")).result(timeout=30)
 
-        assert pid in children(worker)
+        assert pid in subprocess_pids(worker)
         assert read(path) == str(pid)
         assert await handle.status() is State.RUNNING
 
@@ -233,11 +233,11 @@ async def test_a_handler_that_does_not_stop_is_killed_with_its_subprocesses(
         timeout=0.5,
     )
     parent = await run(
-        harness, functions.has_a_child, {"path": str(tmp_path / "child")}, timeout=0.5
+        harness, functions.starts_a_process, {"path": str(tmp_path / "started")}, timeout=0.5
     )
 
     async with working(harness.queue) as worker:
-        pid, orphan = [await pid_in(tmp_path / name) for name in ("ignores_stop", "child")]
+        pid, orphan = [await pid_in(tmp_path / name) for name in ("ignores_stop", "started")]
         for handle in (ignores_stop, parent):
             found = await ended(harness.queue, handle.id, State.DEAD_LETTERED)
             assert found.failure_reason == Reason.TIMEOUT
@@ -277,7 +277,7 @@ async def test_a_cancelled_attempt_stops_and_its_process_is_reused(
             await handle.result(timeout=30)
         await until(lambda: read(path) == "stopped" and not worker.slots.running)
 
-        assert children(worker) == {pid}
+        assert subprocess_pids(worker) == {pid}
 
 
 async def test_a_worker_that_stops_releases_its_tasks_and_leaves_no_process(
@@ -286,7 +286,7 @@ async def test_a_worker_that_stops_releases_its_tasks_and_leaves_no_process(
     path = tmp_path / "pid"
     handle = await run(harness, functions.ignores_stop, {"path": str(path)})
     async with working(harness.queue) as worker:
-        worker.executor.runners.children.grace_sec = 60
+        worker.executor.runners.subprocesses.grace_sec = 60
         pid = await pid_in(path)
 
     assert is_gone(pid)
@@ -298,13 +298,13 @@ async def test_a_draining_worker_waits_for_a_process(harness: Harness, tmp_path:
     handle = await run(harness, functions.extends)
     worker = harness.queue.worker(name="w1")
     running = asyncio.create_task(worker.run())
-    await until(lambda: children(worker))
+    await until(lambda: subprocess_pids(worker))
 
     worker.drain()
     await asyncio.wait_for(running, 20)
 
     assert await handle.result(timeout=1) == "in time"
-    assert not children(worker)
+    assert not subprocess_pids(worker)
 
 
 async def test_log_records_reach_the_worker(
@@ -334,7 +334,7 @@ async def test_nothing_is_left_open_after_many_tasks(harness: Harness) -> None:
     harness.queue.task("dies", kind="process")(functions.dies)
     async with working(harness.queue, concurrency=2) as worker:
         await (await harness.queue.enqueue("where")).result(timeout=30)
-        await until(lambda: len(children(worker)) == 1)
+        await until(lambda: len(subprocess_pids(worker)) == 1)
         before = open_files()
         for _ in range(2):
             handles = await harness.queue.enqueue_many([harness.queue.call("where")] * 25)
@@ -342,7 +342,7 @@ async def test_nothing_is_left_open_after_many_tasks(harness: Harness) -> None:
                 await handle.result(timeout=30)
             dead = await harness.queue.enqueue("dies", {"how": "exit"}, max_attempts=1)
             await ended(harness.queue, dead.id, State.DEAD_LETTERED)
-        left = children(worker)
+        left = subprocess_pids(worker)
         after = open_files()
 
     assert after - before <= len(left) - 1

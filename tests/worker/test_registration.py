@@ -49,11 +49,18 @@ async def test_a_worker_is_listed_with_what_it_offers(harness: Harness) -> None:
     async with at_work(harness.queue, models=["small", "large"], **options):
         (found,) = await harness.queue.fleet.workers()
 
-    said = found.said
-    assert said is not None
-    assert (said.types, said.capabilities, said.agents) == (("code",), ("gpu",), ("ada",))
-    assert (said.max_concurrent_tasks, said.models_available) == (2, ("large", "small"))
-    assert (said.poll_interval_sec, said.claim_ttl_sec) == (5.0, 60.0)
+    registration = found.registration
+    assert registration is not None
+    assert (registration.types, registration.capabilities, registration.agents) == (
+        ("code",),
+        ("gpu",),
+        ("ada",),
+    )
+    assert (registration.max_concurrent_tasks, registration.models_available) == (
+        2,
+        ("large", "small"),
+    )
+    assert (registration.poll_interval_sec, registration.claim_ttl_sec) == (5.0, 60.0)
     assert (found.status, found.runs, found.held) == ("active", 1, ())
 
 

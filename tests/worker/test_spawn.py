@@ -15,7 +15,7 @@ from rqueue.dags import store as dag_store
 from rqueue.errors import InvalidTask, TaskDead
 from rqueue.task.attempt.outcome import Completed, Failed
 from rqueue.worker.context import Suspended
-from tests.dags.planted_queue import settled
+from tests.dags.submitted_dags import settled
 from tests.harness import Harness
 from tests.worker import functions
 from tests.worker.running import ended, until, working

@@ -12,7 +12,7 @@ from rqueue import Context, Reject, State
 from rqueue.errors import SubtaskFailed, TaskDead
 from rqueue.worker.context import Suspended
 from rqueue.worker.worker import Worker
-from tests.dags.planted_queue import planted, settled
+from tests.dags.submitted_dags import settled, submit_plan
 from tests.harness import Harness
 from tests.worker.running import ended, until, working
 
@@ -99,7 +99,7 @@ async def task_in(harness: Harness, task: str, state: State) -> Any:
 async def test_a_dead_child_of_a_dag_that_continues_fails_its_parent(
     harness: Harness, worker: Worker
 ) -> None:
-    dag, ids = await planted(
+    dag, ids = await submit_plan(
         harness, {"one": {"type": "parent"}, "two": {"type": "late", "after": ["one"]}},
         on_failure="continue",
     )  # fmt: skip
@@ -115,7 +115,7 @@ async def test_a_dead_child_of_a_dag_that_continues_fails_its_parent(
 async def test_a_dag_that_fails_fast_cancels_the_waiting_parent(
     harness: Harness, worker: Worker
 ) -> None:
-    dag, ids = await planted(
+    dag, ids = await submit_plan(
         harness, {"one": {"type": "parent"}, "two": {"type": "late", "after": ["one"]}},
         on_failure="fail_fast",
     )  # fmt: skip

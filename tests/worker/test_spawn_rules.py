@@ -9,7 +9,7 @@ import pytest
 from rqueue import Call, Context, State
 from rqueue.dags import store as dag_store
 from rqueue.errors import InvalidGraph, RQueueError, SpawnRefused
-from tests.dags.planted_queue import planted
+from tests.dags.submitted_dags import submit_plan
 from tests.harness import Harness, opened
 from tests.servers import Server
 from tests.worker.running import ended, working
@@ -66,7 +66,7 @@ async def test_a_task_may_spawn_tasks_that_its_role_permits(
         tasks = {"one": {"type": "parent", "agent_name": "coder"}}
 
         async with working(harness.queue, agents=["coder"]):
-            _, ids = await planted(harness, tasks, **facts)
+            _, ids = await submit_plan(harness, tasks, **facts)
             await ended(harness.queue, ids["one"], State.COMPLETED)
 
         if RIGHTS[rule, agent]:
@@ -144,7 +144,7 @@ async def test_a_dag_that_is_being_cancelled_takes_no_more_tasks(harness: Harnes
         found.append(await harness.dump() == before)
 
     async with working(harness.queue):
-        _, ids = await planted(harness, {"one": {"type": "parent"}})
+        _, ids = await submit_plan(harness, {"one": {"type": "parent"}})
         await ended(harness.queue, ids["one"], State.COMPLETED)
 
     assert found == [True]

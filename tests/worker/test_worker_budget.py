@@ -244,4 +244,4 @@ def spender(ctx: Context) -> None:
 
 
 async def known(harness: Harness) -> bool:
-    return any(one.said for one in await harness.queue.fleet.workers())
+    return any(one.registration for one in await harness.queue.fleet.workers())

@@ -78,7 +78,7 @@ async def test_a_worker_without_models_offers_any(
     assert found == ("best" if options else None)
 
 
-async def test_a_child_process_gets_its_model(harness: Harness) -> None:
+async def test_a_subprocess_gets_its_model(harness: Harness) -> None:
     harness.queue.task("code", kind="process", **MODELS)(functions.which_model)
 
     async with working(harness.queue, models=["good"]):

@@ -90,7 +90,7 @@ async def test_a_later_refusal_of_redis_is_retried(
 
         async def refusing(*args: Any) -> Any:
             refused.set()
-            raise ConfigError("url", "the server's ACL forbids this user to run task/exchange")
+            raise ConfigError("url", "the server's ACL forbids this user a command: task/exchange")
 
         monkeypatch.setattr(worker.session, "exchange", refusing)
         worker.waiting_claim.end()

@@ -30,9 +30,9 @@ function paused.hold(root, what, id, lane)
   redis.call("HINCRBY", root .. "stats", lane .. ":READY", 1)
 end
 
--- Removes a READY task from those that are held with their DAG or that the DAG cannot pay. Returns
--- whether it was there.
-function paused.unhold(root, id, lane)
+-- Releases a READY task that is held with its DAG or that the DAG cannot pay. Returns whether it
+-- was held.
+function paused.release_task(root, id, lane)
   local dag = tasks.dag_of(redis.call("HGET", root .. "task:" .. id, "flags"))
   if not dag or redis.call("SREM", root .. "held:" .. dag, id) == 0
     and redis.call("ZREM", root .. "unpaid:" .. dag, id) == 0 then

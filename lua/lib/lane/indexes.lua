@@ -26,7 +26,7 @@ end
 function indexes.leave(root, id, state, lane, entry, token)
   if state == "READY" then
     if lanes.leave(root, lane, id) == 0 then
-      paused.unhold(root, id, lane)
+      paused.release_task(root, id, lane)
     end
     indexes.delete_entry(root, entry)
   elseif state == "PENDING" or state == "CREATED" then

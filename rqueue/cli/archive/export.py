@@ -75,7 +75,10 @@ async def export(
                         progress(done, max(done, total))
             sheet.write(batch)
     if output != STANDARD_OUTPUT:
-        out.one({"file": output, "format": form, "tasks": done}, f"{output}: {done} tasks")
+        out.one(
+            {"file": output, "format": form, "tasks": done},
+            f"{output}: {done} task{'' if done == 1 else 's'}",
+        )
     if not done:
         note("no task matches")
         raise nothing()

@@ -12,7 +12,7 @@ import click
 from rqueue.cli.dag.export import document, dot, mermaid, whole
 from rqueue.cli.dag.picture import head, table, tally
 from rqueue.cli.main import STATE, nothing
-from rqueue.cli.options import INTERVAL, documents, row_limit
+from rqueue.cli.options import documents, row_limit
 from rqueue.cli.output.tables import (
     Columns,
     Printer,
@@ -23,7 +23,7 @@ from rqueue.cli.output.tables import (
     print_columns,
     span,
 )
-from rqueue.cli.session import on_queue
+from rqueue.cli.session import INTERVAL, on_queue
 from rqueue.clock import SYSTEM
 from rqueue.errors import DagFailed, InvalidTask
 from rqueue.task.dag import DagStatus

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
 
 from rqueue.cli.dag.export import whole
 from rqueue.cli.dag.picture import head, progress, summary, table
@@ -20,6 +17,8 @@ from rqueue.clock import SYSTEM, paused
 from rqueue.errors import StoreUnavailable
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from rqueue.cli.output.tables import Printer
     from rqueue.dags.view import DagGraph
     from rqueue.queue import Queue
@@ -77,12 +76,19 @@ async def print_changes(
 
 def shown(graph: DagGraph, width: int) -> Group:
     """A whole DAG for a terminal of this width."""
+    # Imported here: rich takes a tenth of a second.
+    from rich.console import Group  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     lines = [Text(line) for line in head(graph)]
     return Group(*lines, drawing(narrowed(table(graph, width), width)))
 
 
 def picture(view: DagView, width: int, height: int) -> Group:
     """A watched DAG for a terminal of this size, summarised if it does not fit."""
+    from rich.console import Group  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     lines = [Text(f"server unavailable, retrying: {view.error}", "bold red")] if view.error else []
     if view.graph is None:
         return Group(*(lines or [Text("loading")]))
@@ -97,6 +103,9 @@ def picture(view: DagView, width: int, height: int) -> Group:
 
 async def live(queue: Queue, dag: str, interval_sec: float) -> DagGraph | None:
     """Shows a DAG until it has ended or q is pressed, and returns the last graph."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+
     console, stop, found = Console(), asyncio.Event(), None
     with on_quit(stop.set), Live(console=console, screen=True, auto_refresh=False) as drawn:
         # A large DAG takes seconds to read.

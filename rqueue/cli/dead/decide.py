@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from rqueue.cli.main import NOTHING, STATE, nothing
-from rqueue.cli.options import BEFORE, SECONDS, confirm, from_argument, instant
+from rqueue.cli.options import BEFORE, SECONDS, from_argument, instant
 from rqueue.cli.output.tables import Printer, counted, note
-from rqueue.cli.session import all_of, on_queue
+from rqueue.cli.session import all_of, confirm, on_queue
 from rqueue.clock import SYSTEM
 from rqueue.dead.reviews import CAUSES
 from rqueue.errors import InvalidTask, RQueueError, StoreError, TaskNotFound, WrongState
@@ -77,7 +77,7 @@ decided_tasks = all_of(
 @decided_tasks
 @on_queue
 async def retry(queue: Queue, out: Printer, **given: Any) -> None:
-    """Retry dead tasks: attempts start again at one, the history is kept."""
+    """Retry dead tasks: attempts start again at 0, the history is kept."""
     await decide(queue, out, "retry", given)
 
 

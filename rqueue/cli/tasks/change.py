@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rqueue.cli.main import nothing
-from rqueue.cli.options import BEFORE, confirm, instant
+from rqueue.cli.options import BEFORE, instant
 from rqueue.cli.output.tables import Printer, counted, note
-from rqueue.cli.session import all_of, on_queue
+from rqueue.cli.session import all_of, confirm, on_queue
 from rqueue.cli.tasks.inspect import STATUS
 from rqueue.errors import TaskNotFound
 from rqueue.task.state import State

@@ -1,4 +1,4 @@
-"""The messages between a worker and its child processes, and their encoding."""
+"""The messages between a worker and its subprocesses, and their encoding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LENGTH = Struct(">Q")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """To the child: run an attempt with this function."""
+    """To the subprocess: run an attempt with this function."""
 
     type: str
     module: str
@@ -42,14 +42,14 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """To the child: stop the attempt with this token."""
+    """To the subprocess: stop the attempt with this token."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """From the child: the handler is imported and starts."""
+    """From the subprocess: the handler is imported and starts."""
 
     task: str
     token: str
@@ -84,7 +84,7 @@ Request = Note | Spawn | Step | Attach
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """From the child: carry out a request of the attempt; without a request, read the task."""
+    """From the subprocess: carry out a request of the attempt; without a request, read the task."""
 
     number: int
     task: str
@@ -94,7 +94,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """To the child: the answer to an Ask."""
+    """To the subprocess: the answer to an Ask."""
 
     number: int
     found: Task | list[Subtask] | bytes | None = None
@@ -103,8 +103,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """From the child: the attempt's encoded result, or its failure; None if its task is suspended.
-    `last` if the child takes no further attempt.
+    """From the subprocess: the attempt's encoded result, or its failure; None if its task is
+    suspended. `last` if the subprocess takes no further attempt.
     """
 
     outcome: bytes | Failed | None
@@ -116,7 +116,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """From the child: a log record."""
+    """From the subprocess: a log record."""
 
     record: LogRecord
 

@@ -1,4 +1,4 @@
-"""The worker's side of child processes: one of them, and the pool that starts and reuses them."""
+"""The worker's side of subprocesses: one of them, and the pool that starts and reuses them."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
     from rqueue.worker.handler import Handler
 
 LOG = logging.getLogger("rqueue.worker")
-# How long to read the child's last messages after its end; a process it started may keep the socket
-# open.
+# How long to read the last messages of a subprocess after its end; a process it started may keep
+# the socket open.
 LAST_OUTPUT_SEC = 1.0
 # The start of the process and its imports do not count for the timeout, up to this time.
 START_SEC = 10.0
-# From its start the child ignores a SIGTERM that is sent to all processes of a service: the worker
-# decides when the attempt stops.
+# From its start the subprocess ignores a SIGTERM that is sent to all processes of a service: the
+# worker decides when the attempt stops.
 BOOT = (
     "import json, signal, sys; signal.signal(signal.SIGTERM, lambda *_: None); "
     "worker_pid, levels, sys.path[:] = json.loads(sys.argv[1]); "
-    "from rqueue.worker.children.child_program import main; main(worker_pid, levels)"
+    "from rqueue.worker.children.subprocess_program import main; main(worker_pid, levels)"
 )
 
 
-class ChildProcess:
-    """A child process, which runs one attempt at a time. `life` ends when its process group is
+class Subprocess:
+    """A subprocess, which runs one attempt at a time. `lifetime` ends when its process group is
     gone.
     """
 
@@ -88,8 +88,8 @@ class ChildProcess:
         levels = {name: logging.getLogger(name).level for name in ("", "rqueue")}
         facts = json.dumps([os.getpid(), levels, list(map(str, sys.path))])
         try:
-            # A new session: Ctrl-C reaches the worker only, and a kill reaches all that the child
-            # started.
+            # A new session: Ctrl-C reaches the worker only, and a kill reaches all that the
+            # subprocess started.
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", BOOT, facts, stdin=theirs.fileno(), start_new_session=True
             )
@@ -169,12 +169,12 @@ class ChildProcess:
         (fault,) = await asyncio.gather(listening, return_exceptions=True)
         if isinstance(fault, Exception):
             LOG.error(
-                "invalid message from child process", extra={"pid": self.pid, **log_fields(fault)}
+                "invalid message from subprocess", extra={"pid": self.pid, **log_fields(fault)}
             )
         code = await waiting
         self.writer.close()
         if self.outcome is not None and not self.outcome.done():
-            # A child runs one task at a time, so this task is the only suspect.
+            # A subprocess runs one task at a time, so this task is the only suspect.
             self.outcome.set_result(Failed(Reason.CRASH, died(code), exclusive=True))
 
     async def listen(self) -> None:
@@ -207,7 +207,7 @@ class ChildProcess:
         # Compares task and token: the tasks of one claim may share a token.
         sender = (message.pid, message.task, message.token)
         if ctx is None or sender != (self.pid, ctx.id, ctx.token):
-            facts = {"pid": message.pid, "task": message.task, "child": self.pid}
+            facts = {"pid": message.pid, "task": message.task, "subprocess": self.pid}
             LOG.warning("message of another attempt dropped", extra=facts)
         elif isinstance(message, Begun):
             ctx.extended_sec += time.monotonic() - self.ordered - START_SEC
@@ -235,34 +235,34 @@ class ChildProcess:
             return Answer(ask.number, error=fault)
 
 
-class ChildPool:
-    """Runs each attempt in a child process; there are at most as many as attempts at one time."""
+class SubprocessPool:
+    """Runs each attempt in a subprocess; there are at most as many as attempts at one time."""
 
     def __init__(self, *, grace_sec: float, max_result_bytes: int) -> None:
         self.grace_sec = grace_sec
         self.max_result_bytes = max_result_bytes
-        self.all: set[ChildProcess] = set()
-        self.spare: list[ChildProcess] = []
+        self.all: set[Subprocess] = set()
+        self.spare: list[Subprocess] = []
 
     async def run(self, handler: Handler, ctx: Context) -> Encoded | Failed:
         """Runs an attempt and returns its outcome; raises Suspended if its task is suspended. If
         cancelled, returns when the attempt's code has ended.
         """
-        child = await self.acquire()
+        subprocess = await self.acquire()
         try:
-            outcome = await child.run(self.order(handler, ctx), ctx)
+            outcome = await subprocess.run(self.order(handler, ctx), ctx)
         except asyncio.CancelledError:
-            await child.stop(self.grace_sec)
+            await subprocess.stop(self.grace_sec)
             raise
         finally:
-            if child.alive and not child.busy:
-                self.spare.append(child)
+            if subprocess.alive and not subprocess.busy:
+                self.spare.append(subprocess)
         if outcome is None:
             raise Suspended
         return outcome if isinstance(outcome, Failed) else Encoded(outcome)
 
     def order(self, handler: Handler, ctx: Context) -> Order:
-        """The order for a child to run an attempt."""
+        """The order for a subprocess to run an attempt."""
         module, name = handler.import_path
         return Order(
             type=handler.type,
@@ -276,39 +276,39 @@ class ChildPool:
             shelf=ctx.shelf,
         )
 
-    async def acquire(self) -> ChildProcess:
-        """An idle child, or a new one."""
+    async def acquire(self) -> Subprocess:
+        """An idle subprocess, or a new one."""
         while self.spare:
-            child = self.spare.pop()
-            if child.alive:
-                return child
-        child = await ChildProcess.start()
-        self.all.add(child)
-        child.lifetime.add_done_callback(lambda _: self.all.discard(child))
-        return child
+            subprocess = self.spare.pop()
+            if subprocess.alive:
+                return subprocess
+        subprocess = await Subprocess.start()
+        self.all.add(subprocess)
+        subprocess.lifetime.add_done_callback(lambda _: self.all.discard(subprocess))
+        return subprocess
 
     def kill(self) -> None:
-        """Kills the child processes that run an attempt."""
-        for child in self.all:
-            if child.busy:
-                child.kill()
+        """Kills the subprocesses that run an attempt."""
+        for subprocess in self.all:
+            if subprocess.busy:
+                subprocess.kill()
 
     async def aclose(self) -> None:
-        """Ends all child processes; returns when they are gone."""
+        """Ends all subprocesses; returns when they are gone."""
         processes = set(self.all)
-        for child in processes:
-            child.close()
+        for subprocess in processes:
+            subprocess.close()
         if not processes:
             return
-        lifetimes = {child.lifetime for child in processes}
+        lifetimes = {subprocess.lifetime for subprocess in processes}
         await asyncio.wait(lifetimes, timeout=self.grace_sec)
-        for child in processes:
-            child.kill()
+        for subprocess in processes:
+            subprocess.kill()
         await asyncio.wait(lifetimes)
 
 
 async def carry_out(request: Request | None, ctx: Context) -> Task | list[Subtask] | bytes | None:
-    """Carries out a request of a child process with the context of its attempt."""
+    """Carries out a request of a subprocess with the context of its attempt."""
     match request:
         case None:
             return await ctx.backend.current()

@@ -61,7 +61,7 @@ class Context:
     may run the task: the handler should stop then.
 
     `state` is what the worker's lifespans have put there, such as connections and models. `loop` is
-    the worker's event loop; None in a child process. `run_in_thread` runs the plain functions of
+    the worker's event loop; None in a subprocess. `run_in_thread` runs the plain functions of
     steps. `shelf` stores artifacts. `suspended` is whether the task is suspended, `suspending` how
     many calls have suspended it or may still do so.
     """

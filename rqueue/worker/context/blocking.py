@@ -113,7 +113,7 @@ class BlockingContext:
             work.close()
             rule = "is for plain functions while their worker runs; coroutines await ctx itself"
             raise ConfigError("ctx.sync", rule)
-        # In a child process a short-lived loop is enough, since no connection is opened there.
+        # In a subprocess a short-lived loop is enough, since no connection is opened there.
         if loop is None:
             return asyncio.run(work)
         return asyncio.run_coroutine_threadsafe(work, loop).result()

@@ -64,7 +64,7 @@ class StoreBackend:
         ):
             report = replace(report, model=self.model)
         try:
-            async with self.in_turn():
+            async with self.call_lock():
                 self.seq += 1
                 await note(self.shard, self.held, report, seq=self.seq)
         except BudgetExceeded:
@@ -84,7 +84,7 @@ class StoreBackend:
         if the task has to wait for them.
         """
         drafts = await self.spawner.drafted(self.claimed(), requests)
-        async with self.in_turn():
+        async with self.call_lock():
             # A concurrent call of the same handler has suspended the task.
             if self.suspended:
                 raise Suspended
@@ -110,8 +110,8 @@ class StoreBackend:
         """The lease of the attempt."""
         return HeldLease(self.grant.task, self.grant.token)
 
-    def in_turn(self) -> asyncio.Lock:
-        """The lock of the call under way; created at first use."""
+    def call_lock(self) -> asyncio.Lock:
+        """The lock that a call holds until its reply has come; created at first use."""
         if self.lock is None:
             self.lock = asyncio.Lock()
         return self.lock

@@ -22,7 +22,6 @@ from tests.lua.task.keyspace import all_keys, run_move
 
 Edges = Mapping[str, Sequence[str]]
 TRIES = 100
-EVENTS = 1000
 DIAMOND: Edges = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 
 

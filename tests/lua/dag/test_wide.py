@@ -116,9 +116,9 @@ async def typical(harness: Harness, calls: Awaitable[Any]) -> float:
     return float(median([one["duration"] for one in log] or [0])) / 1000
 
 
-async def drained(harness: Harness, script: str, args: dict[str, Any]) -> None:
+async def drained(harness: Harness, move: str, args: dict[str, Any]) -> None:
     """Calls a move until the reply has no more."""
-    while (await run_move(harness, script, args))[1]:
+    while (await run_move(harness, move, args))[1]:
         pass
 
 

@@ -135,11 +135,11 @@ async def test_each_task_is_in_the_indexes_of_its_state(harness: Harness, seed: 
         await hands.step()
 
     found, client, keys = await recount(harness), harness.client, harness.keys
-    in_hand = found[State.CLAIMED] + found[State.RUNNING] + found[State.VALIDATING]
+    leased = found[State.CLAIMED] + found[State.RUNNING] + found[State.VALIDATING]
     lanes = [await client.zcard(key) for key in await client.keys(keys.lane("*"))]
     assert sum(lanes) == found[State.READY]
-    assert await client.xlen(keys.ready()) == found[State.READY] + in_hand
-    assert (await client.xpending(keys.ready(), "workers"))["pending"] == in_hand
+    assert await client.xlen(keys.ready()) == found[State.READY] + leased
+    assert (await client.xpending(keys.ready(), "workers"))["pending"] == leased
     assert await client.zcard(keys.blocked()) == found[State.PENDING]
     assert await client.zcard(keys.dead()) == found[State.DEAD_LETTERED]
     waits = await client.keys(keys.waits("*"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rqueue.process.scheduler import lead, leader, yield_lead
+from rqueue.process.scheduler import lead, leader, yield_term
 from tests.harness import Harness
 from tests.lua.rows import everything
 from tests.lua.task.keyspace import run_move
@@ -36,7 +36,7 @@ async def test_the_term_is_over_and_its_epoch_is_kept(harness: Harness) -> None:
 
 async def test_another_caller_leads_at_once(harness: Harness) -> None:
     await lead(harness.queue._internals.shard, "a", ttl_ms=TTL_MS)
-    assert await yield_lead(harness.queue._internals.shard, "a") is True
+    assert await yield_term(harness.queue._internals.shard, "a") is True
 
     term = await lead(harness.queue._internals.shard, "b", ttl_ms=TTL_MS)
 
@@ -54,10 +54,10 @@ async def test_a_repeated_call_gets_the_same_reply(harness: Harness) -> None:
 
 async def test_a_late_copy_does_not_end_the_next_term(harness: Harness) -> None:
     await lead(harness.queue._internals.shard, "a", ttl_ms=TTL_MS)
-    await yield_lead(harness.queue._internals.shard, "a")
+    await yield_term(harness.queue._internals.shard, "a")
     await lead(harness.queue._internals.shard, "b", ttl_ms=TTL_MS)
 
-    assert await yield_lead(harness.queue._internals.shard, "a") is False
+    assert await yield_term(harness.queue._internals.shard, "a") is False
 
     found = await leader(harness.queue._internals.shard)
     assert found is not None

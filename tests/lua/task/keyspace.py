@@ -49,15 +49,15 @@ BY_SCORE = re.compile(
 
 async def run_move(
     harness: Harness,
-    script: str,
+    move: str,
     args: Mapping[str, Argument] | None = None,
     rows: Iterable[Sequence[Argument]] = (),
 ) -> list[Any]:
     """The reply of a move with its words as text; a manual call gets its own request name."""
     shard = harness.queue._internals.shard
-    manual = {"request", "memo_ms"} <= set(shard.runner.moves[script].args)
+    manual = {"request", "memo_ms"} <= set(shard.runner.moves[move].args)
     all_args = {**(shard.request_args() if manual else {}), **(args or {})}
-    return [text(word) for word in await shard.run(script, all_args, rows)]
+    return [text(word) for word in await shard.run(move, all_args, rows)]
 
 
 async def all_keys(harness: Harness, **ids: str) -> dict[str, Any]:

@@ -164,3 +164,18 @@ async def test_a_released_exclusive_task_ends_the_draining(harness: Harness) -> 
 
     assert [one[:2] for one in again[3:]] == [(lost.task, "2:new")]
     assert (await everything(harness))["worker:w1"] == {"alone": lost.task}
+
+
+async def test_a_new_task_of_another_lane_is_not_delivered_beside_it(harness: Harness) -> None:
+    lost, first = a_row(lane=1), a_row(lane=2)
+    await submit(harness, [lost, first], lanes=[LOST, OTHER])
+    await claim(harness, 1, waiter="two", consumer="w2", types=["mail"])
+    await claim(harness, 1, start=1, types=["code"])
+    await claim(harness, 1, waiter="three", types=["mail"], wait_ms=5000, box="other")
+
+    late = a_row()
+    await submit(harness, [late], lanes=[OTHER])
+
+    found = await everything(harness)
+    assert found[f"task:{late.task}"]["state"] == "READY"
+    assert "mail:other" not in found

@@ -105,8 +105,8 @@ async def test_a_task_that_ends_makes_room_for_one_of_its_tenant(server: Server,
 
         assert by_key(await claimed(harness)) == {"b": 1}
         assert await claimed(harness) == []
-        in_hand = await harness.client.zrange(harness.keys.hand("b"), 0, -1)
-        assert len(in_hand) == 2
+        leased = await harness.client.zrange(harness.keys.hand("b"), 0, -1)
+        assert len(leased) == 2
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -163,7 +163,7 @@ async def test_each_tenant_has_its_rate(server: Server) -> None:
         assert not await harness.client.exists(harness.keys.turns(-1))
 
 
-async def lets_go(harness: Harness, key: str) -> None:
+async def expire_window(harness: Harness, key: str) -> None:
     """Moves the window of a tenant into the past."""
     await harness.client.delete(harness.keys.limit(f"*@{key}"))
     await harness.client.zadd(harness.keys.closed_tenants(-1), {key: 1})
@@ -173,7 +173,7 @@ async def lets_go(harness: Harness, key: str) -> None:
 async def test_a_window_with_room_returns_its_tenant_to_the_turns(server: Server) -> None:
     async with limited(server, {"key": "*", "rate": 3, "per_sec": 3600}) as harness:
         await claimed(harness)
-        await lets_go(harness, "b")
+        await expire_window(harness, "b")
 
         assert by_key(await claimed(harness)) == {"b": 3}
 
@@ -182,7 +182,7 @@ async def test_a_claim_that_waits_for_the_window_of_a_tenant_is_answered(server:
     async with limited(server, {"key": "*", "rate": 3, "per_sec": 3600}) as harness:
         await claimed(harness)
         waiter = await waiting_claim(harness, n=2)
-        await lets_go(harness, "b")
+        await expire_window(harness, "b")
 
         await promote(harness.queue._internals.shard)
 

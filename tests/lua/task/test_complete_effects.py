@@ -17,7 +17,7 @@ async def ended(harness: Harness, lease: HeldLease) -> None:
 
 
 async def limited(harness: Harness, lease: HeldLease, *, limit: int, tries: int = 100) -> list[Any]:
-    """The script's own reply, with bounds of the test's choice."""
+    """The move's own reply, with bounds of the test's choice."""
     args: dict[str, Any] = {
         "archive": 0,
         "ttl": 1000_000,

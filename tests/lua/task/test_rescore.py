@@ -67,12 +67,12 @@ async def test_a_priority_set_in_between_still_counts(harness: Harness) -> None:
 
 async def test_a_waiting_or_leased_task_returns_with_its_urgency(harness: Harness) -> None:
     waiting = await submitted(harness, options={"delay": 60_000})
-    in_hand = (await held(harness)).task
+    leased = (await held(harness)).task
 
     assert await rescored(harness, waiting, POINT) == "OK"
-    assert await rescored(harness, in_hand, POINT) == "OK"
+    assert await rescored(harness, leased, POINT) == "OK"
 
-    assert [await score(harness, task) for task in (waiting, in_hand)] == [BASE - POINT] * 2
+    assert [await score(harness, task) for task in (waiting, leased)] == [BASE - POINT] * 2
     assert await harness.client.exists(harness.keys.lane(1)) == 0
 
 

@@ -47,7 +47,7 @@ class DagMachine(RuleBasedStateMachine):
     """The rules. Their subjects are drawn from existing tasks, mostly by state."""
 
     url: ClassVar[str]
-    scripts: ClassVar[Library]
+    library: ClassVar[Library]
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class DagMachine(RuleBasedStateMachine):
     @initialize(archive=ARCHIVES)
     def begin(self, archive: tuple[bool, bool]) -> None:
         """A shard with one lane and one task without a DAG."""
-        server_shard = ServerShard(self.client, self.scripts)
+        server_shard = ServerShard(self.client, self.library)
         exists, in_each_call = archive
         self.shard = ComparedDags(
             server_shard, archive=exists, in_each_call=in_each_call, rules=RULES
@@ -378,11 +378,11 @@ class DagMachine(RuleBasedStateMachine):
             self.shard.complete([(record.id, record.token, b"r") for record in held])
 
 
-def dag_machine(server: Server, scripts: Library) -> type[DagMachine]:
+def dag_machine(server: Server, library: Library) -> type[DagMachine]:
     """The state machine on a server, with a given library."""
 
     class Here(DagMachine):
         pass
 
-    Here.url, Here.scripts = server.plain_url, scripts
+    Here.url, Here.library = server.plain_url, library
     return Here

@@ -59,7 +59,7 @@ class ComparedDags(ComparedShard):
     """A compared shard with the moves of DAGs."""
 
     def both(self, verb: str, args: dict[str, Argument], expect: Any, rows: Any = ()) -> list[Any]:
-        """Runs a script of DAGs on both sides and compares the whole reply."""
+        """Runs a move of DAGs on both sides and compares the whole reply."""
         found: list[Any] = self.step(
             verb, lambda: self.server_shard.run(f"dag/{verb}", args, rows), lambda: list(expect())
         )

@@ -1,4 +1,4 @@
-"""All scripts of two clients on one DAG, from each of its states."""
+"""All moves of two clients on one DAG, from each of its states."""
 
 from __future__ import annotations
 

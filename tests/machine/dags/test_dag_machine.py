@@ -18,6 +18,6 @@ from tests.servers import Server
 
 @pytest.mark.timeout(0 if NIGHTLY else 300)
 def test_dags_match_the_model_and_every_dag_ends(valkey: Server, tmp_path: Path) -> None:
-    scripts = library_with_clock(tmp_path / "lua")
+    library = library_with_clock(tmp_path / "lua")
 
-    run_state_machine_as_test(dag_machine(valkey, scripts), settings=PROFILE)
+    run_state_machine_as_test(dag_machine(valkey, library), settings=PROFILE)

@@ -1,4 +1,4 @@
-"""Two clients and one DAG: from every state, every script of one, then every script of the other.
+"""Two clients and one DAG: from every state, every move of one, then every move of the other.
 The model agrees, and the invariants hold.
 """
 
@@ -21,14 +21,14 @@ SCENARIOS += [(s, p) for s in ("running", "dead", "suspended") for p in ("fail_f
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> Library:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return library_with_clock(tmp_path_factory.mktemp("pairs") / "lua")
 
 
 @pytest.fixture
-def server_shard(valkey: Server, scripts: Library) -> Iterator[ServerShard]:
+def server_shard(valkey: Server, library: Library) -> Iterator[ServerShard]:
     with redis.Redis.from_url(valkey.plain_url, protocol=2) as client:
-        yield ServerShard(client, scripts)
+        yield ServerShard(client, library)
 
 
 @pytest.mark.timeout(120)

@@ -18,8 +18,6 @@ from tests.reference.breakers import Breaker, Slowdown
 from tests.reference.model import Model
 from tests.reference.records import Record
 
-NO_COUNTERS = ("submitted", "outbox")
-
 
 @dataclass(slots=True)
 class View:

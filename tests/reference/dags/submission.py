@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rqueue.task.lane import Lane
     from tests.reference.model import Model
 
-# A script's reply: OK or another word, and its details.
+# A move's reply: OK or another word, and its details.
 MoveReply = tuple[object, ...]
 
 

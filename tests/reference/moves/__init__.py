@@ -1,4 +1,4 @@
-"""Every script in terms of the model: arguments by name in, the server's reply out."""
+"""Every move in terms of the model: arguments by name in, the server's reply out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MODEL_MOVES: dict[str, ModelMove] = {
     "queue/pause": once(services.pause),
     "queue/resume": once(services.resume),
     "archive/acknowledge_reviews": tasks.reviewed,
-    "scheduler/yield": services.yield_lead,
+    "scheduler/yield": services.yield_term,
     "role/drop": once(roles.dropped),
     "role/list": roles.listed,
     "role/set": once(roles.given),
@@ -100,7 +100,7 @@ MODEL_MOVES: dict[str, ModelMove] = {
     "worker/register": workers.register,
 }
 
-# Scripts with nothing to do: the model has no indexes, streams, inbox, archiver or sinks.
+# Moves with nothing to do: the model has no indexes, streams, inbox, archiver or sinks.
 NO_OPS: dict[str, Reply] = {
     "archive/collect": ["OK", []],
     "archive/read": ["OK"],
@@ -124,5 +124,5 @@ NO_OPS: dict[str, Reply] = {
     "notice/take": ["OK", 0],
 }
 
-# Scripts that show the server to an operator.
+# Moves that show the server to an operator.
 SERVER_ONLY = frozenset({"queue/overview", "queue/permitted"})

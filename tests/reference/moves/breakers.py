@@ -1,4 +1,4 @@
-"""The scripts of breakers and slow-downs."""
+"""The moves of breakers and slow-downs."""
 
 from __future__ import annotations
 

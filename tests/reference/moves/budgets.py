@@ -1,4 +1,4 @@
-"""The scripts of budgets."""
+"""The moves of budgets."""
 
 from __future__ import annotations
 

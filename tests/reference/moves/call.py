@@ -1,4 +1,4 @@
-"""The arguments of a script's call by the names of its header, and its reply in the server's
+"""The arguments of a move's call by the names of its header, and its reply in the server's
 format.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rqueue.store.library import Argument, Move
 
-# A script's reply: text, numbers, bytes, and lists of them.
+# A move's reply: text, numbers, bytes, and lists of them.
 Reply = list[Any]
 
 
@@ -37,7 +37,7 @@ class Call:
 
 
 def parse_call(move: Move, words: Sequence[Argument]) -> Call:
-    """The arguments of a call (see `Move.pack`) by the names of the script's header."""
+    """The arguments of a call (see `Move.pack`) by the names of the move's header."""
     given = words[1 + len(move.keys) :]
     width, flat = len(move.each), given[len(move.args) :]
     rows = [

@@ -1,4 +1,4 @@
-"""The scripts of DAGs."""
+"""The moves of DAGs."""
 
 from __future__ import annotations
 

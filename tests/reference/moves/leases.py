@@ -1,4 +1,4 @@
-"""The scripts of claims and leases."""
+"""The moves of claims and leases."""
 
 from __future__ import annotations
 

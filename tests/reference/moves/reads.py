@@ -1,4 +1,4 @@
-"""The scripts that only read."""
+"""The moves that only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts of roles."""
+"""The moves of roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts of the queue as a whole and of the scheduler's services."""
+"""The moves of the queue as a whole and of the scheduler's services."""
 
 from __future__ import annotations
 
@@ -81,6 +81,6 @@ def lead(model: Model, call: Call) -> Reply:
     return ["OK", call.text("owner"), 1, call.number("ttl_ms"), model.now_ms]
 
 
-def yield_lead(_: Model, __: Call) -> Reply:
+def yield_term(_: Model, __: Call) -> Reply:
     """Ends a leadership; there is no other candidate."""
     return ["OK"]

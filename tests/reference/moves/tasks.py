@@ -1,4 +1,4 @@
-"""The scripts that submit and change tasks."""
+"""The moves that submit and change tasks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def draft_of(row: dict[str, Argument], lanes: Sequence[Lane]) -> Draft:
 
 
 def special_of(more: dict[str, Any]) -> Special:
-    """The options of a task, by the names of the scripts."""
+    """The options of a task, by the names of the moves."""
     return Special(
         idem=more.get("idem"),
         unique=more.get("unique", "until_done"),

@@ -1,4 +1,4 @@
-"""The script that returns why a task does not run."""
+"""The move that returns why a task does not run."""
 
 from __future__ import annotations
 

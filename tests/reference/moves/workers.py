@@ -1,4 +1,4 @@
-"""The scripts of workers."""
+"""The moves of workers."""
 
 from __future__ import annotations
 

@@ -50,11 +50,11 @@ class ModelConnection(Connection):
             return await send(self.plain)
 
     async def execute(self, commands: Iterable[Sequence[Argument]], *, what: str) -> list[Any]:
-        """Runs scripts. Returns their replies."""
+        """Runs moves. Returns their replies."""
         return [await self.execute_one(words, what=what) for words in commands]
 
     async def execute_one(self, words: Sequence[Argument], *, what: str) -> Any:
-        """Runs a script. Returns its reply."""
+        """Runs a move. Returns its reply."""
         await asyncio.sleep(0)
         _, sha, *rest = words
         return self.server.run(text(sha), rest)
@@ -83,7 +83,7 @@ def unopened() -> Any:
 
 
 class PlainCommands:
-    """The commands that the store sends besides scripts, with the replies of redis-py."""
+    """The commands that the store sends besides moves, with the replies of redis-py."""
 
     def __init__(self, server: ModelServer, keys: Keys) -> None:
         self.server = server
@@ -199,7 +199,7 @@ class PlainCommands:
     # WAIT is answered with the number of replicas that was requested.
 
     def pipeline(self, *, transaction: bool) -> ModelPipeline:
-        """A script followed by WAIT."""
+        """A move followed by WAIT."""
         return ModelPipeline(self.server)
 
 
@@ -212,14 +212,14 @@ def place(entry: str, seq: int) -> tuple[float, int]:
 
 
 class ModelPipeline:
-    """A script and a WAIT in one pipeline."""
+    """A move and a WAIT in one pipeline."""
 
     def __init__(self, server: ModelServer) -> None:
         self.server = server
         self.replies: list[Any] = []
 
     def execute_command(self, command: str, *words: Any) -> None:
-        """Runs the script, or answers the WAIT."""
+        """Runs the move, or answers the WAIT."""
         if command == "WAIT":
             self.replies.append(words[0])
         else:

@@ -1,4 +1,4 @@
-"""A server in memory: scripts are run on the model, at the time of its clock."""
+"""A server in memory: moves are run on the model, at the time of its clock."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class ModelEnvironment:
 
 
 class ServerEnvironment:
-    """A real worker and the real scripts; leases and delays are shortened in Redis."""
+    """A real worker and the real moves; leases and delays are shortened in Redis."""
 
     def __init__(self, queue: Queue, client: Any) -> None:
         self.queue = queue

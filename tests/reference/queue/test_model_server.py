@@ -1,4 +1,4 @@
-"""The model implements every script, with the arguments and replies of its header."""
+"""The model implements every move, with the arguments and replies of its header."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def test_every_script_is_implemented_or_a_no_op() -> None:
 
 @pytest.mark.parametrize("name", MOVES)
 def test_a_packed_call_is_parsed_to_the_same_arguments(name: str) -> None:
-    script = MOVES[name]
-    args = {arg: f"the {arg}" for arg in script.args}
-    rows = [tuple(f"{column} {at}" for column in script.each) for at in range(2)]
+    move = MOVES[name]
+    args = {arg: f"the {arg}" for arg in move.args}
+    rows = [tuple(f"{column} {at}" for column in move.each) for at in range(2)]
 
-    found = parse_call(script, script.pack({key: key for key in script.keys}, args, rows))
+    found = parse_call(move, move.pack({key: key for key in move.keys}, args, rows))
 
     assert found.args == args
-    assert [tuple(row.values()) for row in found.rows] == (rows if script.each else [])
+    assert [tuple(row.values()) for row in found.rows] == (rows if move.each else [])
 
 
 def test_scripts_that_show_a_server_raise_an_error() -> None:

@@ -96,7 +96,8 @@ async def test_a_check_that_is_cancelled_leaves_no_process(checkers: Checkers, b
 
 
 async def test_a_process_that_starts_during_close_is_ended_too(checkers: Checkers) -> None:
-    checking = asyncio.create_task(checkers.check(Check("regex", "a"), "a", LONG_SEC))
+    # A check that does not end, in case the process has started by then.
+    checking = asyncio.create_task(checkers.check(CATASTROPHE, VICTIM, LONG_SEC))
     await until(lambda: checkers.all)
     (checker,) = checkers.all
 

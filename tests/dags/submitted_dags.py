@@ -13,7 +13,7 @@ from rqueue.task.ids import DagId, TaskId
 from tests.harness import Harness
 
 
-async def planted(
+async def submit_plan(
     harness: Harness, tasks: Mapping[str, Mapping[str, Any]], **facts: Any
 ) -> tuple[DagId, dict[str, TaskId]]:
     """Submits a DAG of these tasks; returns its id and theirs."""

@@ -1,4 +1,4 @@
-"""The program of a child process: runs the attempts that its worker sends, on the main thread. A
+"""The program of a subprocess: runs the attempts that its worker sends, on the main thread. A
 second thread reads the socket to the worker, which carries requests and log records too.
 """
 
@@ -305,7 +305,7 @@ class Pipe:
 
 
 class PipeBackend:
-    """The context backend of a child process: sends each request to the worker."""
+    """The context backend of a subprocess: sends each request to the worker."""
 
     def __init__(self, pipe: Pipe, task: Task, token: str, model: str | None = None) -> None:
         self.pipe = pipe
